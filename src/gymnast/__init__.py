@@ -1,0 +1,1 @@
+"""Gymnast: a reinforcement-learning workbench."""

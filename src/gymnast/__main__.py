@@ -1,0 +1,3 @@
+from gymnast.cli import main
+
+main()

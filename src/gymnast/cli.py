@@ -1,0 +1,378 @@
+"""The `gymnast` command: verbs, options and nothing else. Every verb is one call into `apps`, imported when it runs."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+import click
+
+from gymnast.errors import EnvFailure, UserError, did_you_mean
+
+Command = Callable[..., Any]
+CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
+
+
+class Verbs(click.Group):
+    """A group that answers a mistyped verb with the nearest ones, and keeps the order its verbs were written in."""
+
+    def get_command(self, context: click.Context, name: str) -> click.Command | None:
+        command = super().get_command(context, name)
+        if command is None:
+            context.fail(f"no command {name!r}.{did_you_mean(name, self.commands)} See `{context.command_path} --help`.")
+        return command
+
+    def list_commands(self, context: click.Context) -> list[str]:
+        return list(self.commands)
+
+
+def common(function: Command) -> Command:
+    """--runs-dir and --json, which every verb has. What the verb returns is the JSON object."""
+
+    @click.option(
+        "--runs-dir",
+        type=click.Path(file_okay=False, path_type=Path),
+        default=lambda: os.environ.get("GYMNAST_RUNS") or "runs",
+        show_default="$GYMNAST_RUNS or runs",
+        help="Where runs are kept.",
+    )
+    @click.option("--json", "as_json", is_flag=True, help="End with one line of JSON.")
+    @functools.wraps(function)
+    def verb(*args: Any, as_json: bool, runs_dir: Path, **options: Any) -> None:
+        result = function(*args, runs_dir=runs_dir, as_json=as_json, **options)
+        if as_json:
+            click.echo(json.dumps(result))
+
+    return verb
+
+
+sets = click.option(
+    "--set",
+    "overrides",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Change any setting, e.g. --set algo.learning_rate=lin_1e-3 or --set env.kwargs.gravity=-5. Repeatable.",
+)
+quiet = click.option("--quiet", "-q", is_flag=True, help="Print nothing but errors (and --json).")
+
+
+def settings(overrides: Sequence[str], seed: int | None, steps: int | None) -> list[str]:
+    """--seed and --steps are short for two settings."""
+    short = {"train.seed": seed, "train.total_timesteps": steps}
+    return [*overrides, *(f"{key}={value}" for key, value in short.items() if value is not None)]
+
+
+@click.group(cls=Verbs, context_settings=CONTEXT, no_args_is_help=True)
+@click.version_option(package_name="gymnast", message="gymnast %(version)s")
+def app() -> None:
+    """Train reinforcement-learning agents until they are provably solved, and see why they learn or fail to.
+
+    \b
+    gymnast train CartPole-v1                 train the tuned preset until it is solved
+    gymnast train LunarLander-v3:zoo          another variant of a preset
+    gymnast train Acrobot-v1 --set algo.n_steps=128 --seed 3
+    gymnast resume @last                      go on exactly where a run stopped
+    gymnast runs list                         what there is
+    gymnast doctor                            what is installed, and how to add what is not
+    """
+
+
+@app.command(short_help="Train an agent until it is solved.")
+@click.argument("target", metavar="ENV[:VARIANT]")
+@sets
+@click.option("--seed", type=int, help="Short for --set train.seed=N.")
+@click.option("--steps", type=int, help="Short for --set train.total_timesteps=N.")
+@click.option("--init-from", metavar="REF", help="Start with the layers of another run's agent that fit.")
+@quiet
+@common
+def train(
+    target: str,
+    overrides: tuple[str, ...],
+    seed: int | None,
+    steps: int | None,
+    init_from: str | None,
+    quiet: bool,
+    runs_dir: Path,
+    as_json: bool,
+) -> Any:
+    """Train an agent on ENV until a verdict on fresh episodes says solved, or its budget is spent.
+
+    ENV is any id registered with Gymnasium (`module:Env-v0` imports the module first), or a YAML file of yours.
+    Tuned presets: `gymnast envs list`.
+
+    \b
+    gymnast train CartPole-v1
+    gymnast train CartPole-v1:reinforce --seed 7 --json
+    gymnast train LunarLander-v3 --set env.kwargs.gravity=-5 --set env.n_envs=32
+    gymnast train FrozenLake-v1 --set 'env.wrappers=[{time_limit: {steps: 50}}]'
+    gymnast train my_env.yaml:fast --init-from @best
+    """
+    from gymnast.apps.training import start
+
+    return start(target, settings(overrides, seed, steps), runs_dir, init_from, quiet)
+
+
+@app.command(short_help="Go on with a run.")
+@click.argument("ref", default="@last")
+@sets
+@click.option("--steps", type=int, help="Short for --set train.total_timesteps=N.")
+@click.option("--reset-optimizer", is_flag=True, help="Keep the agent, forget the optimizer's moments.")
+@quiet
+@common
+def resume(
+    ref: str,
+    overrides: tuple[str, ...],
+    steps: int | None,
+    reset_optimizer: bool,
+    quiet: bool,
+    runs_dir: Path,
+    as_json: bool,
+) -> Any:
+    """Go on with REF exactly where it stopped: weights, optimizer, schedules, random numbers, envs in mid-episode.
+
+    With changed settings a new run is made that starts from there; the old one stays as it is.
+
+    \b
+    gymnast resume                            the newest run
+    gymnast resume k3x9 --steps 200000        train longer
+    gymnast resume @best/best --set algo.learning_rate=1e-4 --reset-optimizer
+    """
+    from gymnast.apps.training import resume
+
+    return resume(ref, settings(overrides, None, steps), runs_dir, reset_optimizer, quiet)
+
+
+@app.command("eval", short_help="Score a saved agent.")
+@click.argument("ref", default="@last")
+@click.option("--episodes", type=click.IntRange(min=2), default=100, show_default=True)
+@click.option("--seed", type=click.IntRange(min=0), help="Other episodes than the default ones.")
+@click.option("--stochastic", is_flag=True, help="Sample actions instead of taking the likeliest.")
+@sets
+@common
+def evaluate(
+    ref: str,
+    episodes: int,
+    seed: int | None,
+    stochastic: bool,
+    overrides: tuple[str, ...],
+    runs_dir: Path,
+    as_json: bool,
+) -> Any:
+    """Run the agent of REF on fresh episodes and say whether it solves its env.
+
+    The env is built exactly as in training, less wrappers that call themselves training-only.
+
+    \b
+    gymnast eval                              the best agent of the newest run
+    gymnast eval k3x9/last --stochastic --episodes 500
+    gymnast eval @best:LunarLander-v3 --set env.kwargs.enable_wind=true
+    """
+    from gymnast.apps.show import print_evaluation
+    from gymnast.apps.training import evaluate_ref
+
+    result = evaluate_ref(ref, episodes, runs_dir, seed, stochastic, overrides)
+    print_evaluation(result)
+    return result
+
+
+@app.group(cls=Verbs, short_help="List, show, compare, delete and zip runs.")
+def runs() -> None:
+    """What has been trained. REF is @last, @best, @best:ENV, an id or its beginning, or a path."""
+
+
+@runs.command("list", short_help="All runs, newest first.")
+@common
+def runs_list(runs_dir: Path, as_json: bool) -> Any:
+    """All runs, newest first."""
+    from gymnast.apps.show import list_all_runs
+
+    return list_all_runs(runs_dir)
+
+
+@runs.command("show", short_help="All about one run.")
+@click.argument("ref", default="@last")
+@common
+def runs_show(ref: str, runs_dir: Path, as_json: bool) -> Any:
+    """All about one run: state, scores, checkpoints, last row of metrics."""
+    from gymnast.apps.show import show_run
+
+    return show_run(ref, runs_dir)
+
+
+@runs.command("compare", short_help="Runs side by side.")
+@click.argument("refs", nargs=-1, required=True)
+@common
+def runs_compare(refs: tuple[str, ...], runs_dir: Path, as_json: bool) -> Any:
+    """Scores and settings of several runs side by side; settings only where they differ."""
+    from gymnast.apps.show import compare_runs
+
+    return compare_runs(refs, runs_dir)
+
+
+@runs.command("delete", short_help="Remove runs.")
+@click.argument("refs", nargs=-1, required=True)
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@common
+def runs_delete(refs: tuple[str, ...], yes: bool, runs_dir: Path, as_json: bool) -> Any:
+    """Remove runs with all their files."""
+    from gymnast.run import delete_run, resolve
+
+    found = [resolve(ref, runs_dir) for ref in refs]
+    if not yes:
+        click.confirm(f"Delete {', '.join(run.id for run in found)}?", abort=True, err=True)
+    for run in found:
+        delete_run(run)
+        click.echo(f"deleted {run.id}")
+    return {"deleted": [run.id for run in found]}
+
+
+@runs.command("zip", short_help="One file with everything of a run.")
+@click.argument("ref", default="@last")
+@click.option("--out", type=click.Path(path_type=Path), default=Path(), help="File or folder; default: here.")
+@common
+def runs_zip(ref: str, out: Path, runs_dir: Path, as_json: bool) -> Any:
+    """Put a run's folder into one zip file."""
+    from gymnast.run import resolve, zip_run
+
+    path = zip_run(resolve(ref, runs_dir), out)
+    click.echo(f"wrote {path}")
+    return {"zip": str(path)}
+
+
+@app.group(cls=Verbs, short_help="List, show and check environments.")
+def envs() -> None:
+    """Environments: those with presets, and any other that Gymnasium knows."""
+
+
+@envs.command("list", short_help="Envs with presets.")
+@click.option("--all", "everything", is_flag=True, help="Also every other id registered with Gymnasium.")
+@common
+def envs_list(everything: bool, runs_dir: Path, as_json: bool) -> Any:
+    """Envs with presets, their variants and what it takes to solve them."""
+    from gymnast.apps.show import list_envs
+
+    return list_envs(everything)
+
+
+@envs.command("show", short_help="Facts about one env.")
+@click.argument("env")
+@common
+def envs_show(env: str, runs_dir: Path, as_json: bool) -> Any:
+    """What an env is: actions, observations, rewards, when it is solved, what others reached."""
+    from gymnast.apps.show import show_env
+
+    return show_env(env)
+
+
+@envs.command("check", short_help="Step an env through its engine.")
+@click.argument("target", metavar="ENV[:VARIANT]")
+@sets
+@click.option("--steps", type=click.IntRange(min=1), default=1000, show_default=True, help="Vector steps.")
+@common
+def envs_check(target: str, overrides: tuple[str, ...], steps: int, runs_dir: Path, as_json: bool) -> Any:
+    """Build ENV as training would, step it with random actions and report what it gives and how fast."""
+    from gymnast.apps.check_env import check_env
+
+    return check_env(target, overrides, steps)
+
+
+@app.group(cls=Verbs, short_help="Show, check, format and explain configs.")
+def config() -> None:
+    """Configs: presets, your own YAML files, and what they resolve to."""
+
+
+@config.command("show", short_help="The whole config, resolved.")
+@click.argument("target", metavar="ENV[:VARIANT]")
+@sets
+@common
+def config_show(target: str, overrides: tuple[str, ...], runs_dir: Path, as_json: bool) -> Any:
+    """The whole config that `train` would use, as YAML."""
+    from gymnast.apps.show import show_config
+
+    return show_config(target, overrides, as_json)
+
+
+@config.command("check", short_help="Every mistake in a file.")
+@click.argument("path", type=click.Path(path_type=Path))
+@common
+def config_check(path: Path, runs_dir: Path, as_json: bool) -> Any:
+    """Check every variant of a YAML file; all problems at once, each with its key, value and fix."""
+    from gymnast.config import check_file
+
+    if problems := check_file(path):
+        raise UserError("\n".join(problems))
+    click.echo(f"{path}: no problems")
+    return {"file": str(path), "problems": []}
+
+
+@config.command("fmt", short_help="Put a file's keys in order.")
+@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
+@common
+def config_fmt(paths: tuple[Path, ...], runs_dir: Path, as_json: bool) -> Any:
+    """Put the keys of YAML files in their order; comments stay."""
+    from gymnast.config import format_file
+
+    changed = [str(path) for path in paths if format_file(path)]
+    for path in paths:
+        click.echo(f"{path}: {'formatted' if str(path) in changed else 'in order already'}")
+    return {"formatted": changed}
+
+
+@config.command("explain", short_help="Where each value came from.")
+@click.argument("target", metavar="ENV[:VARIANT]")
+@click.argument("key", required=False)
+@sets
+@common
+def config_explain(
+    target: str, key: str | None, overrides: tuple[str, ...], runs_dir: Path, as_json: bool
+) -> Any:
+    """Where each value came from and what it means; with KEY, that key or section alone.
+
+    \b
+    gymnast config explain CartPole-v1 algo
+    gymnast config explain LunarLander-v3:zoo algo.gamma --set algo.gamma=0.99
+    """
+    from gymnast.apps.show import explain_config
+
+    return explain_config(target, key, overrides)
+
+
+@app.command(short_help="What is installed and what is missing.")
+@common
+def doctor(runs_dir: Path, as_json: bool) -> Any:
+    """What is installed, what is missing, and the one command that adds it."""
+    from gymnast.apps.doctor import examine
+
+    return examine(runs_dir)
+
+
+def main() -> NoReturn:
+    """Runs the command; a user's mistake is told in a line and ends with 2, an env's failure with 1."""
+    code, failure = 0, ""
+    try:
+        app.main(prog_name="gymnast", standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        code, failure = error.exit_code, error.format_message()
+    except UserError as error:
+        click.echo("\n".join(f"gymnast: {line}" for line in str(error).splitlines()), err=True)
+        code, failure = 2, str(error)
+    except EnvFailure as error:
+        click.echo(f"gymnast: {error}", err=True)
+        code, failure = 1, str(error)
+    except (KeyboardInterrupt, click.Abort):
+        click.echo("gymnast: stopped at once; what was saved last is whole (`gymnast runs list`).", err=True)
+        code, failure = 130, "interrupted"
+    if code and "--json" in sys.argv:
+        click.echo(json.dumps({"error": failure}))
+    sys.stdout.flush()
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,77 @@
+"""What is known about an environment: the `facts` part of its preset file."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field, model_validator
+
+from gymnast.config.fields import Count, Float, Section
+from gymnast.config.schema import EnvConfig
+
+
+class ObservationFact(Section):
+    """One component of the observation; a discrete observation has one, from 0 to n - 1."""
+
+    name: str = Field(description="Component.")
+    low: Float | None = Field(default=None, description="Least value; null: unbounded.")
+    high: Float | None = Field(default=None, description="Greatest value; null: unbounded.")
+    unit: str | None = Field(default=None, description="Unit.")
+    meaning: str | None = Field(default=None, description="What it says.")
+
+
+class RewardFact(Section):
+    """Reward of one step."""
+
+    low: Float | None = Field(default=None, description="Least reward of a step; null: unbounded.")
+    high: Float | None = Field(default=None, description="Greatest reward of a step; null: unbounded.")
+    meaning: str = Field(description="What is rewarded.")
+
+
+class SolvedFact(Section):
+    """The score that counts as solved."""
+
+    threshold: Float = Field(description="Mean return over the episodes.")
+    episodes: Count = Field(default=100, description="Episodes it is measured on.")
+    source: str = Field(description="Who says so.")
+    note: str | None = Field(default=None, description="Why this number.")
+
+
+class ReferenceFact(Section):
+    """A published score."""
+
+    algo: str = Field(description="Algorithm and settings.")
+    score: Float = Field(description="Mean return.")
+    steps: Count | None = Field(default=None, description="Env steps it took; null: not given.")
+    source: str = Field(description="Where it was published.")
+
+
+class EnvFacts(Section):
+    family: str = Field(description="Group of environments.")
+    description: str = Field(description="The task in one line.")
+    kwargs: dict[str, Any] = Field(default_factory=dict, description="Env kwargs these facts hold for.")
+    max_episode_steps: Count | None = Field(
+        default=None, description="Time limit these facts hold for; null: no limit."
+    )
+    actions: list[str] = Field(description="Label of each action, or of each component of a continuous one.")
+    observations: list[ObservationFact] = Field(description="Components of the observation.")
+    reward: RewardFact = Field(description="Reward of a step.")
+    solved: SolvedFact | None = Field(default=None, description="The score that counts as solved.")
+    optimum: Float | None = Field(
+        default=None, description="Best possible mean return, computed exactly; null: not known."
+    )
+    optimum_source: str | None = Field(default=None, description="How the optimum was computed.")
+    references: list[ReferenceFact] = Field(default_factory=list, description="Published scores.")
+    extra: str | None = Field(default=None, description="Optional package group the env needs; null: core.")
+
+    @model_validator(mode="after")
+    def _optimum_is_sound(self) -> EnvFacts:
+        if self.optimum is not None and self.optimum_source is None:
+            raise ValueError("optimum needs optimum_source: say how it was computed.")
+        if self.optimum is not None and self.solved is not None and self.solved.threshold > self.optimum:
+            raise ValueError(f"solved.threshold {self.solved.threshold:g} is above the optimum {self.optimum:g}.")
+        return self
+
+    def hold_for(self, env: EnvConfig) -> bool:
+        """Whether the env is made as these facts describe it: a changed physics or time limit has another optimum."""
+        return env.kwargs == self.kwargs and env.max_episode_steps in (None, self.max_episode_steps)

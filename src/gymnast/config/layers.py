@@ -1,0 +1,248 @@
+"""Layers of settings: who extends whom, merged key by key, each value remembering where it came from."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from gymnast.config.algos import ALGO_MODELS
+from gymnast.config.files import (
+    PRESETS,
+    KeyPath,
+    YamlFile,
+    is_preset,
+    parse_value,
+    preset_ids,
+    read_file,
+    read_preset,
+    shared_names,
+)
+from gymnast.config.problems import ConfigError, line
+from gymnast.config.schema import RunConfig
+from gymnast.errors import did_you_mean
+
+SECTIONS = tuple(RunConfig.model_fields)
+VARIANT_KEYS = ("about", "extends", *SECTIONS)
+
+
+@dataclass(frozen=True)
+class Layer:
+    """Settings from one place; `source` names the place of a key."""
+
+    data: dict[str, Any]
+    source: Callable[[KeyPath], str]
+    inside: frozenset[KeyPath] = frozenset()  # values of which only a part is set: --set algo.learning_rate.end=0
+
+
+@dataclass
+class Merged:
+    """The layers so far, the later ones on top."""
+
+    data: dict[str, Any] = field(default_factory=dict)
+    sources: dict[str, str] = field(default_factory=dict)
+
+    def add(self, layer: Layer) -> None:
+        self._drop_keys_of_another_algo(layer)
+        self._merge(self.data, layer.data, (), layer)
+
+    def _merge(self, into: dict[str, Any], new: dict[str, Any], path: KeyPath, layer: Layer) -> None:
+        for name, value in new.items():
+            here = (*path, str(name))
+            if len(here) == 1 and value is None:  # a section whose keys are all commented out
+                continue
+            both_maps = isinstance(value, dict) and isinstance(into.get(name), dict)
+            if both_maps and (here in layer.inside or not _is_one_value(here)):
+                self._merge(into[name], value, here, layer)
+                continue
+            self._forget(".".join(here))
+            into[name] = copy.deepcopy(value)
+            self._record(here, value, layer)
+
+    def _record(self, path: KeyPath, value: Any, layer: Layer) -> None:
+        if isinstance(value, dict) and value and not _is_one_value(path):
+            for name, inner in value.items():
+                self._record((*path, str(name)), inner, layer)
+        else:
+            self.sources[".".join(path)] = layer.source(path)
+
+    def _forget(self, key: str) -> None:
+        for known in [known for known in self.sources if known == key or known.startswith(f"{key}.")]:
+            del self.sources[known]
+
+    def _drop_keys_of_another_algo(self, layer: Layer) -> None:
+        """A layer that names another algorithm leaves behind what only the old one understood."""
+        new = layer.data.get("algo")
+        name = new.get("name") if isinstance(new, dict) else None
+        algo = self.data.get("algo")
+        if name not in ALGO_MODELS or not isinstance(algo, dict) or algo.get("name", "ppo") == name:
+            return
+        for key in [key for key in algo if key not in ALGO_MODELS[name].model_fields]:
+            del algo[key]
+            was = self.sources.get(f"algo.{key}", "preset")
+            self._forget(f"algo.{key}")
+            self.sources[f"algo.{key}"] = f"{was}; dropped: {name} has no {key}"
+
+
+def _is_one_value(path: KeyPath) -> bool:
+    """Schedules are written as mappings but replaced whole."""
+    return path[0] == "algo" and len(path) == 2
+
+
+def check_keys(file: YamlFile) -> list[str]:
+    """Keys above the sections that nobody reads."""
+    problems: list[str] = []
+
+    def refuse_unknown(mapping: Any, known: Sequence[str], path: KeyPath) -> None:
+        if not isinstance(mapping, dict):
+            problems.append(f"{file.at(path)}: {'.'.join(path)}: must be a mapping of keys.")
+            return
+        for name in mapping:
+            if name not in known:
+                hint = did_you_mean(str(name), known) or f" Known: {', '.join(known)}."
+                problems.append(f"{file.at((*path, str(name)))}: {'.'.join((*path, str(name)))}: unknown key.{hint}")
+
+    if "variants" not in file.data:
+        refuse_unknown({k: v for k, v in file.data.items() if k != "facts"}, ("facts", "variants", *VARIANT_KEYS), ())
+        return problems
+    refuse_unknown(file.data, ("facts", "variants"), ())
+    refuse_unknown(file.data["variants"], list(file.data["variants"] or ()), ("variants",))
+    if isinstance(file.data["variants"], dict):
+        for name, variant in file.data["variants"].items():
+            refuse_unknown(variant, VARIANT_KEYS, ("variants", str(name)))
+    return problems
+
+
+def variant_names(file: YamlFile) -> list[str]:
+    variants = file.data.get("variants")
+    return [str(name) for name in variants] if isinstance(variants, dict) else []
+
+
+@dataclass(frozen=True)
+class Place:
+    """A file that may be extended: a preset, shared defaults, or a user's file."""
+
+    file: YamlFile
+    name: str
+    env_id: str | None = None  # of a preset
+    folder: Path | None = None  # of a user's file
+
+    @property
+    def is_preset(self) -> bool:
+        return self.folder is None
+
+
+def preset_place(name: str) -> Place:
+    return Place(read_preset(name), name, env_id=None if name.startswith("defaults/") else name)
+
+
+def user_place(path: Path) -> Place:
+    """A file by path; a preset's own file is the preset."""
+    inside = path.resolve().is_relative_to(PRESETS)
+    env_id = path.resolve().relative_to(PRESETS).with_suffix("").as_posix() if inside else None
+    place = Place(read_file(path), str(path), env_id=env_id, folder=path.parent)
+    if problems := check_keys(place.file):
+        raise ConfigError(problems)
+    return place
+
+
+def split_target(target: str) -> tuple[str, str | None]:
+    """("CartPole-v1", "ppo") of "CartPole-v1:ppo". Gymnasium's "module:Env-v0" is an env id, not a variant."""
+    name, _, variant = target.rpartition(":")
+    if not name or variant.endswith((".yaml", ".yml")) or (variant.rpartition("-v")[2].isdigit() and "-v" in variant):
+        return target, None
+    return name, variant
+
+
+def choose_variant(place: Place, variant: str | None) -> str | None:
+    """The variant asked for, or the file's first; None in a file without variants."""
+    names = variant_names(place.file)
+    if not names:
+        if variant is not None:
+            raise ConfigError([f"{place.file.label}: has no variants, so no {variant!r}. Leave out ':{variant}'."])
+        return None
+    if variant is None:
+        return names[0]
+    if variant not in names:
+        raise ConfigError(
+            [f"{place.name}: unknown variant {variant!r}.{did_you_mean(variant, names)} Known: {', '.join(names)}."]
+        )
+    return variant
+
+
+def layers_of(place: Place, variant: str | None, trail: tuple[str, ...] = ()) -> list[Layer]:
+    """The layers of a variant, what it extends first."""
+    label = f"{place.name}:{variant}" if variant else place.name
+    if label in trail:
+        raise ConfigError([f"{place.file.label}: extends runs in a circle: {' -> '.join((*trail, label))}."])
+    prefix: KeyPath = ("variants", variant) if variant else ()
+    block = place.file.data["variants"][variant] if variant else place.file.data
+    below: list[Layer] = []
+    if (base := block.get("extends")) is not None:
+        below = _extended(place, prefix, base, (*trail, label))
+    settings = {key: value for key, value in block.items() if key in SECTIONS}
+    if place.env_id:
+        settings = {**settings, "env": {"id": place.env_id, **(settings.get("env") or {})}}
+
+    def source(path: KeyPath) -> str:
+        return f"{place.file.label} ({variant})" if place.is_preset else place.file.at((*prefix, *path))
+
+    return [*below, Layer(settings, source)]
+
+
+def _extended(place: Place, prefix: KeyPath, base: Any, trail: tuple[str, ...]) -> list[Layer]:
+    where = place.file.at((*prefix, "extends"))
+    if not isinstance(base, str):
+        raise ConfigError([line(where, "extends", "must name one variant, like ppo or CartPole-v1:ppo.", base)])
+    if base in variant_names(place.file):
+        return layers_of(place, base, trail)
+    name, variant = split_target(base)
+    if name.endswith((".yaml", ".yml")):
+        other = user_place((place.folder or Path()) / name)
+    elif is_preset(name):
+        other = preset_place(name)
+    else:
+        known = [*variant_names(place.file), *preset_ids(), *shared_names()]
+        raise ConfigError([line(where, "extends", f"unknown.{did_you_mean(name, known)}", base)])
+    try:
+        return layers_of(other, choose_variant(other, variant), trail)
+    except ConfigError as error:
+        raise ConfigError(f"{where}: extends = {base}: {problem}" for problem in error.problems) from None
+
+
+def override_layer(overrides: Sequence[tuple[str, str]]) -> Layer:
+    """One layer of all `key=value` strings, each with the option it came through; the last of equals wins."""
+    data: dict[str, Any] = {}
+    sources: dict[KeyPath, str] = {}
+    inside: set[KeyPath] = set()
+    problems = []
+    for option, text in overrides:
+        key, equals, raw = text.partition("=")
+        path = tuple(part.strip() for part in key.split("."))
+        if not equals or not all(path):
+            problems.append(f"{option} {text}: write key=value, like algo.learning_rate=3e-4 or env.kwargs.gravity=-5.")
+            continue
+        try:
+            value = parse_value(raw)
+        except ConfigError:
+            problems.append(f"{option} {text}: {raw!r} is not a YAML value. Quote text with special characters.")
+            continue
+        into = data
+        for depth, part in enumerate(path[:-1], start=1):
+            if not isinstance(into.get(part), dict):
+                into[part] = {}
+            into = into[part]
+            inside.add(path[:depth])
+        into[path[-1]] = value
+        sources[path] = option
+    if problems:
+        raise ConfigError(problems)
+
+    def source(path: KeyPath) -> str:
+        while path and path not in sources:
+            path = path[:-1]
+        return sources.get(path, "--set")
+
+    return Layer(data, source, frozenset(inside))

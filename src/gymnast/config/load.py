@@ -1,0 +1,222 @@
+"""One loader for every command: code default < shared defaults < preset variant < file < command line."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pydantic import ValidationError
+
+from gymnast.config.facts import EnvFacts
+from gymnast.config.files import YamlFile, is_preset, preset_ids, read_preset
+from gymnast.config.layers import (
+    Layer,
+    Merged,
+    Place,
+    choose_variant,
+    layers_of,
+    override_layer,
+    preset_place,
+    split_target,
+    user_place,
+    variant_names,
+)
+from gymnast.config.problems import ConfigError, explain_errors, rule_line, source_of
+from gymnast.config.rules import facts_problems
+from gymnast.config.schema import EnvConfig, RunConfig, StopConfig
+from gymnast.errors import UserError, did_you_mean
+
+ANY_ENV = "defaults/any"  # for an env without a preset
+SPACES = "from the spaces"
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """A valid config, what is known of its env, and where each value came from."""
+
+    config: RunConfig
+    facts: EnvFacts | None
+    sources: dict[str, str]  # dotted key -> place; a key that is not here has its code default
+    target: str
+    generic: bool = False  # an env without a preset: values that depend on its spaces may still be filled in
+
+    def source(self, key: str) -> str:
+        return source_of(self.sources, key) or "default"
+
+    @property
+    def threshold(self) -> float | None:
+        """Mean return that counts as solved, from the config or the facts."""
+        if self.config.stop.threshold is not None:
+            return self.config.stop.threshold
+        return self.facts.solved.threshold if self.facts and self.facts.solved else None
+
+
+class Preset(NamedTuple):
+    id: str
+    variants: list[str]
+    family: str
+    description: str
+
+
+def load(
+    target: str,
+    overrides: Sequence[str] = (),
+    *,
+    seed: int | None = None,
+    steps: int | None = None,
+    known_envs: Callable[[], list[str]] | None = None,
+) -> Resolved:
+    """Resolves "ENV", "ENV:VARIANT" or "file.yaml[:VARIANT]" with `key=value` overrides; ConfigError has all problems.
+
+    `known_envs` lists the ids that exist; it is asked only about an env without a preset.
+    """
+    place, variant = find(target, known_envs)
+    merged = Merged()
+    for layer in layers_of(place, variant):
+        merged.add(layer)
+    name = f"{place.name}:{variant}" if variant else place.name
+    generic = place.name == ANY_ENV
+    if generic:
+        env_id = split_target(target)[0]
+        name = f"{env_id}:{variant}"
+        merged.add(Layer({"env": {"id": env_id}}, lambda path: "command line"))
+    shortcuts = [("--seed", "train.seed", seed), ("--steps", "train.total_timesteps", steps)]
+    given = [("--set", text) for text in overrides]
+    given += [(option, f"{key}={value}") for option, key, value in shortcuts if value is not None]
+    merged.add(override_layer(given))
+    own_facts = None if place.is_preset else facts_of(place.file)
+    config, facts = _validated(merged.data, merged.sources, own_facts, place.file.label)
+    return Resolved(config, facts, merged.sources, name, generic)
+
+
+def find(target: str, known_envs: Callable[[], list[str]] | None = None) -> tuple[Place, str | None]:
+    """The file and variant a target names."""
+    name, variant = split_target(target)
+    if name.endswith((".yaml", ".yml")):
+        place = user_place(Path(name))
+        return place, choose_variant(place, variant)
+    if not is_preset(name) or name.startswith("defaults/"):
+        if known_envs is not None and ":" not in name:  # "module:Env-v0" exists only once its module is imported
+            ids = known_envs()
+            if name not in ids:
+                hint = did_you_mean(name, [*preset_ids(), *ids]) or " `gymnast envs list` shows what there is."
+                raise UserError(f"unknown environment {name!r}.{hint}")
+        any_env = preset_place(ANY_ENV)
+        return any_env, choose_variant(replace(any_env, name=name), variant)
+    place = preset_place(name)
+    return place, choose_variant(place, variant)
+
+
+def validate(data: Mapping[str, Any], sources: Mapping[str, str] | None = None) -> RunConfig:
+    """A config from plain data; ConfigError has all problems, each with its source where one is given."""
+    return _validated(data, sources or {})[0]
+
+
+def override(config: RunConfig, overrides: Sequence[str]) -> RunConfig:
+    """A config with `key=value` settings on top."""
+    merged = Merged(config.model_dump(mode="json"))
+    merged.add(override_layer([("--set", text) for text in overrides]))
+    return validate(merged.data, merged.sources)
+
+
+def _validated(
+    data: Mapping[str, Any], sources: Mapping[str, str], own_facts: EnvFacts | None = None, label: str | None = None
+) -> tuple[RunConfig, EnvFacts | None]:
+    try:
+        config = RunConfig.model_validate(data)
+    except ValidationError as error:
+        lines, keys = explain_errors(error, RunConfig, data, sources, label)
+        if keys:
+            lines += _rules_of_the_rest(data, keys, sources)
+        try:
+            env, stop = EnvConfig.model_validate(data.get("env")), StopConfig.model_validate(data.get("stop", {}))
+            lines += _facts_lines(env, stop, own_facts or load_facts(env.id), sources)
+        except ValidationError:
+            pass  # their own problems are told already
+        raise ConfigError(lines) from None
+    facts = own_facts or load_facts(config.env.id)
+    if problems := _facts_lines(config.env, config.stop, facts, sources):
+        raise ConfigError(problems)
+    return config, facts
+
+
+def _facts_lines(env: EnvConfig, stop: StopConfig, facts: EnvFacts | None, sources: Mapping[str, str]) -> list[str]:
+    return [rule_line(problem, sources) for problem in (facts_problems(env, stop, facts) if facts else [])]
+
+
+def _rules_of_the_rest(data: Mapping[str, Any], bad_keys: Sequence[str], sources: Mapping[str, str]) -> list[str]:
+    """Rules between keys that are each fine are checked too, so that nothing is left for a second try."""
+    rest = copy.deepcopy(dict(data))
+    for key in bad_keys:
+        *parents, leaf = key.partition("[")[0].split(".")
+        into: Any = rest
+        for parent in parents:
+            into = into.get(parent) if isinstance(into, dict) else None
+        if isinstance(into, dict):
+            into.pop(leaf, None)
+    rest["env"] = {"id": "missing", **rest.get("env", {})}
+    try:
+        RunConfig.model_validate(rest)
+    except ValidationError as error:
+        found = [problem for item in error.errors() for problem in item.get("ctx", {}).get("problems", [])]
+        return [rule_line(problem, sources) for problem in found if not set(problem.keys) & set(bad_keys)]
+    return []
+
+
+def facts_of(file: YamlFile) -> EnvFacts | None:
+    data = file.data.get("facts")
+    if data is None:
+        return None
+    try:
+        return EnvFacts.model_validate(data)
+    except ValidationError as error:
+        lines, _ = explain_errors(error, EnvFacts, {}, {})
+        raise ConfigError(f"{file.at(('facts',))}: facts: {problem}" for problem in lines) from None
+
+
+def load_facts(env_id: str) -> EnvFacts | None:
+    """What is known about an env, or None."""
+    return facts_of(read_preset(env_id)) if is_preset(env_id) else None
+
+
+def list_presets() -> list[Preset]:
+    presets = []
+    for env_id in preset_ids():
+        file = read_preset(env_id)
+        facts = file.data["facts"]
+        presets.append(Preset(env_id, variant_names(file), facts["family"], facts["description"]))
+    return presets
+
+
+def check_file(path: str | Path) -> list[str]:
+    """All problems of a file, in every variant of it; an empty list is a good file."""
+    try:
+        place = user_place(Path(path))
+        facts_of(place.file)
+    except ConfigError as error:
+        return error.problems
+    problems: list[str] = []
+    variants: list[str | None] = [*variant_names(place.file)] or [None]
+    for variant in variants:
+        try:
+            load(f"{path}:{variant}" if variant else str(path))
+        except ConfigError as error:
+            problems += [problem for problem in error.problems if problem not in problems]
+    return problems
+
+
+def with_space_defaults(resolved: Resolved, obs_is_vector: bool, continuous: bool) -> Resolved:
+    """Fills in what depends on the spaces of an env without a preset, where the user set nothing."""
+    if not resolved.generic:
+        return resolved
+    values = {"agent.normalize_obs": obs_is_vector, "algo.ent_coef": 0.0 if continuous else 0.01}
+    data, sources = resolved.config.model_dump(), dict(resolved.sources)
+    for key, value in values.items():
+        if resolved.source(key) == "default" or resolved.source(key).startswith(f"presets/{ANY_ENV}"):
+            section, _, name = key.partition(".")
+            data[section][name] = value
+            sources[key] = SPACES
+    return replace(resolved, config=RunConfig.model_validate(data), sources=sources)

@@ -1,0 +1,191 @@
+"""Everything wrong with a config, at once, one line each: where, which key, its value, what is wrong and the fix."""
+
+from __future__ import annotations
+
+import re
+import types
+import typing
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel, ValidationError
+
+from gymnast.errors import UserError, did_you_mean
+
+if TYPE_CHECKING:
+    from gymnast.config.rules import RuleProblem
+
+_MISSING = object()
+
+
+class ConfigError(UserError):
+    """All problems of a config; the message is one line a problem."""
+
+    def __init__(self, problems: Iterable[str]) -> None:
+        self.problems = list(dict.fromkeys(problems))  # two variants of a file may share one
+        super().__init__("\n".join(self.problems))
+
+
+def line(source: str | None, key: str, text: str, value: Any = _MISSING) -> str:
+    where = f"{source}: " if source else ""
+    shown = "" if value is _MISSING else f" = {short(value)}"
+    return f"{where}{key}{shown}: {text}"
+
+
+def short(value: Any) -> str:
+    """A value as YAML would show it, cut to fit a line."""
+    if value is None or isinstance(value, bool):
+        text = {None: "null", True: "true", False: "false"}[value]
+    else:
+        text = value if isinstance(value, str) and value else repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def source_of(sources: Mapping[str, str], key: str) -> str | None:
+    """Where a key was set: its own source, one inside it, or the nearest above it."""
+    for candidate in (source for name, source in sources.items() if name == key or name.startswith(f"{key}.")):
+        return candidate
+    while "." in key:
+        key = key.rpartition(".")[0]
+        if key in sources:
+            return sources[key]
+    return None
+
+
+def rule_line(problem: RuleProblem, sources: Mapping[str, str]) -> str:
+    """A broken rule, with the place of the first key in it that somebody set."""
+    places = [place for key in problem.keys if (place := source_of(sources, key))]
+    return line(places[0] if places else None, problem.keys[0], problem.text)
+
+
+def models_of(annotation: Any) -> list[type[BaseModel]]:
+    """The models a field may hold: itself, the members of a union, none for a plain value."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    if typing.get_origin(annotation) in (typing.Union, types.UnionType, typing.Annotated):
+        return [model for part in typing.get_args(annotation) for model in models_of(part)]
+    return []
+
+
+def known_keys(model: type[BaseModel], prefix: str = "") -> dict[str, str]:
+    """Every dotted key of a model with its description, sections before what is in them."""
+    keys: dict[str, str] = {}
+    for name, info in model.model_fields.items():
+        keys.setdefault(f"{prefix}{name}", info.description or "")
+        for inner in models_of(info.annotation):
+            for key, text in known_keys(inner, f"{prefix}{name}.").items():
+                keys.setdefault(key, text)
+    return keys
+
+
+def unknown_key_advice(key: str, siblings: Iterable[str], model: type[BaseModel]) -> str:
+    """The nearest known key: first the same name elsewhere, then a like name beside it, then a like name anywhere."""
+    parent, _, leaf = key.rpartition(".")
+    everything = known_keys(model)
+    same = [known for known in everything if known.rpartition(".")[2] == leaf and known != key]
+    if same:
+        return f" Did you mean {' or '.join(repr(known) for known in same)}?"
+    if near := did_you_mean(leaf, siblings):
+        return re.sub(r"'(\w+)'", lambda match: f"'{parent}.{match[1]}'" if parent else match[0], near)
+    by_leaf = {known.rpartition(".")[2]: known for known in everything}
+    return re.sub(r"'(\w+)'", lambda match: repr(by_leaf[match[1]]), did_you_mean(leaf, by_leaf))
+
+
+def _key_of(location: tuple[Any, ...], tags: Iterable[str]) -> str:
+    """pydantic's location as a dotted key; it names the chosen union member, which is no key of the file."""
+    parts = [part for i, part in enumerate(location) if not (i == 1 and location[0] == "algo" and part in tags)]
+    text = ""
+    for part in parts:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
+    return text
+
+
+def _siblings(model: type[BaseModel], key: str, algo: str) -> list[str]:
+    """The keys that may stand beside `key`."""
+    for part in key.split(".")[:-1]:
+        info = model.model_fields.get(part.partition("[")[0])
+        models = models_of(info.annotation) if info else []
+        named = [m for m in models if "name" in m.model_fields and m.model_fields["name"].default == algo]
+        if not models:
+            return []
+        model = (named or models)[0]
+    return list(model.model_fields)
+
+
+_PLAIN = {
+    "missing": "is missing.",
+    "finite_number": "must be a finite number.",
+    "string_type": "must be text.",
+    "list_type": "must be a list, like [64, 64].",
+    "dict_type": "must be a mapping, like {name: value}.",
+    "model_type": "must be a mapping, like {name: value}.",
+    "model_attributes_type": "must be a mapping, like {name: value}.",
+    "string_too_short": "must not be empty.",
+}
+
+
+def _sentence(error: Any) -> str:
+    kind, context = error["type"], error.get("ctx", {})
+    if kind in _PLAIN:
+        return _PLAIN[kind]
+    if kind == "literal_error":
+        choices = re.findall(r"'([^']*)'", context["expected"])
+        return f"must be one of {', '.join(choices)}.{did_you_mean(str(error['input']), choices)}"
+    if kind.startswith("int_"):
+        return "must be a whole number."
+    if kind.startswith("float_"):
+        return "must be a number."
+    if kind.startswith("bool_"):
+        return "must be true or false."
+    if kind == "value_error":
+        return str(context["error"])
+    for name, words in (("ge", "at least"), ("gt", "more than"), ("le", "at most"), ("lt", "less than")):
+        if name in context:
+            return f"must be {words} {context[name]}."
+    return f"{error['msg']}."
+
+
+def explain_errors(
+    error: ValidationError,
+    model: type[BaseModel],
+    data: Mapping[str, Any],
+    sources: Mapping[str, str],
+    label: str | None = None,  # names the place of a key that is in none
+) -> tuple[list[str], list[str]]:
+    """The lines of a failed validation, and the keys to blame."""
+    from gymnast.config.algos import ALGO_MODELS
+
+    section = data.get("algo")
+    algo = str(section.get("name", "ppo")) if isinstance(section, Mapping) else "ppo"
+    lines, keys = [], []
+    for item in error.errors(include_url=False):
+        if item["type"] == "rules":
+            for problem in item["ctx"]["problems"]:
+                lines.append(rule_line(problem, sources))
+            continue
+        key = _key_of(item["loc"], ALGO_MODELS) or "file"
+        value: Any = item["input"]
+        if item["type"] == "union_tag_invalid":
+            key, value = f"{key}.name", item["ctx"]["tag"]
+            text = f"must be one of {', '.join(ALGO_MODELS)}.{did_you_mean(str(value), ALGO_MODELS)}"
+        elif item["type"] == "extra_forbidden":
+            text = f"unknown key.{_owner(key, algo) or unknown_key_advice(key, _siblings(model, key, algo), model)}"
+        else:
+            text = _sentence(item)
+        if item["type"] in ("missing", "union_tag_not_found") or key == "file":
+            value = _MISSING
+        keys.append(key)
+        placed = key.rpartition(".")[0] if item["type"] == "missing" else key.partition("[")[0]
+        lines.append(line(source_of(sources, placed) or label, key, text, value))
+    return lines, keys
+
+
+def _owner(key: str, algo: str) -> str:
+    """An algorithm's key set for another algorithm is no typo: say whose it is."""
+    from gymnast.config.algos import ALGO_MODELS
+
+    section, _, leaf = key.partition(".")
+    owners = [name for name, model in ALGO_MODELS.items() if leaf in model.model_fields]
+    if section != "algo" or not owners or algo not in ALGO_MODELS:
+        return ""
+    return f" {algo} has no {leaf}; it belongs to {' and '.join(owners)}."

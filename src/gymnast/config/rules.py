@@ -1,0 +1,110 @@
+"""Rules between keys, by domain. Each problem shows its arithmetic and the fix."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gymnast.registry import ENCODERS, SINKS, WRAPPERS
+
+if TYPE_CHECKING:
+    from gymnast.config.facts import EnvFacts
+    from gymnast.config.schema import EnvConfig, RunConfig, StopConfig
+
+
+@dataclass(frozen=True)
+class RuleProblem:
+    keys: tuple[str, ...]  # the key to change first, then the others that take part
+    text: str
+
+
+def rule_problems(config: RunConfig) -> list[RuleProblem]:
+    return [problem for rule in RULES for problem in rule(config)]
+
+
+def _sizes(config: RunConfig) -> Iterator[RuleProblem]:
+    n_envs, n_steps, rollout = config.env.n_envs, config.algo.n_steps, config.rollout_steps
+    product = f"{n_envs} x {n_steps} = {rollout}"
+    total = config.train.total_timesteps
+    if total < rollout:
+        yield RuleProblem(
+            ("train.total_timesteps", "env.n_envs", "algo.n_steps"),
+            f"{total} is less than one rollout of {product} steps (env.n_envs x algo.n_steps)."
+            f" Use at least {rollout}, or a smaller algo.n_steps.",
+        )
+    if config.algo.name == "ppo" and rollout % config.algo.batch_size:
+        size = config.algo.batch_size
+        divisors = [d for d in range(1, rollout + 1) if rollout % d == 0]
+        near = [d for d in divisors if d < size][-2:] + [d for d in divisors if d > size][:2]
+        yield RuleProblem(
+            ("algo.batch_size", "env.n_envs", "algo.n_steps"),
+            f"{size} does not divide the rollout of {product} samples. Use one of {', '.join(map(str, near))}.",
+        )
+    algo = config.algo
+    if algo.normalize_advantage == "off":
+        return
+    by_batch = algo.name == "ppo" and algo.normalize_advantage == "batch"
+    if (algo.batch_size if algo.name == "ppo" and by_batch else rollout) == 1:
+        yield RuleProblem(
+            ("algo.batch_size" if by_batch else "algo.n_steps", "algo.normalize_advantage"),
+            "1 sample has no spread to normalise by. Use at least 2, or algo.normalize_advantage=off.",
+        )
+
+
+def _reinforce(config: RunConfig) -> Iterator[RuleProblem]:
+    algo = config.algo
+    if algo.name == "reinforce" and algo.target == "advantages" and algo.baseline == "none":
+        yield RuleProblem(
+            ("algo.target", "algo.baseline"),
+            "advantages are returns minus a baseline, and algo.baseline is none."
+            " Use algo.target=returns, or algo.baseline=mean or value.",
+        )
+
+
+def _stop(config: RunConfig) -> Iterator[RuleProblem]:
+    if config.stop.plateau is not None and config.eval_every == 0:
+        yield RuleProblem(
+            ("stop.plateau", "eval.every"),
+            "a plateau is seen by evaluations, and eval.every is 0 (never). Set eval.every, or drop stop.plateau.",
+        )
+
+
+def _names(config: RunConfig) -> Iterator[RuleProblem]:
+    if problem := ENCODERS.problem(config.agent.encoder):
+        yield RuleProblem(("agent.encoder",), problem)
+    for index, sink in enumerate(config.log.sinks):
+        if problem := SINKS.problem(sink):
+            yield RuleProblem(("log.sinks",), problem)
+        elif sink in config.log.sinks[:index]:
+            yield RuleProblem(("log.sinks",), f"{sink!r} is listed twice. Name each sink once.")
+
+
+def _wrappers(config: RunConfig) -> Iterator[RuleProblem]:
+    if not config.env.wrappers:
+        return
+    from gymnast.envs import wrappers  # knows each wrapper's parameters; imports gymnasium, so only where one is used
+
+    for spec in config.env.wrappers:
+        if problem := WRAPPERS.problem(spec.name):
+            yield RuleProblem(("env.wrappers",), problem)
+            continue
+        for problem in wrappers.problems(spec.name, spec.kwargs):
+            yield RuleProblem(("env.wrappers",), problem)
+
+
+RULES: tuple[Callable[[RunConfig], Iterator[RuleProblem]], ...] = (_sizes, _reinforce, _stop, _names, _wrappers)
+
+
+def facts_problems(env: EnvConfig, stop: StopConfig, facts: EnvFacts) -> list[RuleProblem]:
+    """A threshold above the best possible mean return can never be reached: refused before a step is made."""
+    threshold = stop.threshold
+    if threshold is None or facts.optimum is None or threshold <= facts.optimum or not facts.hold_for(env):
+        return []
+    return [
+        RuleProblem(
+            ("stop.threshold",),
+            f"{threshold:g} is above the best possible mean return {facts.optimum:g} of {env.id}"
+            f" ({facts.optimum_source}). Use {facts.optimum:g} or less.",
+        )
+    ]

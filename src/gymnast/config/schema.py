@@ -1,0 +1,186 @@
+"""The run config: every key, its type, range, default and meaning."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, model_serializer, model_validator
+from pydantic_core import PydanticCustomError
+
+from gymnast.config.algos import AlgoConfig, PPOConfig
+from gymnast.config.fields import Count, Float, Int, Natural, Positive, Section
+
+
+class WrapperSpec(Section):
+    """A wrapper by name; written as `name` or `{name: {param: value}}`."""
+
+    name: str
+    kwargs: dict[str, Any] = Field(default_factory=dict)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_short_form(cls, form: Any) -> Any:
+        if isinstance(form, str):
+            return {"name": form}
+        if isinstance(form, dict) and isinstance(form.get("name"), str) and set(form) <= {"name", "kwargs"}:
+            return form  # keyword arguments in Python
+        if isinstance(form, dict) and len(form) == 1:
+            ((name, kwargs),) = form.items()
+            if isinstance(name, str) and (kwargs is None or isinstance(kwargs, dict)):
+                return {"name": name, "kwargs": kwargs or {}}
+        raise ValueError(f"{form!r} is not a wrapper. Write a name, or {{name: {{param: value}}}}.")
+
+    @model_serializer
+    def _to_short_form(self) -> Any:
+        return {self.name: dict(self.kwargs)} if self.kwargs else self.name
+
+
+class RewardConfig(Section):
+    """What the learner sees of the reward; scores are never touched."""
+
+    scale: Positive = Field(default=1.0, description="The learner's reward is the env's times this.")
+    clip: Positive | None = Field(default=None, description="Then cut to -clip..clip; null: not cut.")
+
+
+class EnvConfig(Section):
+    id: str = Field(description="Environment id.", min_length=1)
+    n_envs: Count = Field(default=8, description="Copies of the env stepped together.")
+    engine: Literal["auto", "sync", "process", "native", "envpool"] = Field(
+        default="auto", description="What steps them; auto picks the fastest that supports the env and its wrappers."
+    )
+    kwargs: dict[str, Any] = Field(default_factory=dict, description="Passed to the env's constructor.")
+    wrappers: list[WrapperSpec] = Field(default_factory=list, description="Wrappers, innermost first.")
+    max_episode_steps: Count | None = Field(
+        default=None, description="Replaces the env's own time limit, in raw env steps; null: keep it."
+    )
+    action_masks: bool = Field(default=False, description="Only allow the actions in the env's info['action_mask'].")
+    reward: RewardConfig = Field(default_factory=RewardConfig, description="The learner's view of the reward.")
+    step_timeout: Positive = Field(default=60.0, description="Seconds until a silent worker counts as hung.")
+
+
+class AgentConfig(Section):
+    encoder: str = Field(default="mlp", description="Network that reads the observation.")
+    hidden: list[Count] = Field(default_factory=lambda: [64, 64], description="Sizes of the hidden layers.")
+    activation: Literal["tanh", "relu", "elu", "gelu", "silu", "leaky_relu"] = Field(
+        default="tanh", description="Non-linearity between layers."
+    )
+    layer_norm: bool = Field(default=False, description="Normalise every hidden layer.")
+    ortho_init: bool = Field(
+        default=True, description="Orthogonal initial weights, with a nearly uniform first policy."
+    )
+    shared: bool = Field(default=False, description="One trunk for actor and critic.")
+    discrete_encoding: Literal["one_hot", "embedding"] = Field(
+        default="one_hot", description="How discrete observations enter the network."
+    )
+    embedding_dim: Count = Field(default=32, description="Size of a learned embedding.")
+    normalize_obs: bool = Field(default=False, description="Scale observations by their running mean and deviation.")
+    clip_obs: Positive = Field(default=10.0, description="Cut of normalised observations.")
+    normalize_reward: bool = Field(default=False, description="Scale rewards by the running deviation of the return.")
+    clip_reward: Positive = Field(default=10.0, description="Cut of normalised rewards.")
+    std: Literal["state_independent", "state_dependent"] = Field(
+        default="state_independent", description="Whether the spread of continuous actions depends on the observation."
+    )
+    log_std_init: Float = Field(default=0.0, description="Logarithm of the first spread of continuous actions.")
+    squash: bool = Field(default=False, description="Squash continuous actions into their bounds with tanh.")
+    rescale_actions: bool = Field(default=True, description="Map -1..1 to the bounds of continuous actions.")
+
+
+class TrainConfig(Section):
+    total_timesteps: Count = Field(default=100_000, description="Env steps to train for, summed over envs.")
+    seed: Natural = Field(default=0, description="Root of every random number of the run.")
+    device: Literal["auto", "cpu", "cuda", "mps"] = Field(default="auto", description="Where the network lives.")
+    threads: Count | None = Field(
+        default=None, description="Threads of the network's arithmetic; null: chosen by the code."
+    )
+    checkpoint_every: Count | None = Field(
+        default=None, description="Env steps between kept checkpoints; null: keep none."
+    )
+    checkpoint_seconds: Positive = Field(default=60.0, description="How old the last checkpoint may grow.")
+
+
+class EvalConfig(Section):
+    every: Natural | None = Field(
+        default=None, description="Env steps between evaluations; null: a 20th of the run; 0: never."
+    )
+    episodes: Count = Field(default=20, description="Episodes an evaluation.")
+    n_envs: Count | None = Field(
+        default=None, description="Envs to evaluate in; null: as many as episodes, at most 32."
+    )
+    warmup: Natural = Field(default=0, description="Env steps before the first evaluation.")
+    start_level: Float | None = Field(
+        default=None, description="No evaluation before the training return reached this."
+    )
+    policy: Literal["greedy", "stochastic", "both"] = Field(default="greedy", description="How actions are chosen.")
+
+
+class PlateauConfig(Section):
+    evals: Count = Field(description="Stop after this many evaluations without a new best.")
+    min_delta: Annotated[Float, Field(ge=0)] = Field(default=0.0, description="What counts as better.")
+
+
+class StopConfig(Section):
+    on_solved: bool = Field(default=True, description="Stop when a verdict on fresh episodes says solved.")
+    threshold: Float | None = Field(default=None, description="Mean return that counts as solved; null: the env's own.")
+    episodes: Annotated[Int, Field(ge=2)] = Field(default=100, description="Fresh episodes of the verdict.")
+    judge: Literal["greedy", "stochastic"] = Field(
+        default="greedy", description="How the verdict's actions are chosen."
+    )
+    watch: Literal["eval", "train"] = Field(default="eval", description="Whose score calls for a verdict.")
+    seconds: Positive | None = Field(default=None, description="Stop after this long; null: never.")
+    plateau: PlateauConfig | None = Field(
+        default=None, description="Stop when evaluations no longer improve; null: never."
+    )
+
+
+class LogConfig(Section):
+    every: Count | None = Field(
+        default=None, description="Env steps between rows; null: a 500th of the run, never less than one rollout."
+    )
+    sinks: list[str] = Field(default_factory=lambda: ["console", "jsonl"], description="Where rows go.")
+
+
+def _ppo_unless_named(value: Any) -> Any:
+    return {"name": "ppo", **value} if isinstance(value, dict) else value
+
+
+class RunConfig(Section):
+    """All of a run's settings. Sizes that follow from them are properties, never fields."""
+
+    env: EnvConfig = Field(description="The environment.")
+    agent: AgentConfig = Field(default_factory=AgentConfig, description="The network and what it sees.")
+    algo: Annotated[Annotated[AlgoConfig, Field(discriminator="name")], BeforeValidator(_ppo_unless_named)] = Field(
+        default_factory=PPOConfig, description="The algorithm."
+    )
+    train: TrainConfig = Field(default_factory=TrainConfig, description="The run.")
+    eval: EvalConfig = Field(default_factory=EvalConfig, description="Evaluation while training.")
+    stop: StopConfig = Field(default_factory=StopConfig, description="When to stop.")
+    log: LogConfig = Field(default_factory=LogConfig, description="What is written where.")
+
+    @model_validator(mode="after")
+    def _rules_hold(self) -> RunConfig:
+        from gymnast.config.rules import rule_problems
+
+        if problems := rule_problems(self):
+            text = " ".join(f"{problem.keys[0]}: {problem.text}" for problem in problems)
+            raise PydanticCustomError("rules", "{text}", {"text": text, "problems": problems})
+        return self
+
+    @property
+    def rollout_steps(self) -> int:
+        """Env steps between two updates."""
+        return self.env.n_envs * self.algo.n_steps
+
+    @property
+    def eval_every(self) -> int:
+        """Env steps between evaluations; 0: never."""
+        return max(1, self.train.total_timesteps // 20) if self.eval.every is None else self.eval.every
+
+    @property
+    def eval_n_envs(self) -> int:
+        return min(self.eval.episodes, 32) if self.eval.n_envs is None else self.eval.n_envs
+
+    @property
+    def log_every(self) -> int:
+        """Env steps between rows; a row needs an update, so never less than one rollout."""
+        wanted = self.train.total_timesteps // 500 if self.log.every is None else self.log.every
+        return max(wanted, self.rollout_steps)

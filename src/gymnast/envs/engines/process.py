@@ -1,0 +1,191 @@
+"""Envs in worker processes, several to a worker; arrays in shared memory, small messages through pipes.
+
+Every worker runs a SyncEngine on its slice, so results are those of the sync engine, bit for bit. A worker that
+crashes, dies or falls silent ends the run with what is known about it; nothing ever waits without a limit.
+"""
+
+from __future__ import annotations
+
+import itertools
+import multiprocessing
+import os
+import time
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from multiprocessing.reduction import ForkingPickler
+from pickle import PicklingError
+from typing import Any, NoReturn
+
+import gymnasium as gym
+import numpy as np
+from numpy.typing import NDArray
+
+from gymnast.envs.engines.buffers import Buffers
+from gymnast.envs.engines.replay import require_keys
+from gymnast.envs.engines.worker import Task, shared_arrays, work
+from gymnast.envs.spaces import ActionLayout, ObsLayout, mask_size
+from gymnast.envs.types import StepBatch
+from gymnast.errors import EnvFailure, UserError
+
+_START_SECONDS = 60.0  # imports and the env's construction come on top of a step's time limit
+_CLOSE_SECONDS = 3.0  # for env.close(); a worker that needs longer is killed
+
+
+class ProcessEngine:
+    engine = "process"
+    exact_resume = True
+
+    def __init__(
+        self,
+        make_env: Callable[[], gym.Env[Any, Any]],
+        n_envs: int,
+        *,
+        name: str,
+        action_masks: bool = False,
+        step_timeout: float = 60.0,
+        workers: int | None = None,
+    ) -> None:
+        self.n_envs, self.name, self._timeout = n_envs, name, step_timeout
+        _refuse_unsendable(make_env)
+        probe = make_env()  # an error of the config shows here, in the open, before any process starts
+        layout, self._actions = ObsLayout(probe.observation_space), ActionLayout(probe.action_space)
+        masks = mask_size(self._actions.space) if action_masks else None
+        size = Buffers.size_of(layout, n_envs, masks) + n_envs * self._actions.dtype.itemsize * max(
+            1, int(np.prod(self._actions.shape))
+        )
+        self.obs_space = layout.obs_space
+        self.action_space: gym.Space[Any] = self._actions.space
+        # spawn: a fork would copy torch's locks. RawArray: memory without a name, so that none is left behind by a kill
+        context = multiprocessing.get_context("spawn")
+        block = context.RawArray("B", size)
+        self._buffers, self._taken = shared_arrays(probe.observation_space, self._actions, n_envs, action_masks, block)
+        probe.close()
+        count = min(n_envs, workers or os.cpu_count() or 1)
+        edges = [n_envs * i // count for i in range(count + 1)]
+        self._slices = list(itertools.pairwise(edges))
+        self._connections: list[Connection] = []
+        self._processes: list[Any] = []
+        for start, stop in self._slices:
+            here, there = context.Pipe()
+            task = Task(make_env, name, action_masks, n_envs, start, stop)
+            process = context.Process(
+                target=work, args=(task, there, block), daemon=True, name=f"envs {start}-{stop - 1}"
+            )
+            process.start()
+            there.close()  # so that this end sees the end of a dead worker
+            self._connections.append(here)
+            self._processes.append(process)
+        self._receive_all(_START_SECONDS + step_timeout, "starting")
+
+    def reset(self, seed: int) -> StepBatch:
+        self._send_all("reset", [seed] * len(self._connections))
+        self._receive_all(self._timeout, "a reset")
+        return self._buffers.batch([])
+
+    def step(self, actions: NDArray[Any]) -> StepBatch:
+        self._taken[:] = self._actions.batch(actions, self.n_envs)
+        self._send_all("step", [None] * len(self._connections))
+        parts = self._receive_all(self._timeout, "a step")
+        return self._buffers.batch([record for part in parts for record in part])
+
+    def save_state(self) -> dict[str, NDArray[Any]]:
+        """The same arrays as the sync engine's."""
+        self._send_all("save", [None] * len(self._connections))
+        parts = self._receive_all(self._timeout, "saving its state")
+        state = {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
+        return state | {"seed": parts[0]["seed"]}
+
+    def load_state(self, state: dict[str, NDArray[Any]]) -> StepBatch:
+        require_keys(state, {"seed", "episode", "length", "actions"}, self.n_envs, self.engine)
+        ends = np.concatenate(([0], np.cumsum(state["length"])))
+        parts = []
+        for start, stop in self._slices:
+            part = {key: array[start:stop] for key, array in state.items() if key not in ("seed", "actions")}
+            parts.append(part | {"seed": state["seed"], "actions": state["actions"][ends[start] : ends[stop]]})
+        self._send_all("load", parts)
+        longest = max(int(part["length"].sum()) for part in parts)  # the most steps one worker has to replay
+        self._receive_all(self._timeout * (1 + longest), "the replay of its episodes")
+        return self._buffers.batch([])
+
+    def close(self) -> None:
+        for connection in self._connections:
+            try:
+                connection.send(("close", None))
+            except OSError:
+                continue  # dead already
+        deadline = time.monotonic() + _CLOSE_SECONDS
+        for process in self._processes:
+            process.join(max(0.0, deadline - time.monotonic()))
+        self._end_processes()
+
+    def _send_all(self, command: str, arguments: list[Any]) -> None:
+        if not self._connections:
+            raise EnvFailure(f"{self.name}: the env workers are closed.")
+        for index, (connection, argument) in enumerate(zip(self._connections, arguments, strict=True)):
+            try:
+                connection.send((command, argument))
+            except OSError:
+                self._report_death(index)
+
+    def _receive_all(self, seconds: float, doing: str) -> list[Any]:
+        deadline = time.monotonic() + seconds
+        results = []
+        for index, connection in enumerate(self._connections):
+            try:
+                if not connection.poll(max(0.0, deadline - time.monotonic())):
+                    who = self._who(index)
+                    self._end_processes()
+                    raise EnvFailure(
+                        f"{self.name}: {who} did not finish {doing} within {seconds:g} s and was stopped. "
+                        f"If the env is that slow, raise env.step_timeout (now {self._timeout:g})."
+                    )
+                kind, result = connection.recv()
+            except (EOFError, OSError):
+                self._report_death(index)
+            if kind in ("failed", "mistake"):
+                self._end_processes()
+                raise (EnvFailure if kind == "failed" else UserError)(result)
+            results.append(result)
+        return results
+
+    def _report_death(self, index: int) -> NoReturn:
+        process, who = self._processes[index], self._who(index)
+        if self._connections[index].poll(0):  # it may have said why before it ended
+            try:
+                kind, result = self._connections[index].recv()
+            except (EOFError, OSError):
+                kind, result = "silent", None
+            if kind == "failed":
+                self._end_processes()
+                raise EnvFailure(result)
+        process.join(_CLOSE_SECONDS)
+        code = process.exitcode
+        how = f"was killed by signal {-code}" if code is not None and code < 0 else f"ended with exit code {code}"
+        self._end_processes()
+        raise EnvFailure(f"{self.name}: {who} {how}.")
+
+    def _who(self, index: int) -> str:
+        start, stop = self._slices[index]
+        return f"the worker of envs {start} to {stop - 1} (process {self._processes[index].pid})"
+
+    def _end_processes(self) -> None:
+        """No gentleness: an env that hangs in native code does not hear SIGTERM."""
+        for connection in self._connections:
+            connection.close()
+        for process in self._processes:
+            process.kill()
+        for process in self._processes:
+            process.join(_CLOSE_SECONDS)
+            if process.exitcode is not None:
+                process.close()
+        self._connections, self._processes = [], []
+
+
+def _refuse_unsendable(make_env: Callable[[], gym.Env[Any, Any]]) -> None:
+    try:
+        ForkingPickler.dumps(make_env)
+    except (AttributeError, TypeError, ValueError, PicklingError) as error:
+        raise UserError(
+            f"env.engine: process cannot send this env to a worker ({error}). "
+            "Use a function or class at the top level of a module, or env.engine=sync."
+        ) from error

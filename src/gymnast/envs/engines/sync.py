@@ -1,0 +1,223 @@
+"""Envs stepped one after another in this process: runs everything, and is the reference for the other engines."""
+
+from __future__ import annotations
+
+import traceback
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from numpy.typing import NDArray
+
+from gymnast.envs.engines.buffers import Buffers, refuse_nan
+from gymnast.envs.engines.replay import ActionLog, require_keys
+from gymnast.envs.recorder import recorder_of
+from gymnast.envs.spaces import ActionLayout, ObsLayout, mask_size, scalars
+from gymnast.envs.types import EpisodeRecord, StepBatch
+from gymnast.errors import EnvFailure, UserError
+from gymnast.runtime import derive_seed
+
+_CHECKED_STEPS = 3  # of the vector, after every reset: long enough to see each env's first observations and rewards
+
+
+class SyncEngine:
+    """`first_env` and `buffers`: for a worker that owns a slice of a larger vector, its place in it."""
+
+    engine = "sync"
+    exact_resume = True
+
+    def __init__(
+        self,
+        make_env: Callable[[], gym.Env[Any, Any]],
+        n_envs: int,
+        *,
+        name: str,
+        action_masks: bool = False,
+        first_env: int = 0,
+        buffers: Buffers | None = None,
+    ) -> None:
+        self.n_envs, self.name, self.first_env = n_envs, name, first_env
+        self.envs = [make_env() for _ in range(n_envs)]
+        self._layout = ObsLayout(self.envs[0].observation_space)
+        self._actions = ActionLayout(self.envs[0].action_space)
+        self.obs_space = self._layout.obs_space
+        self.action_space: gym.Space[Any] = self._actions.space
+        self._mask_size = mask_size(self.action_space) if action_masks else None
+        self._buffers = buffers or Buffers.allocate(self._layout, n_envs, self._mask_size)
+        self._recorders = [recorder_of(env) for env in self.envs]
+        self._steppers = [env.step for env in self.envs]
+        self._log = ActionLog(n_envs, self._actions.shape, self._actions.dtype)
+        self._rewards: list[Any] = [0.0] * n_envs
+        self._lengths = np.zeros(n_envs, np.int64)  # decisions of the current episodes
+        self._episodes = np.zeros(n_envs, np.int64)  # index of the current episodes
+        self._seed = 0
+        self._seeds = [0] * n_envs  # what the current episodes were reset with
+        self._flags_set = False
+        self._steps_to_check = 0
+
+    def reset(self, seed: int) -> StepBatch:
+        self._seed = seed
+        self._episodes.fill(0)
+        self._lengths.fill(0)
+        self._log.clear()
+        self._steps_to_check = _CHECKED_STEPS
+        self._buffers.clear()
+        for row in range(self.n_envs):
+            self._write(row, *self._start_episode(row))
+        self._buffers.refuse_nonfinite(self.name, self.first_env)
+        return self._buffers.batch([])
+
+    def step(self, actions: NDArray[Any]) -> StepBatch:
+        buffers = self._buffers
+        taken = self._actions.batch(actions, self.n_envs)
+        self._log.append(taken, self._lengths)
+        self._lengths += 1
+        if self._flags_set:
+            buffers.terminated.fill(False)
+            buffers.truncated.fill(False)
+            self._flags_set = False
+        episodes: list[EpisodeRecord] = []
+        rewards, steppers = self._rewards, self._steppers
+        plain = (
+            buffers.obs["obs"] if self._layout.plain and self._mask_size is None and not self._steps_to_check else None
+        )
+        row = 0
+        try:
+            for row, action in enumerate(self._actions.rows(taken)):
+                observation, reward, terminated, truncated, info = steppers[row](action)
+                rewards[row] = reward
+                if self._steps_to_check:
+                    self._check_step(row, observation, reward, terminated, truncated)
+                if terminated or truncated:
+                    observation, info = self._end_episode(row, observation, bool(terminated), info, episodes)
+                if plain is not None:
+                    plain[row] = observation
+                else:
+                    self._write(row, observation, info)
+        except (EnvFailure, UserError):
+            raise
+        except Exception as error:  # whatever an env may raise: it is foreign code
+            raise self._crash(row, "step", error) from error
+        buffers.reward[:] = rewards
+        if self._steps_to_check:
+            self._steps_to_check -= 1
+        buffers.refuse_nonfinite(self.name, self.first_env)
+        return buffers.batch(episodes)
+
+    def _end_episode(
+        self, row: int, observation: Any, terminated: bool, info: dict[str, Any], episodes: list[EpisodeRecord]
+    ) -> tuple[Any, dict[str, Any]]:
+        """Records the episode, keeps its last observation, and begins the next one."""
+        buffers, recorder = self._buffers, self._recorders[row]
+        self._layout.write(buffers.final_obs, row, observation)
+        for name, array in buffers.final_obs.items():
+            refuse_nan(array[row : row + 1], name, self.name, self.first_env + row)
+        # an env that says both has ended: there is nothing to bootstrap from
+        (buffers.terminated if terminated else buffers.truncated)[row] = True
+        self._flags_set = True
+        episodes.append(
+            EpisodeRecord(
+                env=self.first_env + row,
+                raw_return=recorder.raw_return,
+                length=int(self._lengths[row]),
+                frames=recorder.frames,
+                seed=self._seeds[row],
+                terminated=terminated,
+                components=recorder.components,
+                info=scalars(info),
+            )
+        )
+        self._episodes[row] += 1
+        self._lengths[row] = 0
+        return self._start_episode(row)
+
+    def _start_episode(self, row: int) -> tuple[Any, dict[str, Any]]:
+        self._seeds[row] = derive_seed(self._seed, self.first_env + row, int(self._episodes[row]))
+        try:
+            observation, info = self.envs[row].reset(seed=self._seeds[row])
+        except (EnvFailure, UserError):
+            raise
+        except Exception as error:  # foreign code again
+            raise self._crash(row, "reset", error) from error
+        if self._steps_to_check and (problem := self._layout.problem(observation)):
+            raise EnvFailure(f"{self.name}: after reset, {problem}.")
+        return observation, info
+
+    def _write(self, row: int, observation: Any, info: dict[str, Any]) -> None:
+        self._layout.write(self._buffers.obs, row, observation)
+        if self._buffers.mask is None:
+            return
+        mask = info.get("action_mask")
+        if mask is None:
+            raise UserError(f"env.action_masks: true, but {self.name} gives no info['action_mask']; set it to false.")
+        if np.size(mask) != self._mask_size:
+            raise EnvFailure(f"{self.name}: info['action_mask'] has {np.size(mask)} entries, needs {self._mask_size}.")
+        self._buffers.mask[row] = np.ravel(mask)
+        if not self._buffers.mask[row].any():
+            raise EnvFailure(f"{self.name}: env {self.first_env + row} allows no action at all in info['action_mask'].")
+
+    def _check_step(self, row: int, observation: Any, reward: Any, terminated: Any, truncated: Any) -> None:
+        problem = self._layout.problem(observation)
+        if np.ndim(reward) != 0 or np.asarray(reward).dtype.kind not in "fiub":
+            problem = f"reward is {reward!r}, not a number"
+        for flag, value in (("terminated", terminated), ("truncated", truncated)):
+            if not isinstance(value, bool | np.bool_):
+                problem = f"{flag} is {value!r}, not true or false"
+        if problem:
+            raise EnvFailure(f"{self.name}: in step, {problem}.")
+
+    def _crash(self, row: int, where: str, error: Exception) -> EnvFailure:
+        trace = "".join(traceback.format_exception(error)).rstrip()
+        return EnvFailure(f"{self.name}: env {self.first_env + row} crashed in {where}.\n{trace}")
+
+    def save_state(self) -> dict[str, NDArray[Any]]:
+        taken = [self._log.of(row, int(length)) for row, length in enumerate(self._lengths)]
+        state = {f"obs/{name}": array.copy() for name, array in self._buffers.obs.items()}
+        return state | {
+            "seed": np.array([self._seed], np.int64),
+            "episode": self._episodes.copy(),
+            "length": self._lengths.copy(),
+            "actions": np.concatenate(taken),
+        }
+
+    def load_state(self, state: dict[str, NDArray[Any]]) -> StepBatch:
+        """Replays every env's episode from its seed. An env that then differs begins a new one, with a warning."""
+        require_keys(state, {"seed", "episode", "length", "actions"}, self.n_envs, self.engine)
+        self._seed = int(state["seed"][0])
+        self._episodes[:] = state["episode"]
+        self._lengths[:] = state["length"]
+        self._steps_to_check = _CHECKED_STEPS
+        self._buffers.clear()
+        taken = np.split(state["actions"].astype(self._actions.dtype), np.cumsum(state["length"])[:-1])
+        for row in range(self.n_envs):
+            self._write(row, *self._replay(row, taken[row]))
+            if not self._same_as_saved(row, state):
+                warnings.warn(
+                    f"{self.name}: env {self.first_env + row} does not repeat itself from its seed; "
+                    "it continues with a new episode instead of the interrupted one.",
+                    stacklevel=2,
+                )
+                self._episodes[row] += 1
+                self._lengths[row] = 0
+                taken[row] = taken[row][:0]
+                self._write(row, *self._start_episode(row))
+        self._log.restore(taken)
+        return self._buffers.batch([])
+
+    def _replay(self, row: int, actions: NDArray[Any]) -> tuple[Any, dict[str, Any]]:
+        observation, info = self._start_episode(row)
+        try:
+            for action in self._actions.rows(actions):
+                observation, _, _, _, info = self._steppers[row](action)
+        except Exception as error:  # foreign code
+            raise self._crash(row, "the replay of its episode", error) from error
+        return observation, info
+
+    def _same_as_saved(self, row: int, state: dict[str, NDArray[Any]]) -> bool:
+        return all(np.array_equal(array[row], state[f"obs/{name}"][row]) for name, array in self._buffers.obs.items())
+
+    def close(self) -> None:
+        for env in self.envs:
+            env.close()

@@ -1,0 +1,50 @@
+"""The score of an episode as the env itself gives it, taken directly above the env and below every other wrapper."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+
+from gymnast.errors import EnvFailure
+
+
+class Recorder(gym.Wrapper[Any, Any, Any, Any]):
+    """Adds up raw rewards, raw steps and named reward components (info["reward_components"]) of the episode."""
+
+    def __init__(self, env: gym.Env[Any, Any]) -> None:
+        super().__init__(env)
+        self.raw_return = 0.0
+        self.frames = 0
+        self.components: dict[str, float] = {}
+        self._step = env.step  # one attribute look-up less in every step
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        result = self._step(action)
+        try:
+            self.raw_return += float(result[1])
+        except (TypeError, ValueError) as error:
+            name = self.spec.id if self.spec else type(self.unwrapped).__name__
+            raise EnvFailure(f"{name}: in step, reward is {result[1]!r}, not a number.") from error
+        self.frames += 1
+        components = result[4].get("reward_components")
+        if components:
+            for name, value in components.items():
+                self.components[name] = self.components.get(name, 0.0) + float(value)
+        return result
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        self.raw_return = 0.0
+        self.frames = 0
+        self.components = {}
+        return self.env.reset(seed=seed, options=options)
+
+
+def recorder_of(env: gym.Env[Any, Any]) -> Recorder:
+    """The recorder inside a wrapped env."""
+    inner = env
+    while isinstance(inner, gym.Wrapper):
+        if isinstance(inner, Recorder):
+            return inner
+        inner = inner.env
+    raise TypeError(f"{env} has no Recorder; build it with gymnast.envs.make.make_env")

@@ -1,0 +1,224 @@
+"""Spaces as the learner sees them: flat leaves, native dtypes, channels first. Decided once, here.
+
+An observation is a dict of leaves: {"obs": ...} for a plain space, "a/b" for nested Dict and Tuple spaces.
+float64 becomes float32, HWC images become CHW, Discrete starts at zero. Actions start at zero as well.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from gymnast.envs.types import Obs, ObsSpace
+from gymnast.errors import UserError
+
+# torch has no arithmetic for these; the next wider type holds every value (a uint64 above 2**63 is not an observation)
+_WIDENED = {"float64": "float32", "float16": "float32", "bool": "int8"} | {
+    "uint16": "int32",
+    "uint32": "int64",
+    "uint64": "int64",
+}
+
+
+def is_channels_last(space: gym.Space[Any]) -> bool:
+    """An image with its channels in the last axis: uint8, three axes, the last of size 1, 3 or 4."""
+    return (
+        isinstance(space, spaces.Box)
+        and space.dtype == np.uint8
+        and len(space.shape) == 3
+        and space.shape[-1] in (1, 3, 4)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """One array of an observation."""
+
+    name: str
+    path: tuple[str | int, ...]  # where it is inside the raw observation
+    source: gym.Space[Any]  # as the env declares it
+    space: gym.Space[Any]  # as the learner gets it
+    channels_last: bool
+    start: Any  # lowest value of a Discrete or MultiDiscrete, subtracted; None: nothing to subtract
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.space.shape or ()
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return np.dtype(self.space.dtype)
+
+    def pick(self, observation: Any) -> Any:
+        for key in self.path:
+            observation = observation[key]
+        return observation
+
+    def convert(self, value: Any) -> Any:
+        """The value in the learner's layout; its dtype is cast when it is written. Leading batch axes are kept."""
+        if self.channels_last:
+            return np.moveaxis(np.asarray(value), -1, -3)
+        if self.start is not None:
+            return np.asarray(value) - self.start
+        return value
+
+
+class ObsLayout:
+    """Turns an env's observations into leaves and writes them into [N, ...] buffers."""
+
+    def __init__(self, space: gym.Space[Any]) -> None:
+        self.leaves = _leaves(space, ())
+        names = [leaf.name for leaf in self.leaves]
+        if len(set(names)) < len(names):
+            raise UserError(f"observation space: two entries have the same name among {', '.join(names)}.")
+        self.obs_space: ObsSpace = {leaf.name: leaf.space for leaf in self.leaves}
+        first = self.leaves[0]
+        # a plain array that can be assigned to its row as it is: the common case, and the fast one
+        self.plain = len(self.leaves) == 1 and not first.path and not first.channels_last and first.start is None
+
+    def allocate(self, n: int) -> Obs:
+        return {leaf.name: np.zeros((n, *leaf.shape), leaf.dtype) for leaf in self.leaves}
+
+    def write(self, buffers: Obs, row: int, observation: Any) -> None:
+        for leaf in self.leaves:
+            buffers[leaf.name][row] = leaf.convert(leaf.pick(observation))
+
+    def to_batch(self, observation: Any) -> tuple[Obs, bool]:
+        """Raw observation, of one env or of several with a leading axis, as leaves [N, ...]; and whether it was one."""
+        first = self.leaves[0]
+        single = np.ndim(first.pick(observation)) == len(first.source.shape or ())
+        batch: Obs = {}
+        for leaf in self.leaves:
+            value = np.asarray(leaf.convert(leaf.pick(observation)))
+            value = value[np.newaxis] if single else value
+            if value.shape[1:] != leaf.shape:
+                raise UserError(f"observation {leaf.name!r} has shape {value.shape[1:]}; the env's is {leaf.shape}.")
+            batch[leaf.name] = np.ascontiguousarray(value, dtype=leaf.dtype)
+        return batch, single
+
+    def problem(self, observation: Any) -> str | None:
+        """What is wrong with an observation by its declared space, or None. Bounds of a Box are not checked."""
+        for leaf in self.leaves:
+            try:
+                value = np.asarray(leaf.pick(observation))
+            except (KeyError, IndexError, TypeError):
+                return f"observation has no entry {leaf.name!r}, which its space declares"
+            if value.dtype == object:
+                return f"observation {leaf.name!r} is {type(leaf.pick(observation)).__name__}, not an array"
+            declared = leaf.source
+            if value.shape != (declared.shape or ()):
+                return f"observation {leaf.name!r} has shape {value.shape}, its space declares {declared.shape}"
+            if value.dtype.kind == "f" and np.dtype(declared.dtype).kind != "f":
+                return f"observation {leaf.name!r} has dtype {value.dtype}, its space declares {declared.dtype}"
+            if isinstance(declared, spaces.Discrete | spaces.MultiDiscrete) and not declared.contains(
+                value.astype(declared.dtype)[()]
+            ):
+                return f"observation {leaf.name!r} is {value}, outside {declared}"
+        return None
+
+
+def _leaves(space: gym.Space[Any], path: tuple[str | int, ...]) -> list[Leaf]:
+    if isinstance(space, spaces.Dict):
+        return [leaf for key, child in space.spaces.items() for leaf in _leaves(child, (*path, key))]
+    if isinstance(space, spaces.Tuple):
+        return [leaf for index, child in enumerate(space.spaces) for leaf in _leaves(child, (*path, index))]
+    name = "/".join(str(part) for part in path) or "obs"
+    start: Any = None
+    converted: gym.Space[Any]
+    if isinstance(space, spaces.Box):
+        converted = _box(space)
+    elif isinstance(space, spaces.Discrete):
+        start = int(space.start) or None
+        converted = spaces.Discrete(int(space.n))
+    elif isinstance(space, spaces.MultiDiscrete):
+        start = space.start.copy() if np.any(space.start) else None
+        converted = spaces.MultiDiscrete(space.nvec, dtype=np.int64)
+    elif isinstance(space, spaces.MultiBinary):
+        converted = spaces.MultiBinary(space.n)
+    else:
+        raise UserError(
+            f"observation space: {name!r} is a {type(space).__name__}, which no encoder takes; "
+            "Box, Discrete, MultiDiscrete, MultiBinary and Dict or Tuple of them are supported."
+        )
+    return [Leaf(name, path, space, converted, is_channels_last(space), start)]
+
+
+def _box(space: spaces.Box) -> spaces.Box:
+    dtype = np.dtype(_WIDENED.get(np.dtype(space.dtype).name, space.dtype))
+    with np.errstate(over="ignore"):  # a float64 bound beyond float32 is an infinite one
+        low, high = space.low.astype(dtype), space.high.astype(dtype)
+    if is_channels_last(space):
+        low, high = np.moveaxis(low, -1, 0), np.moveaxis(high, -1, 0)
+    return spaces.Box(low, high, dtype=dtype.type)
+
+
+class ActionLayout:
+    """Turns a batch of the learner's actions into what each env's step takes."""
+
+    def __init__(self, space: gym.Space[Any]) -> None:
+        self.source = space
+        self.start: Any = 0
+        self.space: gym.Space[Any]
+        self.dtype: np.dtype[Any]
+        if isinstance(space, spaces.Discrete):
+            self.start, self.space, self.dtype = int(space.start), spaces.Discrete(int(space.n)), np.dtype(np.int64)
+        elif isinstance(space, spaces.MultiDiscrete):
+            self.start, self.space = space.start, spaces.MultiDiscrete(space.nvec, dtype=np.int64)
+            self.dtype = np.dtype(np.int64)
+        elif isinstance(space, spaces.MultiBinary | spaces.Box):
+            self.space, self.dtype = space, np.dtype(space.dtype)
+        else:
+            raise UserError(
+                f"action space: {type(space).__name__} is not supported; "
+                "Box, Discrete, MultiDiscrete and MultiBinary are."
+            )
+        self.shape: tuple[int, ...] = space.shape or ()
+        self._is_discrete = isinstance(space, spaces.Discrete)
+        self._shifted = bool(np.any(self.start))
+
+    def batch(self, actions: NDArray[Any], n: int) -> NDArray[Any]:
+        """A fresh copy [N, ...] in the env's dtype: an env may keep its row without seeing it change later."""
+        actions = np.array(actions, dtype=self.dtype)
+        shape = (n, *self.shape)
+        if actions.shape != shape:
+            if actions.size != math.prod(shape):
+                raise ValueError(f"actions of shape {actions.shape} for {n} envs that take {self.space}")
+            actions = actions.reshape(shape)
+        return actions
+
+    def rows(self, batch: NDArray[Any]) -> Sequence[Any]:
+        """What each env's step is called with. Plain ints where discrete: envs check those several times faster."""
+        if self._shifted:
+            batch = batch + self.start
+        return batch.tolist() if self._is_discrete else batch  # type: ignore[return-value]
+
+
+def mask_size(space: gym.Space[Any]) -> int:
+    """Entries of a mask: a Discrete's actions, those of each part of a MultiDiscrete in turn, a MultiBinary's bits."""
+    if isinstance(space, spaces.Discrete):
+        return int(space.n)
+    if isinstance(space, spaces.MultiDiscrete):
+        return int(space.nvec.sum())
+    if isinstance(space, spaces.MultiBinary):
+        return math.prod(space.shape)
+    raise UserError(
+        f"env.action_masks: true needs Discrete, MultiDiscrete or MultiBinary actions; this env has {space}."
+    )
+
+
+def scalars(info: Mapping[str, Any]) -> dict[str, Any]:
+    """The plain numbers, flags and words of an info dict: what an episode record keeps."""
+    kept: dict[str, Any] = {}
+    for key, value in info.items():
+        if isinstance(value, np.generic):
+            value = value.item()
+        if isinstance(value, bool | int | float | str):
+            kept[key] = value
+    return kept

@@ -1,0 +1,111 @@
+"""Any env registered with Gymnasium, by id or by "module:id"."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import warnings
+from typing import Any
+
+import gymnasium as gym
+
+from gymnast.errors import UserError, did_you_mean
+
+# Namespaces whose ids exist only once a module is imported
+_REGISTERED_BY = {"gymnast": "gymnast.envs.suites.bandit"}
+# Which of our extras brings what an env of this package needs
+_EXTRAS = {
+    "gymnasium.envs.box2d": "box2d",
+    "gymnasium.envs.mujoco": "mujoco",
+    "gymnasium.envs.classic_control": "classic",
+    "gymnasium.envs.toy_text": "classic",
+    "ale_py": "atari",
+}
+
+
+def list_env_ids() -> list[str]:
+    """Every id known right now, in alphabetical order; ids of packages that were not imported are not known."""
+    for module in _REGISTERED_BY.values():
+        importlib.import_module(module)
+    return sorted(gym.registry)
+
+
+def find_spec(env_id: str) -> gym.envs.registration.EnvSpec:
+    """The registration of an id; a mistake is answered with the nearest ids."""
+    module, _, name = env_id.rpartition(":")
+    if module:
+        _import_module(module, env_id)
+    namespace = name.partition("/")[0] if "/" in name else ""
+    if namespace in _REGISTERED_BY:
+        importlib.import_module(_REGISTERED_BY[namespace])
+    if name in gym.registry:
+        return gym.registry[name]
+    known = list_env_ids()
+    versions = [other for other in known if other.rpartition("-v")[0].lower() == _without_version(name).lower()]
+    if versions:
+        raise UserError(f"env.id: there is no env {env_id!r}. Registered: {', '.join(versions)}.")
+    advice = did_you_mean(name, known) or " See `gymnast envs list`."
+    raise UserError(
+        f"env.id: there is no env {env_id!r}.{advice} An env of your own package is written as module:{name}."
+        if not module
+        else f"env.id: the module {module!r} registers no env {name!r}.{advice}"
+    )
+
+
+def make(
+    env_id: str,
+    kwargs: dict[str, Any] | None = None,
+    max_episode_steps: int | None = None,
+    render_mode: str | None = None,
+) -> gym.Env[Any, Any]:
+    """One env with its registered wrappers and its time limit, or `max_episode_steps` instead of that limit."""
+    spec = find_spec(env_id)
+    kwargs = dict(kwargs or {})
+    if render_mode is not None:
+        kwargs["render_mode"] = render_mode
+    # no banner on standard output, which may be a JSON line's; no window where pictures only are wanted
+    os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
+    if render_mode == "rgb_array" and not os.environ.get("DISPLAY"):
+        os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=".*is out of date.*")  # an older version is the user's choice
+            return gym.make(spec, max_episode_steps=max_episode_steps, disable_env_checker=True, **kwargs)
+    except (gym.error.DependencyNotInstalled, ModuleNotFoundError) as error:
+        raise UserError(_missing(env_id, spec, error)) from error
+    except gym.error.Error as error:
+        raise UserError(f"env.id: {env_id!r} cannot be made: {error}") from error
+    except TypeError as error:
+        if not kwargs or "argument" not in str(error):
+            raise
+        reason = str(error).split(" was raised from")[0]
+        raise UserError(f"env.kwargs: {env_id!r} does not take {kwargs}: {reason}.") from error
+
+
+def _import_module(module: str, env_id: str) -> None:
+    # the command's own path does not include the working directory, where a user's module most likely is
+    if os.getcwd() not in sys.path and "" not in sys.path:
+        sys.path.append(os.getcwd())
+    try:
+        importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name is None or not (module == error.name or module.startswith(f"{error.name}.")):
+            raise UserError(
+                f"env.id: {env_id!r} needs the package {error.name!r}. Run: pip install {error.name}"
+            ) from error
+        raise UserError(f"env.id: there is no module {module!r} to find {env_id!r} in. Is it installed?") from error
+
+
+def _missing(env_id: str, spec: gym.envs.registration.EnvSpec, error: Exception) -> str:
+    entry = spec.entry_point if isinstance(spec.entry_point, str) else getattr(spec.entry_point, "__module__", "")
+    for package, extra in _EXTRAS.items():
+        if entry.startswith(package):
+            return f'env.id: {env_id!r} needs a package that is not installed. Run: pip install "gymnast[{extra}]"'
+    reason = " ".join(str(error).split())
+    return f"env.id: {env_id!r} needs a package that is not installed: {reason}"
+
+
+def _without_version(name: str) -> str:
+    stem, dash, version = name.rpartition("-v")
+    return stem if dash and version.isdigit() else name

@@ -1,0 +1,67 @@
+"""What every vector engine gives the learner. One contract; `tests/contract` holds every engine to it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import gymnasium as gym
+import numpy as np
+from numpy.typing import NDArray
+
+Obs = dict[str, NDArray[Any]]  # one array a leaf of the observation space, [N, ...]; {"obs": ...} for a plain space
+ObsSpace = dict[str, gym.Space[Any]]
+
+
+@dataclass(slots=True)
+class EpisodeRecord:
+    """A finished episode, as the env itself scored it: below shaping, clipping and every other wrapper."""
+
+    env: int  # index in the vector
+    raw_return: float
+    length: int  # agent decisions
+    frames: int  # raw env steps; more than `length` under frame skip
+    seed: int  # what the episode was reset with
+    terminated: bool  # False: cut by a time limit
+    components: dict[str, float] = field(default_factory=dict)  # named parts of the return
+    info: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class StepBatch:
+    """Buffers belong to the engine and are valid until its next call: copy what must live longer.
+
+    SAME-STEP: where an episode ended, `obs` is already the first observation of the next one and `final_obs` holds
+    the last observation of the one that ended. `terminated` and `truncated` are never both true.
+    """
+
+    obs: Obs
+    reward: NDArray[np.float32]
+    terminated: NDArray[np.bool_]
+    truncated: NDArray[np.bool_]
+    final_obs: Obs  # rows are defined only where an episode ended
+    episodes: list[EpisodeRecord]
+    mask: NDArray[np.bool_] | None = None  # [N, actions] that may be taken next; None: all of them
+
+
+class VecEnv(Protocol):
+    """A vector of environments stepped together."""
+
+    engine: str  # its name in the config
+    n_envs: int
+    obs_space: ObsSpace  # of one env, after wrappers, in the engine's dtypes and layout
+    action_space: gym.Space[Any]  # of one env
+    exact_resume: bool  # whether load_state continues episodes exactly where save_state left them
+
+    def reset(self, seed: int) -> StepBatch:
+        """Starts every env anew; env i's episode k is seeded with derive_seed(seed, i, k)."""
+
+    def step(self, actions: NDArray[Any]) -> StepBatch: ...
+
+    def save_state(self) -> dict[str, NDArray[Any]]:
+        """All that is needed to continue, as arrays."""
+
+    def load_state(self, state: dict[str, NDArray[Any]]) -> StepBatch:
+        """Continues from save_state's result (exactly, where exact_resume); returns the observations to act on."""
+
+    def close(self) -> None: ...

@@ -1,0 +1,61 @@
+"""Wrappers by name, one file each. `problems` checks a wrapper's parameters before any env exists."""
+
+from __future__ import annotations
+
+import inspect
+import types
+import typing
+from collections.abc import Mapping
+from typing import Annotated, Any, Union
+
+from gymnast.envs.wrappers.params import Between
+from gymnast.errors import did_you_mean
+from gymnast.registry import WRAPPERS
+
+
+def problems(name: str, kwargs: Mapping[str, Any]) -> list[str]:
+    """Everything wrong with one entry of env.wrappers, a line each: unknown name, parameters, types, ranges."""
+    if unknown := WRAPPERS.problem(name):
+        return [unknown]
+    wrapper = WRAPPERS.get(name)
+    parameters = dict(list(inspect.signature(wrapper.__init__).parameters.items())[2:])  # without self and env
+    hints = typing.get_type_hints(wrapper.__init__, include_extras=True)
+    known = f"Known: {', '.join(parameters)}." if parameters else "It takes no parameters."
+    found = [
+        f"wrapper {name!r} has no parameter {key!r} (value {value!r}).{did_you_mean(key, parameters)} {known}"
+        for key, value in kwargs.items()
+        if key not in parameters
+    ]
+    for key, parameter in parameters.items():
+        if key not in kwargs:
+            if parameter.default is inspect.Parameter.empty:
+                found.append(f"wrapper {name!r} needs the parameter {key!r}. {known}")
+        elif wrong := _wrong_value(hints[key], kwargs[key]):
+            found.append(f"wrapper {name!r}: {key} is {kwargs[key]!r} and must be {wrong}. {known}")
+    rule = getattr(wrapper, "rule", None)  # what holds between parameters
+    if not found and rule is not None and (broken := rule(kwargs)):
+        found.append(f"wrapper {name!r}: {broken}")
+    return found
+
+
+def _wrong_value(hint: Any, value: Any) -> str | None:
+    """What the value should have been, or None if it is fine."""
+    options = typing.get_args(hint) if typing.get_origin(hint) in (Union, types.UnionType) else (hint,)
+    expected = []
+    for option in options:
+        between = None
+        if typing.get_origin(option) is Annotated:
+            option, between = typing.get_args(option)
+        plain = typing.get_origin(option) or option
+        accepted = (int, float) if plain is float else plain
+        right_type = isinstance(value, accepted) and (plain is bool or not isinstance(value, bool))
+        if right_type and (between is None or between.holds(value)):
+            return None
+        if plain is not types.NoneType:
+            expected.append(f"{_NAMES.get(plain, plain.__name__)}{f' {between}' if between else ''}")
+    return " or ".join(expected)
+
+
+_NAMES = {int: "a whole number", float: "a number", bool: "true or false", list: "a list"}
+
+__all__ = ["Between", "problems"]

@@ -1,0 +1,38 @@
+"""What the wrappers share: their name in the config, and randomness that replays with the episode's seed."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import gymnasium as gym
+import numpy as np
+
+from gymnast.errors import UserError
+from gymnast.runtime import derive_seed
+
+
+class NamedWrapper(gym.Wrapper[Any, Any, Any, Any]):
+    """A wrapper of the config. `keeps_masks` False: another action than the chosen one may reach the env."""
+
+    name: ClassVar[str]
+    keeps_masks: ClassVar[bool] = True
+
+    def refuse(self, problem: str) -> UserError:
+        return UserError(f"env.wrappers: {self.name}: {problem}")
+
+
+class RandomWrapper(NamedWrapper):
+    """Draws from `rng`, which starts anew from the seed of each episode: the same seed replays the same episode."""
+
+    def __init__(self, env: gym.Env[Any, Any]) -> None:
+        super().__init__(env)
+        inner, self._depth = env, 0  # two wrappers of one kind draw from different streams
+        while isinstance(inner, gym.Wrapper):
+            self._depth += type(inner) is type(self)
+            inner = inner.env
+        self.rng = np.random.default_rng()
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        if seed is not None:
+            self.rng = np.random.default_rng(derive_seed(seed, self.name, self._depth))
+        return self.env.reset(seed=seed, options=options)

@@ -1,0 +1,81 @@
+"""How good an agent is: whole episodes, a fixed quota per env, on seeds that training never sees."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from gymnast.agent import Agent
+from gymnast.envs.types import EpisodeRecord, VecEnv
+from gymnast.rl.collect import mask_tensor, to_tensors
+from gymnast.runtime import derive_seed
+
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Scores of finished episodes, in the env's own reward."""
+
+    returns: NDArray[np.float64]
+    lengths: NDArray[np.int64]
+
+    @property
+    def episodes(self) -> int:
+        return len(self.returns)
+
+    @property
+    def mean(self) -> float:
+        return float(self.returns.mean())
+
+    @property
+    def std(self) -> float:
+        return float(self.returns.std())
+
+    def interval(self) -> tuple[float, float]:
+        """Where the true mean lies with 95 % confidence: the bootstrap's percentiles (returns are rarely normal)."""
+        rng = np.random.default_rng(0)  # the same episodes always give the same interval
+        means = rng.choice(self.returns, (4000, self.episodes)).mean(1)
+        low, high = np.quantile(means, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
+        return float(low), float(high)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether an agent solves its env, judged on episodes that no decision was based on."""
+
+    evaluation: Evaluation
+    threshold: float | None
+    policy: str  # greedy or stochastic
+    attempts: int  # how many verdicts this run has asked for; many tries make luck likelier
+
+    @property
+    def solved(self) -> bool:
+        return self.threshold is not None and self.evaluation.mean >= self.threshold
+
+
+def evaluate(agent: Agent, env: VecEnv, episodes: int, seed: int, deterministic: bool = True) -> Evaluation:
+    """Runs that many episodes and returns their scores.
+
+    Each env has its quota and counts its first episodes only: counting whichever finish first would favour short
+    ones. The agent does not learn and its normaliser does not move.
+    """
+    device = next(agent.parameters()).device
+    generator = torch.Generator(device).manual_seed(derive_seed(seed, "actions"))
+    quota = np.full(env.n_envs, episodes // env.n_envs)
+    quota[: episodes % env.n_envs] += 1
+    done: list[EpisodeRecord] = []
+    now = env.reset(derive_seed(seed, "envs"))
+    while quota.any():
+        acted = agent.act(to_tensors(now.obs, device), mask_tensor(now, device), deterministic, generator)
+        now = env.step(agent.head.to_env(acted.action.cpu().numpy()))
+        for record in now.episodes:
+            if quota[record.env]:
+                quota[record.env] -= 1
+                done.append(record)
+    return Evaluation(
+        np.array([record.raw_return for record in done]), np.array([record.length for record in done])
+    )

@@ -1,0 +1,133 @@
+"""Every metric's meaning, bounds, precision and place: `catalogue.yaml`. A name that is not in it is a bug."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from importlib.resources import files
+from typing import Any
+
+from gymnast.errors import UserError, did_you_mean
+
+STYLES = ("count", "fixed", "general", "percent", "duration", "flag")
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One line of the catalogue."""
+
+    name: str
+    meaning: str
+    style: str
+    order: int  # place in the file
+    precision: int = 0
+    unit: str = ""
+    low: float | None = None  # None: no bound is known before the run
+    high: float | None = None
+    better: str | None = None  # up, down or None
+    emphasis: bool = False
+    detail: bool = False  # shown only where there is room
+
+    @property
+    def group(self) -> str:
+        """The subject, in front of the slash. `solved` has none and stands with the evaluation."""
+        return self.name.partition("/")[0] if "/" in self.name else "eval"
+
+    @property
+    def label(self) -> str:
+        return self.name.partition("/")[2] or self.name
+
+    def text(self, value: float) -> str:
+        """The value as every table shows it."""
+        if not math.isfinite(value):
+            return "nan" if math.isnan(value) else ("inf" if value > 0 else "-inf")
+        if self.style == "count":
+            return f"{value:,.0f}"
+        if self.style == "fixed":
+            return f"{value:,.{self.precision}f}"
+        if self.style == "general":
+            return f"{value:.{self.precision}g}"
+        if self.style == "percent":
+            return f"{100 * value:.{self.precision}f}%"
+        if self.style == "flag":
+            return "yes" if value else "no"
+        return duration(value)
+
+    def out_of_bounds(self, value: float) -> bool:
+        too_low = self.low is not None and value < self.low
+        too_high = self.high is not None and value > self.high
+        return too_low or too_high or not math.isfinite(value)
+
+
+class Catalogue:
+    """All metrics by name. A name that ends in `/*` is a family: any word fits, and shares the family's line."""
+
+    def __init__(self, entries: Mapping[str, Mapping[str, Any]]) -> None:
+        metrics = [Metric(name=name, order=order, **entry) for order, (name, entry) in enumerate(entries.items())]
+        for metric in metrics:
+            if metric.style not in STYLES or metric.better not in ("up", "down", None):
+                raise ValueError(f"catalogue.yaml: {metric.name}: bad style or better")
+        self._metrics = {metric.name: metric for metric in metrics if not metric.name.endswith("/*")}
+        self._families = {metric.name[:-1]: metric for metric in metrics if metric.name.endswith("/*")}
+
+    def __iter__(self) -> Iterator[Metric]:
+        """In order, families included."""
+        return iter(sorted([*self._metrics.values(), *self._families.values()], key=lambda metric: metric.order))
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._metrics or self._family(name) is not None
+
+    def get(self, name: str) -> Metric:
+        metric = self._metrics.get(name)
+        if metric is None:
+            family = self._family(name)
+            if family is None:
+                near = did_you_mean(name, self._metrics)
+                raise UserError(f"metric {name!r} is not in metrics/catalogue.yaml; add it there.{near}")
+            metric = self._metrics[name] = replace(family, name=name)
+        return metric
+
+    def sort(self, row: Mapping[str, float]) -> dict[str, float]:
+        """The row in catalogue order; members of a family by name."""
+        return {name: row[name] for name in sorted(row, key=lambda name: (self.get(name).order, name))}
+
+    def check(self, row: Mapping[str, float]) -> list[str]:
+        """A line for each value out of its bounds or not finite; names that are not catalogued are a UserError."""
+        unknown = [name for name in row if name not in self]
+        if unknown:
+            raise UserError(f"not in metrics/catalogue.yaml: {', '.join(unknown)}; add them there.")
+        return [
+            f"{name} = {value:g} is outside {_bounds(self.get(name))}"
+            for name, value in row.items()
+            if self.get(name).out_of_bounds(value)
+        ]
+
+    def _family(self, name: str) -> Metric | None:
+        for prefix, family in self._families.items():
+            if name.startswith(prefix) and len(name) > len(prefix):
+                return family
+        return None
+
+
+@lru_cache(maxsize=1)
+def catalogue() -> Catalogue:
+    from ruamel.yaml import YAML
+
+    return Catalogue(YAML(typ="safe", pure=True).load((files(__package__) / "catalogue.yaml").read_text("utf-8")))
+
+
+def duration(seconds: float) -> str:
+    """75 -> 1:15, 3675 -> 1:01:15."""
+    if not math.isfinite(seconds):
+        return "?"
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def _bounds(metric: Metric) -> str:
+    low = "-inf" if metric.low is None else f"{metric.low:g}"
+    high = "inf" if metric.high is None else f"{metric.high:g}"
+    return f"[{low}, {high}]"

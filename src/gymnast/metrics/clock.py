@@ -1,0 +1,59 @@
+"""Where the time goes. Always on: a lap is one clock read and one addition."""
+
+from __future__ import annotations
+
+from time import perf_counter
+
+
+class Clock:
+    """Charges the time since the previous lap to a phase: env, act, copy, returns, update, log, eval, idle."""
+
+    def __init__(self) -> None:
+        self._spent: dict[str, float] = {}  # by phase, since the previous shares()
+        self._before = 0.0  # trained in earlier parts of a resumed run
+        self._started: float | None = None
+        self._last = self._reported = perf_counter()
+        self._steps = self._updates = 0
+
+    def start(self, env_steps: int, updates: int) -> None:
+        """Training begins now, with these counters: not 0 in a run that is continued, and rates count from here."""
+        self._started = self._last = self._reported = perf_counter()
+        self._steps, self._updates = env_steps, updates
+        self._spent = {}
+
+    def lap(self, phase: str) -> None:
+        now = perf_counter()
+        self._spent[phase] = self._spent.get(phase, 0.0) + now - self._last
+        self._last = now
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds of training, earlier parts of the run included. Set it when a run is continued."""
+        return self._before + (perf_counter() - self._started if self._started is not None else 0.0)
+
+    @elapsed.setter
+    def elapsed(self, seconds: float) -> None:
+        self._before = seconds
+
+    def shares(self) -> dict[str, float]:
+        """Each phase's share of the time from the previous call to the last lap; they add up to 1."""
+        total = sum(self._spent.values())
+        shares = {f"time/share/{phase}": spent / total for phase, spent in self._spent.items()} if total else {}
+        self._spent = {}
+        return shares
+
+    def rates(self, env_steps: int, updates: int) -> dict[str, float]:
+        """Rates since the previous call (or the start), and the time in all."""
+        now = perf_counter()
+        seconds = max(now - self._reported, 1e-9)
+        rates = {
+            "time/elapsed": self.elapsed,
+            "time/fps": (env_steps - self._steps) / seconds,
+            "time/updates_per_second": (updates - self._updates) / seconds,
+        }
+        self._reported, self._steps, self._updates = now, env_steps, updates
+        return rates
+
+    def report(self, env_steps: int, updates: int) -> dict[str, float]:
+        """What a row says about time."""
+        return self.rates(env_steps, updates) | self.shares()

@@ -1,0 +1,142 @@
+"""Gathers what happens between two rows and makes a row of it. A name that is not catalogued raises at once."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+from gymnast.metrics.catalogue import catalogue
+
+if TYPE_CHECKING:
+    import torch
+
+
+class Episode(Protocol):
+    """What the meter reads of a finished episode (`envs.types.EpisodeRecord`)."""
+
+    raw_return: float
+    length: int
+    frames: int
+    terminated: bool
+    components: dict[str, float]
+
+
+class Meter:
+    """`add`: mean since the last row. `put`: the last value. `episodes`: a window over the last `window` episodes.
+
+    Tensors are kept as they are and read together when the row is made, so that an update never waits for a device:
+    hand over tensors that nobody writes to later.
+    """
+
+    def __init__(self, window: int = 100) -> None:
+        self.episode_count = 0
+        self._window: deque[tuple[float, int, int, bool, dict[str, float]]] = deque(maxlen=window)
+        self._best: float | None = None
+        self._added: dict[str, list[float | torch.Tensor]] = {}
+        self._put: dict[str, list[float | torch.Tensor]] = {}  # one value each
+        self._catalogue = catalogue()
+
+    def add(self, values: Mapping[str, float | torch.Tensor]) -> None:
+        for name, value in values.items():
+            if name not in self._added:
+                self._catalogue.get(name)
+                self._added[name] = []
+            self._added[name].append(value)
+
+    def put(self, values: Mapping[str, float | torch.Tensor]) -> None:
+        for name, value in values.items():
+            if name not in self._put:
+                self._catalogue.get(name)
+            self._put[name] = [value]
+
+    def episodes(self, records: Iterable[Episode]) -> None:
+        for record in records:
+            for name in record.components:
+                self._catalogue.get(f"rollout/component/{name}")
+            kept = (float(record.raw_return), record.length, record.frames, record.terminated, dict(record.components))
+            self._window.append(kept)
+            self.episode_count += 1
+
+    def train_score(self) -> float | None:
+        """Mean raw return of the window; None until it is full, because few episodes say little."""
+        full = len(self._window) == self._window.maxlen
+        return sum(episode[0] for episode in self._window) / len(self._window) if full else None
+
+    def row(self) -> dict[str, float]:
+        """All values since the last row, in catalogue order. What was added or put is forgotten, the window stays.
+
+        A name that was put wins over the same name from the window.
+        """
+        self._read_tensors()
+        added = {name: sum(values) / len(values) for name, values in self._added.items()}
+        put = {name: values[0] for name, values in self._put.items()}
+        row = {**self._episode_row(), **added, **put}
+        self._added, self._put = {}, {}
+        return self._catalogue.sort({name: float(value) for name, value in row.items()})
+
+    def state(self) -> dict[str, Any]:
+        """As JSON, for a checkpoint: a meter that loads it makes the same rows from here on."""
+        self._read_tensors()
+        return {
+            "episode_count": self.episode_count,
+            "window": [list(episode) for episode in self._window],
+            "best": self._best,
+            "added": {name: [float(value) for value in values] for name, values in self._added.items()},
+            "put": {name: [float(value) for value in values] for name, values in self._put.items()},
+        }
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        self.episode_count = state["episode_count"]
+        self._window.clear()
+        self._window.extend(
+            (raw_return, length, frames, terminated, dict(components))
+            for raw_return, length, frames, terminated, components in state["window"]
+        )
+        self._best = state["best"]
+        self._added = {name: list(values) for name, values in state["added"].items()}
+        self._put = {name: list(values) for name, values in state["put"].items()}
+
+    def _read_tensors(self) -> None:
+        """Turns every kept tensor into a number, with one transfer for all of them."""
+        slots = [
+            (values, index)
+            for values in (*self._added.values(), *self._put.values())
+            for index, value in enumerate(values)
+            if hasattr(value, "detach")
+        ]
+        if not slots:
+            return
+        import torch
+
+        tensors: list[Any] = [values[index] for values, index in slots]
+        device = tensors[0].device
+        together = torch.stack([tensor.detach().reshape(()).to(device, torch.float64) for tensor in tensors])
+        for (values, index), number in zip(slots, together.tolist(), strict=True):
+            values[index] = number
+
+    def _episode_row(self) -> dict[str, float]:
+        row: dict[str, float] = {"time/episodes": self.episode_count}
+        if not self._window:
+            return row
+        count = len(self._window)
+        returns = [episode[0] for episode in self._window]
+        mean = sum(returns) / count
+        self._best = mean if self._best is None else max(self._best, mean)
+        row |= {
+            "rollout/ep_rew_mean": mean,
+            "rollout/ep_rew_std": math.sqrt(sum((value - mean) ** 2 for value in returns) / count),
+            "rollout/ep_rew_min": min(returns),
+            "rollout/ep_rew_max": max(returns),
+            "rollout/ep_rew_best": self._best,
+            "rollout/ep_len_mean": sum(episode[1] for episode in self._window) / count,
+            "rollout/truncated_fraction": sum(not episode[3] for episode in self._window) / count,
+        }
+        if any(frames != length for _, length, frames, _, _ in self._window):
+            row["rollout/ep_frames_mean"] = sum(episode[2] for episode in self._window) / count
+        parts: dict[str, list[float]] = {}
+        for *_, components in self._window:
+            for name, value in components.items():
+                parts.setdefault(name, []).append(float(value))
+        return row | {f"rollout/component/{name}": sum(values) / len(values) for name, values in parts.items()}

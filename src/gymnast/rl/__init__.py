@@ -1,0 +1,1 @@
+"""Learning: rollouts, returns, and the algorithms that update an agent from them. Knows no files."""

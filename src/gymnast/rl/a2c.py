@@ -1,0 +1,47 @@
+"""Advantage actor-critic, synchronous (Mnih et al., 2016): one gradient step on each rollout. See `docs/a2c.md`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from gymnast.rl.learner import Learner, Metrics, explained_variance, normalized
+from gymnast.rl.rollout import Batch, Rollout
+
+if TYPE_CHECKING:
+    from gymnast.config import A2CConfig
+
+
+class A2C(Learner):
+    """The plain policy gradient with a critic: PPO's first step, and no more."""
+
+    algo: A2CConfig
+
+    def make_optimizer(self) -> torch.optim.Optimizer:
+        if self.algo.optimizer == "adam":
+            return super().make_optimizer()
+        return torch.optim.RMSprop(self.parameters, lr=0.0, alpha=0.99, eps=self.algo.optimizer_eps)
+
+    def update(self, rollout: Rollout, progress: float) -> Metrics:
+        scheduled = self.schedule(progress)
+        data = rollout.flat()
+        loss, metrics = self.loss(data, progress)
+        metrics |= self.gradient_step(loss)
+        return (
+            scheduled
+            | metrics
+            | {
+                "train/approx_kl": self.kl_since(data.obs, data.action, data.logp, data.mask),
+                "train/explained_variance": explained_variance(data.value, data.returns),
+                "train/optimizer_resets": torch.tensor(float(self.optimizer_resets)),
+            }
+        )
+
+    def loss(self, batch: Batch, progress: float) -> tuple[Tensor, dict[str, Tensor]]:
+        advantage = batch.advantage if self.algo.normalize_advantage == "off" else normalized(batch.advantage)
+        now = self.agent.evaluate(batch.obs, batch.action, batch.mask)
+        return self.total_loss(
+            -(advantage * now.logp).mean(), self.value_loss(now.value, batch.returns), now.entropy.mean(), progress
+        )

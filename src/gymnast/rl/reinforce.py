@@ -1,0 +1,127 @@
+"""REINFORCE (Williams, 1992): the plain policy gradient on Monte-Carlo returns. See `docs/reinforce.md`.
+
+Only complete episodes are learned from, and nothing is thrown away: what an unfinished episode has so far waits in
+`pending` and is joined by its continuation in the next rollout.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from gymnast.agent import Agent
+from gymnast.errors import UserError
+from gymnast.rl.learner import Learner, Metrics, explained_variance, normalized
+from gymnast.rl.returns import discounted_returns
+from gymnast.rl.rollout import Rollout
+
+if TYPE_CHECKING:
+    from gymnast.config import ReinforceConfig
+
+Columns = dict[str, Tensor]  # named tensors over the steps of one env's timeline
+PENDING_LIMIT = 1_000_000  # steps of one unfinished episode; by then there is no end to wait for
+
+
+class Reinforce(Learner):
+    """One gradient step on every episode that ended in this rollout, from its first step to its last."""
+
+    algo: ReinforceConfig
+
+    def __init__(self, agent: Agent, algo: ReinforceConfig, generator: torch.Generator) -> None:
+        super().__init__(agent, algo, generator)
+        self.pending: list[Columns] = []  # one an env
+        self.mean_return, self.mean_count = 0.0, 0  # the running mean baseline
+
+    def update(self, rollout: Rollout, progress: float) -> Metrics:
+        scheduled = self.schedule(progress)
+        data = self.complete_episodes(rollout)
+        waiting = sum(len(columns["reward"]) for columns in self.pending)
+        metrics = scheduled | {
+            "train/pending_steps": torch.tensor(float(waiting)),
+            "train/optimizer_resets": torch.tensor(float(self.optimizer_resets)),
+            "train/complete_episodes": torch.tensor(0.0),
+        }
+        if data is None:
+            return metrics
+        mask = data.get("mask")
+        obs = {key.removeprefix("obs."): tensor for key, tensor in data.items() if key.startswith("obs.")}
+        now = self.agent.evaluate(obs, data["action"], mask)
+        returns = data["returns"]
+        baseline = self.baseline(returns, now.value.detach())
+        weight = returns if self.algo.target == "returns" else returns - baseline
+        if self.algo.normalize_advantage != "off":
+            weight = normalized(weight)
+        learns_value = self.algo.baseline == "value"
+        value_loss = self.value_loss(now.value, returns) if learns_value else torch.zeros((), device=returns.device)
+        loss, losses = self.total_loss(-(weight * now.logp).mean(), value_loss, now.entropy.mean(), progress)
+        norms = self.gradient_step(loss)
+        if self.algo.baseline == "mean":  # moved after use: an estimate that contains its own sample is biased
+            self.mean_count += len(returns)
+            self.mean_return += (float(returns.mean()) - self.mean_return) * len(returns) / self.mean_count
+        return (
+            metrics
+            | losses
+            | norms
+            | {
+                "train/complete_episodes": data["ended"].sum().float(),
+                "train/baseline": baseline.mean(),
+                "train/approx_kl": self.kl_since(obs, data["action"], data["logp"], mask),
+                "train/explained_variance": explained_variance(now.value.detach(), returns),
+            }
+        )
+
+    def baseline(self, returns: Tensor, value: Tensor) -> Tensor:
+        """What is subtracted from the returns: it lowers the gradient's variance and leaves its mean alone."""
+        if self.algo.baseline == "value":
+            return value
+        return torch.full_like(returns, self.mean_return if self.algo.baseline == "mean" else 0.0)
+
+    def complete_episodes(self, rollout: Rollout) -> Columns | None:
+        """Every episode that has ended by now, with its returns; the rest waits. None where none has ended."""
+        streams = {f"obs.{key}": tensor for key, tensor in rollout.obs.items()} | {
+            "action": rollout.action,
+            "logp": rollout.logp,
+            "reward": rollout.reward,
+            "ended": rollout.ended,
+        }
+        if rollout.mask is not None:
+            streams["mask"] = rollout.mask
+        done: list[Columns] = []
+        waiting: list[Columns] = []
+        for env in range(rollout.n_envs):
+            timeline = {name: stream[:, env] for name, stream in streams.items()}
+            if self.pending:
+                timeline = {name: torch.cat([self.pending[env][name], rows]) for name, rows in timeline.items()}
+            ends = torch.nonzero(timeline["ended"]).flatten()
+            split = int(ends[-1]) + 1 if len(ends) else 0
+            if split:
+                episode = {name: rows[:split] for name, rows in timeline.items()}
+                episode["returns"] = discounted_returns(episode["reward"], episode["ended"], self.algo.gamma)
+                done.append(episode)
+            waiting.append({name: rows[split:].clone() for name, rows in timeline.items()})
+            if len(waiting[env]["reward"]) > PENDING_LIMIT:
+                raise UserError(
+                    f"algo.name: reinforce needs episodes that end, and env {env} has gone {PENDING_LIMIT:,} steps "
+                    "without an end. Set env.max_episode_steps, or use ppo or a2c."
+                )
+        self.pending = waiting
+        if not done:
+            return None
+        return {name: torch.cat([columns[name] for columns in done]).to(rollout.device) for name in done[0]}
+
+    def save_state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        tensors, values = super().save_state()
+        for env, columns in enumerate(self.pending):
+            tensors |= {f"pending/{env}/{name}": rows for name, rows in columns.items()}
+        return tensors, values | {"mean_return": self.mean_return, "mean_count": self.mean_count}
+
+    def load_state(self, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
+        pending = {key: tensor for key, tensor in tensors.items() if key.startswith("pending/")}
+        super().load_state({key: tensor for key, tensor in tensors.items() if key not in pending}, values)
+        self.mean_return, self.mean_count = values["mean_return"], values["mean_count"]
+        self.pending = [{} for _ in {key.split("/")[1] for key in pending}]
+        for key, tensor in pending.items():
+            _, env, name = key.split("/", 2)
+            self.pending[int(env)][name] = tensor

@@ -1,0 +1,43 @@
+"""Returns and advantages. Pure functions of [T, N] tensors; `tests/unit/test_returns.py` has them on paper."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def gae(
+    reward: Tensor,
+    value: Tensor,
+    last_value: Tensor,
+    final_value: Tensor,
+    terminated: Tensor,
+    truncated: Tensor,
+    gamma: float,
+    lam: float,
+) -> tuple[Tensor, Tensor]:
+    """Generalised advantage estimates and the returns they imply (advantage + value).
+
+    What follows a step is worth `final_value` where a time limit cut the episode, 0 where the episode really ended,
+    and otherwise the next row's value (`last_value` [N] after the last row). Nothing is carried over either end.
+    """
+    next_value = torch.cat([value[1:], last_value[None]])
+    next_value = torch.where(truncated, final_value, next_value).masked_fill(terminated, 0.0)
+    delta = reward + gamma * next_value - value
+    carry = gamma * lam * (~(terminated | truncated)).to(delta.dtype)
+    advantage = torch.empty_like(delta)
+    running = torch.zeros_like(last_value)
+    for t in range(len(delta) - 1, -1, -1):
+        running = delta[t] + carry[t] * running
+        advantage[t] = running
+    return advantage, advantage + value
+
+
+def discounted_returns(reward: Tensor, ended: Tensor, gamma: float) -> Tensor:
+    """Monte-Carlo returns of a row of complete episodes [T]: the discounted rewards up to each episode's end."""
+    returns = []
+    running = 0.0
+    for r, end in zip(reversed(reward.tolist()), reversed(ended.tolist()), strict=True):
+        running = r + (0.0 if end else gamma * running)
+        returns.append(running)
+    return torch.tensor(returns[::-1], dtype=reward.dtype)

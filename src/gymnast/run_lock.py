@@ -1,0 +1,72 @@
+"""One process trains into a run at a time: a file lock that the system itself drops when its holder dies."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+import weakref
+from pathlib import Path
+
+PATIENCE = 0.5  # seconds; somebody who only looks whether the lock is held has it for microseconds
+
+
+class RunLock:
+    """flock on a file: kept while the file stays open, gone with the process whatever killed it."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._handle: int | None = None
+
+    def acquire(self, path: Path | None = None) -> bool:
+        """False where another process (or another Run object) holds it. `path`: where the file is just now."""
+        if self._handle is not None:
+            return True
+        handle = os.open(path or self._path, os.O_RDWR | os.O_CREAT, 0o644)
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    os.close(handle)
+                    return False
+                time.sleep(0.02)
+            else:
+                self._handle = handle
+                _held.add(self)
+                return True
+
+    def release(self) -> None:
+        if self._handle is not None:
+            os.close(self._handle)
+            self._handle = None
+            _held.discard(self)
+
+    def held(self) -> bool:
+        """Whether anyone holds it, this object included."""
+        if self._handle is not None:
+            return True
+        try:
+            handle = os.open(self._path, os.O_RDONLY)
+        except FileNotFoundError:
+            return False
+        try:
+            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)  # shared: two that look do not see each other
+        except BlockingIOError:
+            return True
+        finally:
+            os.close(handle)
+        return False
+
+
+_held: weakref.WeakSet[RunLock] = weakref.WeakSet()
+
+
+def _drop_in_child() -> None:
+    """A forked worker inherits the open file, and a worker that outlives its parent must not keep the run locked."""
+    for lock in list(_held):
+        lock.release()
+
+
+os.register_at_fork(after_in_child=_drop_in_child)

@@ -1,0 +1,209 @@
+"""Everything a training run is made of at one moment: built from a config, saved whole, restored exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import gymnasium as gym
+import torch
+from torch import Tensor
+
+from gymnast.agent import Agent
+from gymnast.envs.make import make_vec
+from gymnast.envs.types import StepBatch, VecEnv
+from gymnast.errors import UserError
+from gymnast.metrics.clock import Clock
+from gymnast.metrics.meter import Meter
+from gymnast.registry import ALGOS
+from gymnast.rl.learner import Learner
+from gymnast.rl.rollout import Rollout
+from gymnast.runtime import derive_seed, pick_device, set_threads
+
+if TYPE_CHECKING:
+    from gymnast.config import RunConfig
+
+EnvFactory = Callable[[], gym.Env[Any, Any]]
+
+
+@dataclass
+class Counters:
+    """How far the run is; all of it is part of a checkpoint."""
+
+    env_steps: int = 0  # agent decisions, summed over envs: the one clock
+    vec_steps: int = 0
+    updates: int = 0
+    frames: int = 0  # raw env steps of finished episodes
+    evaluations: int = 0
+    next_evaluation: int = 0  # env steps
+    next_row: int = 0
+    next_kept: int = 0  # checkpoint that stays
+    next_verdict: int = 0
+    verdicts: int = 0
+    best_score: float | None = None
+    best_at: int = 0  # env steps
+    since_best: int = 0  # evaluations
+    solved: bool = False
+
+
+@dataclass
+class Session:
+    """The moving parts. `train` is the only one that moves them."""
+
+    config: RunConfig
+    threshold: float | None
+    env: VecEnv
+    agent: Agent
+    learner: Learner
+    rollout: Rollout
+    generator: torch.Generator
+    now: StepBatch
+    starts: Tensor
+    reward_carry: Tensor  # discounted return so far of each env's episode, for the reward normaliser
+    factory: EnvFactory | None = None
+    counters: Counters = field(default_factory=Counters)
+    meter: Meter = field(default_factory=Meter)
+    clock: Clock = field(default_factory=Clock)
+    best_agent: dict[str, Tensor] | None = None
+    _eval_env: VecEnv | None = None
+
+    @property
+    def progress(self) -> float:
+        return min(1.0, self.counters.env_steps / self.config.train.total_timesteps)
+
+    @property
+    def eval_env(self) -> VecEnv:
+        """Built on first use, exactly as the training env is, less wrappers that call themselves training-only."""
+        if self._eval_env is None:
+            self._eval_env = make_vec(self.config.env, self.config.eval_n_envs, "eval", self.factory)
+        return self._eval_env
+
+    def close(self) -> None:
+        self.env.close()
+        if self._eval_env is not None:
+            self._eval_env.close()
+
+
+def build(config: RunConfig, threshold: float | None, factory: EnvFactory | None = None) -> Session:
+    """A run at step 0."""
+    device = pick_device(config.train.device)
+    set_threads(config.train.threads)
+    seed = config.train.seed
+    env = make_vec(config.env, config.env.n_envs, "train", factory)
+    agent = build_agent(config, env, device)
+    generator = torch.Generator(device).manual_seed(derive_seed(seed, "actions"))
+    shuffle = torch.Generator().manual_seed(derive_seed(seed, "minibatches"))
+    learner = ALGOS.get(config.algo.name)(agent, config.algo, shuffle)
+    session = Session(
+        config=config,
+        threshold=threshold,
+        env=env,
+        agent=agent,
+        learner=learner,
+        rollout=Rollout(config.algo.n_steps, config.env.n_envs, agent, config.env.action_masks),
+        generator=generator,
+        now=env.reset(derive_seed(seed, "train")),
+        starts=torch.ones(config.env.n_envs, dtype=torch.bool),
+        reward_carry=torch.zeros(config.env.n_envs, dtype=torch.float64),
+        factory=factory,
+    )
+    session.counters.next_evaluation = max(config.eval_every, config.eval.warmup)
+    session.counters.next_row = config.log_every
+    session.counters.next_kept = config.train.checkpoint_every or 0
+    return session
+
+
+def build_agent(config: RunConfig, env: VecEnv, device: torch.device) -> Agent:
+    """An untrained agent for an env. Its weights depend on the seed alone."""
+    if config.env.action_masks and not isinstance(
+        env.action_space, gym.spaces.Discrete | gym.spaces.MultiDiscrete | gym.spaces.MultiBinary
+    ):
+        raise UserError(f"env.action_masks: true makes no sense for actions in {env.action_space}. Set it to false.")
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(derive_seed(config.train.seed, "weights"))
+        return Agent(env.obs_space, env.action_space, config.agent, config.algo.gamma).to(device)
+
+
+def save_session(session: Session) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Tensors and plain values that `restore_session` needs."""
+    optimizer, learner = session.learner.save_state()
+    tensors: dict[str, Any] = {f"agent/{name}": tensor for name, tensor in session.agent.state_dict().items()}
+    tensors |= {f"learner/{name}": tensor for name, tensor in optimizer.items()}
+    tensors |= {f"env/{name}": torch.from_numpy(array) for name, array in session.env.save_state().items()}
+    if session.best_agent is not None:
+        tensors |= {f"best/{name}": tensor for name, tensor in session.best_agent.items()}
+    tensors |= {
+        "rng/actions": session.generator.get_state(),
+        "rng/minibatches": session.learner.generator.get_state(),
+        "starts": session.starts,
+        "reward_carry": session.reward_carry,
+    }
+    state = {
+        "config": session.config.model_dump(mode="json"),
+        "engine": session.env.engine,
+        "threshold": session.threshold,
+        "counters": vars(session.counters).copy(),
+        "learner": learner,
+        "meter": session.meter.state(),
+        "elapsed": session.clock.elapsed,
+    }
+    return tensors, state
+
+
+def group(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    """The tensors saved under `prefix/`, by their own names."""
+    return {key.removeprefix(f"{prefix}/"): value for key, value in tensors.items() if key.startswith(f"{prefix}/")}
+
+
+def restore_session(
+    session: Session, tensors: dict[str, Tensor], state: dict[str, Any], optimizer: bool = True
+) -> list[str]:
+    """Puts a session where a checkpoint left off. Returns what could not be continued exactly, in words."""
+    notes: list[str] = []
+    load_agent(session.agent, group(tensors, "agent"))
+    if optimizer:
+        session.learner.load_state(group(tensors, "learner"), state["learner"])
+    else:
+        notes.append("the optimizer starts anew, as asked")
+    session.generator.set_state(tensors["rng/actions"])
+    session.learner.generator.set_state(tensors["rng/minibatches"])
+    session.counters = Counters(**state["counters"])
+    session.meter.load(state["meter"])
+    session.clock.elapsed = state["elapsed"]
+    if best := group(tensors, "best"):
+        session.best_agent = best
+    same_env = state["config"]["env"] == session.config.model_dump(mode="json")["env"]
+    if same_env and session.env.exact_resume and state["engine"] == session.env.engine:
+        session.now = session.env.load_state({key: value.numpy() for key, value in group(tensors, "env").items()})
+        session.starts.copy_(tensors["starts"])
+        session.reward_carry.copy_(tensors["reward_carry"])
+    else:
+        why = f"the {session.env.engine} engine cannot continue them" if same_env else "the env's settings changed"
+        notes.append(f"episodes in progress start anew: {why}")
+        session.now = session.env.reset(derive_seed(session.config.train.seed, "resumed", session.counters.updates))
+    return notes
+
+
+def load_agent(agent: Agent, tensors: dict[str, Tensor]) -> None:
+    """All of an agent's weights and statistics; a mismatch is a user's mistake, told with the way out."""
+    mine = agent.state_dict()
+    wrong = [
+        name
+        for name in mine.keys() | tensors.keys()
+        if name not in mine or name not in tensors or mine[name].shape != tensors[name].shape
+    ]
+    if wrong:
+        raise UserError(
+            f"the checkpoint's agent does not fit this config: {', '.join(sorted(wrong)[:3])}"
+            f"{' ...' if len(wrong) > 3 else ''} differ. Keep agent and env as they were, or start with --init-from."
+        )
+    agent.load_state_dict(tensors)
+
+
+def init_agent_from(agent: Agent, tensors: dict[str, Tensor]) -> tuple[list[str], list[str]]:
+    """Copies what fits by name and shape from another agent; returns the names taken and those left as they were."""
+    mine = agent.state_dict()
+    taken = [name for name in mine if name in tensors and mine[name].shape == tensors[name].shape]
+    agent.load_state_dict({name: tensors[name] for name in taken}, strict=False)
+    return taken, [name for name in mine if name not in taken]

@@ -1,0 +1,239 @@
+"""Small envs whose every number is known beforehand. Importing this module registers them under `test/`.
+
+Usable everywhere as e.g. `tests.envs_for_tests:test/Counting-v0`: in tests, on the command line, in workers.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+import signal
+import time
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+
+MODULE = "tests.envs_for_tests"
+
+
+def full_id(name: str) -> str:
+    """The id by which any process can find the env: full_id("Counting-v0")."""
+    return f"{MODULE}:test/{name}"
+
+
+class Counting(gym.Env[Any, Any]):
+    """The observation is the step index, the reward too; terminates after `length` steps (None: never).
+
+    It returns the same array every time, changed in place: whoever keeps it by reference will see it change.
+    """
+
+    metadata = {"render_modes": ["rgb_array"]}  # noqa: RUF012
+
+    def __init__(self, length: int | None = 5, both_flags: bool = False, render_mode: str | None = None) -> None:
+        self.length, self.both_flags, self.render_mode = length, both_flags, render_mode
+        self.observation_space = spaces.Box(0.0, np.inf, (1,), np.float32)
+        self.action_space = spaces.Discrete(2)
+        self.t = 0
+        self._observation = np.zeros(1, np.float32)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.t = 0
+        return self.observe(), self.info()
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        self.t += 1
+        ended = self.t == self.length
+        return self.observe(), float(self.t), ended, ended and self.both_flags, self.info()
+
+    def observe(self) -> Any:
+        self._observation[0] = self.t
+        return self._observation
+
+    def info(self) -> dict[str, Any]:
+        return {"t": self.t}
+
+    def render(self) -> Any:
+        return np.full((4, 4, 3), self.t, np.uint8)
+
+
+class Endless(Counting):
+    """Reward 1 for ever, nothing to see: its value is 1 / (1 - gamma) whatever the agent does."""
+
+    def __init__(self) -> None:
+        super().__init__(length=None)
+
+    def observe(self) -> Any:
+        return self._observation
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        self.t += 1
+        return self._observation, 1.0, False, False, {}
+
+
+class SeedEcho(Counting):
+    """Shows the seed it was reset with, the step, and a random number of its own generator."""
+
+    def __init__(self, length: int | None = 5) -> None:
+        super().__init__(length)
+        self.observation_space = spaces.Box(0, 2**62, (3,), np.int64)
+        self.seed = 0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        self.seed = -1 if seed is None else seed
+        return super().reset(seed=seed)
+
+    def observe(self) -> Any:
+        return np.array([self.seed, self.t, self.np_random.integers(2**31)])
+
+
+class Dice(Counting):
+    """Random rewards and ends, drawn from the episode's seed: exact resume must find the same ones."""
+
+    def __init__(self) -> None:
+        super().__init__(length=None)
+        self.observation_space = spaces.Box(-np.inf, np.inf, (2,), np.float64)
+
+    def observe(self) -> Any:
+        return np.array([self.t, self.np_random.normal()])
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        self.t += 1
+        parts = {"luck": float(self.np_random.normal()), "choice": float(np.sum(action))}
+        ended = bool(self.np_random.random() < 0.05)
+        return self.observe(), sum(parts.values()), ended, False, {"reward_components": parts}
+
+
+class Unseeded(Counting):
+    """Ignores its seed, so no episode can be replayed."""
+
+    def observe(self) -> Any:
+        return np.random.default_rng().random(1).astype(np.float32)
+
+
+class Troubled(Counting):
+    """Counts, and does what `trouble` says in step `at`."""
+
+    def __init__(self, trouble: str = "crash", at: int = 3, seconds: float = 3600.0) -> None:
+        super().__init__(length=None)
+        self.trouble, self.at, self.seconds = trouble, at, seconds
+
+    def step(self, action: Any) -> tuple[Any, Any, Any, bool, dict[str, Any]]:
+        observation, reward, terminated, truncated, info = super().step(action)
+        if self.t != self.at:
+            return observation, reward, terminated, truncated, info
+        if self.trouble == "crash":
+            raise RuntimeError("the gearbox is on fire")
+        if self.trouble == "exit":
+            os._exit(7)
+        if self.trouble == "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+        if self.trouble == "hang":
+            time.sleep(self.seconds)
+        changed: dict[str, Any] = {
+            "nan_reward": (observation, float("nan"), terminated),
+            "nan_observation": (observation * np.nan, reward, terminated),
+            "wrong_shape": (np.zeros(2, np.float32), reward, terminated),
+            "list_reward": (observation, [1.0], terminated),
+            "none_flag": (observation, reward, None),
+        }
+        return *changed.get(self.trouble, (observation, reward, terminated)), truncated, info
+
+
+class Slow(Counting):
+    """Each step takes `seconds`."""
+
+    def __init__(self, seconds: float = 0.01, length: int = 5) -> None:
+        super().__init__(length)
+        self.seconds = seconds
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        time.sleep(self.seconds)
+        return super().step(action)
+
+
+class Masked(Counting):
+    """Of four actions only t % 4 and the next one are allowed; any other is an error. Rewards 1 for t % 4."""
+
+    def __init__(self, length: int | None = 6) -> None:
+        super().__init__(length)
+        self.action_space = spaces.Discrete(4)
+
+    def info(self) -> dict[str, Any]:
+        mask = np.zeros(4, np.int8)
+        mask[[self.t % 4, (self.t + 1) % 4]] = 1
+        return {"action_mask": mask}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        assert self.info()["action_mask"][action], f"action {action} is masked at step {self.t}"
+        right = action == self.t % 4
+        observation, _, terminated, truncated, info = super().step(action)
+        return observation, float(right), terminated, truncated, info
+
+
+OBSERVATIONS: dict[str, gym.Space[Any]] = {
+    "Box": spaces.Box(-1.0, 1.0, (3,), np.float64),
+    "Image": spaces.Box(0, 255, (16, 12, 3), np.uint8),
+    "Discrete": spaces.Discrete(5, start=2),
+    "MultiDiscrete": spaces.MultiDiscrete([3, 4]),
+    "MultiBinary": spaces.MultiBinary(4),
+    "Dict": spaces.Dict(
+        {
+            "camera": spaces.Box(0, 255, (8, 10, 1), np.uint8),
+            "inside": spaces.Dict({"room": spaces.Discrete(3), "speed": spaces.Box(-1.0, 1.0, (2,), np.float64)}),
+        }
+    ),
+    "Tuple": spaces.Tuple([spaces.Discrete(4), spaces.Box(-1.0, 1.0, (2,), np.float32)]),
+}
+ACTIONS: dict[str, gym.Space[Any]] = {
+    "Discrete": spaces.Discrete(3),
+    "ShiftedDiscrete": spaces.Discrete(3, start=-1),
+    "MultiDiscrete": spaces.MultiDiscrete([2, 3]),
+    "MultiBinary": spaces.MultiBinary(3),
+    "Box": spaces.Box(np.array([-1.0, 0.0]), np.array([1.0, 4.0]), dtype=np.float32),
+}
+
+
+class Spaces(gym.Env[Any, Any]):
+    """Random observations of one space, actions of another; the reward grows with the action, so it can be learned."""
+
+    def __init__(self, observation: str = "Box", action: str = "Discrete", length: int = 8) -> None:
+        self.observation_space = copy.deepcopy(OBSERVATIONS[observation])  # its generator is this env's own
+        self.action_space = ACTIONS[action]
+        self.length, self.t = length, 0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.observation_space.seed(seed)
+        self.t = 0
+        return self.observation_space.sample(), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        assert self.action_space.contains(action), f"{action!r} is not in {self.action_space}"
+        self.t += 1
+        return self.observation_space.sample(), float(np.mean(action)), self.t >= self.length, False, {}
+
+
+def _register() -> None:
+    gym.register("test/Counting-v0", f"{MODULE}:Counting")
+    gym.register("test/BothFlags-v0", f"{MODULE}:Counting", kwargs={"length": 4, "both_flags": True})
+    gym.register("test/Truncating-v0", f"{MODULE}:Counting", kwargs={"length": None}, max_episode_steps=7)
+    gym.register("test/Endless-v0", f"{MODULE}:Endless", max_episode_steps=100)
+    gym.register("test/SeedEcho-v0", f"{MODULE}:SeedEcho")
+    gym.register("test/Dice-v0", f"{MODULE}:Dice", max_episode_steps=40)
+    gym.register("test/Unseeded-v0", f"{MODULE}:Unseeded")
+    gym.register("test/Troubled-v0", f"{MODULE}:Troubled")
+    gym.register("test/Crashing-v0", f"{MODULE}:Troubled", kwargs={"trouble": "crash"})
+    gym.register("test/Hanging-v0", f"{MODULE}:Troubled", kwargs={"trouble": "hang"})
+    gym.register("test/Dying-v0", f"{MODULE}:Troubled", kwargs={"trouble": "kill"})
+    gym.register("test/Slow-v0", f"{MODULE}:Slow")
+    gym.register("test/Masked-v0", f"{MODULE}:Masked")
+    for name in OBSERVATIONS:
+        gym.register(f"test/{name}Observation-v0", f"{MODULE}:Spaces", kwargs={"observation": name})
+    for name in ACTIONS:
+        gym.register(f"test/{name}Action-v0", f"{MODULE}:Spaces", kwargs={"action": name})
+
+
+_register()

@@ -1,0 +1,177 @@
+"""Every mistake is one line: where, key, value, what, fix; all of them at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gymnast.config import ConfigError, check_file, load, validate
+from gymnast.errors import UserError
+
+
+def problems(target: str, *overrides: str) -> list[str]:
+    with pytest.raises(ConfigError) as caught:
+        load(target, overrides)
+    assert str(caught.value).splitlines() == caught.value.problems, "one line a problem"
+    return caught.value.problems
+
+
+@pytest.mark.parametrize(
+    "override, words",
+    [
+        ("algo.n_envs=4", "--set: algo.n_envs = 4: unknown key. Did you mean 'env.n_envs'"),
+        ("n_envs=4", "Did you mean 'env.n_envs'"),
+        ("algo.gama=0.9", "--set: algo.gama = 0.9: unknown key. Did you mean 'algo.gamma'?"),
+        ("stop.plateau={evls: 3, evals: 2}", "Did you mean 'stop.plateau.evals'?"),
+        ("zzz.qqq=1", "--set: zzz = {'qqq': 1}: unknown key."),
+        ("algo.baseline=mean", "ppo has no baseline; it belongs to reinforce."),
+        ("algo.name=pp", "algo.name = pp: must be one of ppo, a2c, reinforce. Did you mean 'ppo'?"),
+        ("agent.activation=tanj", "must be one of tanh, relu, elu, gelu, silu, leaky_relu. Did you mean 'tanh'?"),
+        ("train.total_timesteps=-5", "train.total_timesteps = -5: must be at least 1."),
+        ("env.n_envs=2.5", "env.n_envs = 2.5: must be a whole number."),
+        ("env.n_envs=true", "env.n_envs = true: must be a number."),
+        ("env.n_envs=many", "env.n_envs = many: must be a number."),
+        ("agent.layer_norm=perhaps", "must be true or false."),
+        ("agent.hidden=64", "agent.hidden = 64: must be a list"),
+        ("agent.hidden=[64, 0]", "agent.hidden[1] = 0: must be at least 1."),
+        ("algo.gamma=1.01", "must be at most 1."),
+        ("algo.max_grad_norm=.inf", "must be a finite number."),
+        ("algo.learning_rate=0", "algo.learning_rate = 0: must be positive."),
+        ("algo.ent_coef={start: 0.1, end: -0.1}", "must never be negative; it reaches -0.1."),
+        ("algo.clip_range=quick", "'quick' is not a schedule. Use a number"),
+        ("algo.learning_rate={points: [[0.5, 1], [0.1, 0]]}", "ordered by progress"),
+        ("algo.reset_optimizer_on_lr_jump=1", "must be more than 1"),
+        ("env=3", "env = 3: must be a mapping"),
+        ("env.wrappers=[7]", "env.wrappers[0] = 7: 7 is not a wrapper. Write a name, or {name: {param: value}}."),
+        ("stop.plateau={min_delta: 1}", "stop.plateau.evals: is missing."),
+    ],
+)
+def test_one_wrong_value_is_one_line(override: str, words: str) -> None:
+    (problem,) = problems("CartPole-v1", override)
+    assert problem.startswith("--set: ")
+    assert words in problem
+
+
+@pytest.mark.parametrize(
+    "overrides, words",
+    [
+        (
+            ["algo.batch_size=100"],
+            "--set: algo.batch_size: 100 does not divide the rollout of 8 x 32 = 256 samples."
+            " Use one of 32, 64, 128, 256.",
+        ),
+        (["train.total_timesteps=100"], "100 is less than one rollout of 8 x 32 = 256 steps"),
+        (["algo.batch_size=1"], "1 sample has no spread to normalise by"),
+        (
+            ["algo.name=reinforce", "algo.baseline=none"],
+            "--set: algo.target: advantages are returns minus a baseline, and algo.baseline is none.",
+        ),
+        (["stop.plateau={evals: 3}", "eval.every=0"], "a plateau is seen by evaluations"),
+        (["agent.encoder=mpl"], "unknown encoder 'mpl'. Did you mean 'mlp'?"),
+        (["log.sinks=[consol]"], "unknown sink 'consol'. Did you mean 'console'?"),
+        (["log.sinks=[console, console]"], "'console' is listed twice"),
+        (["env.wrappers=[frame_stak]"], "unknown wrapper 'frame_stak'. Did you mean 'frame_stack'"),
+        (["env.wrappers=[{frame_stack: {n: 4, m: 4}}]"], "has no parameter 'm'"),
+    ],
+)
+def test_rules_between_keys_show_their_arithmetic(overrides: list[str], words: str) -> None:
+    (problem,) = problems("CartPole-v1", *overrides)
+    assert words in problem
+
+
+def test_threshold_above_the_optimum_is_refused() -> None:
+    (problem,) = problems("Taxi-v4", "stop.threshold=8")
+    assert "stop.threshold: 8 is above the best possible mean return 7.93 of Taxi-v4" in problem
+    assert load("Taxi-v4", ["stop.threshold=7.93"]).threshold == 7.93
+
+
+def test_optimum_says_nothing_about_changed_physics_or_time_limits() -> None:
+    # Without slipping the goal is always reached: 1.0 is possible where 0.7442 was the best.
+    assert load("FrozenLake-v1", ["env.kwargs.is_slippery=false", "stop.threshold=0.99"]).threshold == 0.99
+    # With more time more episodes arrive.
+    assert load("FrozenLake-v1", ["env.max_episode_steps=1000", "stop.threshold=0.8"]).threshold == 0.8
+
+
+def test_all_problems_come_at_once() -> None:
+    found = problems(
+        "Taxi-v4",
+        "agent.activation=tanj",
+        "algo.gama=0.9",
+        "eval.episodes=0",
+        "algo.batch_size=100",  # a rule between good keys
+        "stop.threshold=8",  # against the facts
+    )
+    keys = [problem.split(": ")[1].split(" = ")[0] for problem in found]
+    assert keys == ["agent.activation", "algo.gama", "eval.episodes", "algo.batch_size", "stop.threshold"]
+
+
+def test_rule_about_a_key_that_is_wrong_itself_is_not_added() -> None:
+    assert len(problems("CartPole-v1", "algo.batch_size=0")) == 1
+
+
+@pytest.mark.parametrize("text", ["foo", "=3", "algo..gamma=1", ".a=1"])
+def test_override_must_be_key_and_value(text: str) -> None:
+    (problem,) = problems("CartPole-v1", text)
+    assert problem.startswith(f"--set {text}: write key=value, like algo.learning_rate=3e-4")
+
+
+def test_override_value_must_be_yaml() -> None:
+    (problem,) = problems("CartPole-v1", "env.kwargs=[1")
+    assert problem == "--set env.kwargs=[1: '[1' is not a YAML value. Quote text with special characters."
+
+
+def test_variant_typo_names_the_nearest() -> None:
+    assert problems("CartPole-v1:pppo") == [
+        "CartPole-v1: unknown variant 'pppo'. Did you mean 'ppo'? Known: ppo, a2c, reinforce, zoo."
+    ]
+
+
+def test_env_typo_names_the_nearest() -> None:
+    with pytest.raises(UserError, match=r"unknown environment 'CartPol-v1'\. Did you mean 'CartPole-v1'"):
+        load("CartPol-v1", known_envs=lambda: ["CartPole-v1", "Swimmer-v5"])
+    assert load("Swimmer-v5", known_envs=lambda: ["Swimmer-v5"]).config.env.id == "Swimmer-v5"
+
+
+@pytest.mark.parametrize(
+    "text, words",
+    [
+        ("env: {id: X\n", ":2: column 1: broken YAML: "),
+        ("env:\n  id: X\n  id: Y\n", ":3: env.id is given twice."),
+        ("env: &a {id: X}\n", ":1: anchor &a: anchors are not supported. Use `extends`."),
+        ("- 1\n", "Expected `key: value` lines."),
+        ("env: {id: !!python/name:os.system X}\n", "is not supported. Write a plain value."),
+        ("env: {id: X}\nagnet: {}\n", ":2: agnet: unknown key. Did you mean 'agent'?"),
+        ("variants:\n  a:\n    envs: {}\n", ":3: variants.a.envs: unknown key. Did you mean 'env'"),
+        ("variants: [a]\n", ":1: variants: must be a mapping"),
+        ("env: {n_envs: 2}\n", "env.id: is missing."),
+        ("env: {id: X}\nalgo:\n  gamma: 2\n", ":3: algo.gamma = 2: must be at most 1."),
+        ("extends: CartPole-v1:pppo\n", ":1: extends = CartPole-v1:pppo: CartPole-v1: unknown variant 'pppo'."),
+        ("extends: CartPol-v1\n", ":1: extends = CartPol-v1: unknown. Did you mean 'CartPole-v1'"),
+        ("extends: [a, b]\n", "must name one variant"),
+        ("variants:\n  a: {extends: b}\n  b: {extends: a}\n", "extends runs in a circle: "),
+        ("facts: {family: x}\nenv: {id: X}\n", ":1: facts: description: is missing."),
+    ],
+)
+def test_file_mistakes_name_file_and_line(tmp_path: Path, text: str, words: str) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text(text)
+    with pytest.raises(ConfigError) as caught:
+        load(str(file))
+    assert caught.value.problems[0].startswith(str(file))
+    assert words in str(caught.value)
+    assert check_file(file)[0] == caught.value.problems[0]
+
+
+def test_missing_file_names_the_nearest(tmp_path: Path) -> None:
+    (tmp_path / "fast.yaml").write_text("env: {id: X}\n")
+    (problem,) = problems(str(tmp_path / "fest.yaml"))
+    assert "no such file. Did you mean 'fast.yaml'?" in problem
+    (problem,) = problems(str(tmp_path / "none" / "fast.yaml"))
+    assert "There is no folder" in problem
+
+
+def test_plain_data_is_validated_without_places() -> None:
+    with pytest.raises(ConfigError) as caught:
+        validate({"env": {"id": "X"}, "algo": {"gamma": 2}})
+    assert caught.value.problems == ["algo.gamma = 2: must be at most 1."]

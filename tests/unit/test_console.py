@@ -1,0 +1,263 @@
+"""What a person sees: the file's numbers, in a table that fits, or in plain lines, or not at all."""
+
+from __future__ import annotations
+
+import io
+import os
+import pty
+import re
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console, RenderableType
+
+from gymnast.metrics.catalogue import catalogue
+from gymnast.metrics.sinks import SinkGroup
+from gymnast.metrics.sinks.console import ConsoleSink
+from gymnast.metrics.sinks.jsonl import JsonlSink, read_metrics
+from gymnast.metrics.sinks.panels import render_row, sparkline, summary_panel
+
+PHASES = {"env": 0.21, "act": 0.28, "copy": 0.03, "returns": 0.02, "update": 0.4, "log": 0.02, "eval": 0.04}
+
+
+def full_row(step: int = 62_464) -> dict[str, float]:
+    """Every metric of the catalogue with a value of its own."""
+    row = {m.name: 0.5 + m.order / 1000 for m in catalogue() if not m.name.endswith("*")}
+    times = {"time/total_timesteps": step, "time/progress": step / 100_000, "time/elapsed": 12.5, "time/fps": 5204.3}
+    shares = {f"time/share/{phase}": share for phase, share in PHASES.items()}
+    return row | times | shares | {"train/grad_norm/actor": 0.25, "rollout/ep_rew_mean": 212.4, "time/updates": 30.0}
+
+
+def draw(renderable: RenderableType, width: int, height: int = 200) -> list[str]:
+    console = Console(file=io.StringIO(), width=width, height=height, record=True)
+    console.print(renderable)
+    return console.export_text().rstrip("\n").split("\n")
+
+
+def picture(width: int, lines: int | None = None, **changes: Any) -> list[str]:
+    options: dict[str, Any] = {"title": "CartPole-v1 · ppo", "total_steps": 100_000, "facts": {"threshold": 475.0}}
+    row = render_row(full_row(), remaining=7.0, history=[1.0, 2.0, 5.0], lines=lines, **(options | changes))
+    return draw(row, width)
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 100, 120, 200])
+@pytest.mark.parametrize("lines", [None, 12, 23, 50])
+def test_it_fits_whatever_the_terminal(width: int, lines: int | None) -> None:
+    drawn = picture(width, lines)
+    assert {len(line) for line in drawn} == {width}  # a frame without a dent: nothing wrapped
+    assert lines is None or len(drawn) <= lines
+    assert drawn[0].startswith("╭─ CartPole-v1 · ppo")
+    assert drawn[-1].startswith("╰")
+
+
+def test_every_number_is_there_in_the_catalogues_precision() -> None:
+    text = "\n".join(picture(120))
+    for name, value in full_row().items():
+        metric = catalogue().get(name)
+        if name.startswith("time/share/") or name in ("time/progress", "time/total_timesteps", "time/elapsed"):
+            continue
+        assert metric.text(value) in text, name
+        assert metric.label in text or name == "time/fps", name
+    assert "62.5%  62,464 / 100,000 steps" in text
+    assert "0:12 elapsed   0:07 left   5,204 steps/s" in text
+    assert "solved at 475" in text
+    assert re.search(r"■ update 40%  ■ act 28%  ■ env 21%", text)
+
+
+def test_the_table_keeps_the_catalogues_order() -> None:
+    labels = [line[2:-2].split()[0] for line in picture(40) if not line.startswith(("╭", "╰")) and line[2:-2].strip()]
+    place = {m.label: m.order for m in catalogue() if m.group == "train"}
+    shown = [place[label] for label in labels[labels.index("train") + 1 :]]
+    assert shown == sorted(shown)
+    groups = [label for label in labels if label in ("time", "rollout", "eval", "verdict", "train")]
+    assert groups[-5:] == ["time", "rollout", "eval", "verdict", "train"]  # before them: the time bar's own label
+
+
+def test_what_matters_is_shown_first_when_there_is_little_room() -> None:
+    drawn = picture(80, 14)
+    text = "\n".join(drawn)
+    for metric in catalogue():
+        if metric.emphasis:
+            assert metric.label in text or metric.name == "time/fps", metric.name
+    assert "more in metrics.jsonl" in drawn[-1]
+    assert "obs_std" not in text
+
+
+def test_arrows_and_old_evaluations() -> None:
+    before = {"rollout/ep_rew_mean": 100.0, "train/value_loss": 0.0, "train/loss": full_row()["train/loss"]}
+    written_at = {"eval/mean_reward": 60_000, "verdict/mean": 62_464}
+    text = "\n".join(picture(40, previous=before, written_at=written_at))
+    assert re.search(r"ep_rew_mean +212.40 ▴", text)
+    assert re.search(r"value_loss +\S+ ▴", text)
+    assert not re.search(r" loss +\S+ [▴▾]", text)  # unchanged
+    assert "eval at 60,000" in text
+    assert "verdict ─" in text
+
+
+def test_sparkline() -> None:
+    assert sparkline([], 10) == ""
+    assert sparkline([0, 7], 2) == "▁█"
+    assert sparkline([0, 0, 7, 7, 3.5, float("nan")], 5) == "▁▁██▅"
+    assert sparkline([3.0], 4) == "▁▁▁▁"
+    assert len(sparkline(list(range(1000)), 37)) == 37
+
+
+def test_plain_lines_have_the_files_numbers(tmp_path: Path) -> None:
+    stream = io.StringIO()
+    warnings: list[str] = []
+    console = ConsoleSink("CartPole-v1 · ppo", 100_000, stream=stream)
+    group = SinkGroup([console, JsonlSink(tmp_path / "metrics.jsonl")], warnings.append)
+    first = full_row(20_000)
+    for name in [name for name in first if name.startswith("eval/")]:
+        del first[name]
+    group.write(20_000, first)
+    group.write(30_000, {**first, "time/total_timesteps": 30_000.0})  # within two seconds: not printed
+    group.write(40_000, full_row(40_000))  # with an evaluation: always printed
+    group.notice("checkpoint saved")
+    group.write(50_000, {**first, "time/total_timesteps": 50_000.0})  # the last one: printed at the end
+    group.close()
+    assert warnings == []
+    title, head, *lines = stream.getvalue().splitlines()
+    assert title == "CartPole-v1 · ppo"
+    assert lines[2] == "checkpoint saved"
+    cells = [line.split() for line in (lines[0], lines[1], lines[3])]
+    assert [row[0] for row in cells] == ["20,000", "40,000", "50,000"]
+    assert len({len(line) for line in (head, lines[0], lines[1])}) == 1  # aligned
+    rows = {row["time/total_timesteps"]: row for row in read_metrics(tmp_path / "metrics.jsonl")}
+    assert sorted(rows) == [20_000, 30_000, 40_000, 50_000]
+    columns = ["time/progress", "rollout/ep_rew_mean", "rollout/ep_len_mean", "eval/mean_reward", "train/loss"]
+    for shown in cells:
+        row = rows[float(shown[0].replace(",", ""))]
+        expected = [catalogue().get(name).text(row[name]) if name in row else "-" for name in columns]
+        assert shown[1:6] == expected
+
+
+def test_quiet_says_nothing() -> None:
+    stream = io.StringIO()
+    console = ConsoleSink("x", 100, quiet=True, stream=stream)
+    console.write(1, full_row())
+    console.notice("solved")
+    console.tick(2)
+    console.close()
+    assert stream.getvalue() == ""
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_a_row_costs_little(terminal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Stream(io.StringIO):
+        encoding = "utf-8"
+
+        def isatty(self) -> bool:
+            return terminal
+
+    monkeypatch.setenv("TERM", "xterm")
+    console = ConsoleSink("x", 100_000, stream=Stream())
+    row = full_row()
+    del row["eval/mean_reward"]
+    console.write(0, row)
+    costs = []
+    for step in range(200):
+        began = time.perf_counter()
+        console.write(step, row)
+        costs.append(time.perf_counter() - began)
+    console.close()
+    assert sorted(costs)[100] < 0.3e-3  # the median: a refresh may fall among them
+
+
+def on_a_terminal(code: str, env: dict[str, str]) -> str:
+    """What a program writes to a real (pseudo) terminal."""
+    leader, follower = pty.openpty()
+    command = [sys.executable, "-c", textwrap.dedent(code)]
+    settings = {**os.environ, "COLUMNS": "100", "LINES": "40", "PYTHONIOENCODING": "utf-8", **env}
+    with subprocess.Popen(command, stdout=follower, stderr=follower, env=settings) as process:
+        os.close(follower)
+        chunks = []
+        while True:
+            try:
+                chunk = os.read(leader, 65536)
+            except OSError:  # the other end is closed
+                break
+            if not chunk:
+                break
+            chunks.append(chunk)
+    os.close(leader)
+    assert process.returncode == 0, b"".join(chunks).decode()
+    return b"".join(chunks).decode()
+
+
+LIVE = """
+    from gymnast.metrics.sinks.console import ConsoleSink
+    console = ConsoleSink("CartPole-v1", 1000, {"threshold": 475.0})
+    console.write(100, {"time/total_timesteps": 100, "rollout/ep_rew_mean": 20.0, "time/elapsed": 3.0})
+    console.notice("checkpoint saved")
+    console.tick(150)
+    console.write(1000, {"time/total_timesteps": 1000, "rollout/ep_rew_mean": 321.987, "time/elapsed": 9.0})
+    console.close()
+    console.close()
+    print("prompt")
+"""
+
+
+def test_live_on_a_terminal() -> None:
+    text = on_a_terminal(LIVE, {"TERM": "xterm-256color"})
+    assert "› checkpoint saved" in text
+    assert "321.99" in text  # the last row is shown, whatever the intervals
+    assert "1,000 / 1,000 steps" in text
+    assert "\x1b[?25l" in text  # the cursor was hidden while live
+    assert text.rindex("\x1b[?25h") > text.rindex("\x1b[?25l")  # and came back
+    assert text.rstrip().endswith("prompt")
+    assert "34m" in text  # elapsed time is blue
+
+
+def test_a_dumb_terminal_gets_plain_lines() -> None:
+    text = on_a_terminal(LIVE, {"TERM": "dumb"})
+    assert "\x1b" not in text
+    assert "321.99" in text
+
+
+def test_ascii_streams_do_not_crash() -> None:
+    raw = io.BytesIO()
+    console = ConsoleSink("CartPole-v1 · ppo", 100, stream=io.TextIOWrapper(raw, encoding="ascii"))
+    console.write(10, full_row())
+    console.notice("→ done")
+    assert b"CartPole-v1 ? ppo" in raw.getvalue()
+
+
+def test_the_summary_says_what_happened_and_what_is_next() -> None:
+    result = {
+        "run": "k7f3q-cartpole-v1-ppo-s1",
+        "env": "CartPole-v1",
+        "algo": "ppo",
+        "solved": True,
+        "mean": 498.214,
+        "low": 496.0,
+        "high": 500.0,
+        "episodes": 100,
+        "judge": "greedy",
+        "threshold": 475.0,
+        "env_steps": 61_440,
+        "seconds": 72.0,
+        "fps": 5100.2,
+        "stop_reason": "solved",
+        "next": [("gymnast eval @last", "score it on other episodes")],
+    }
+    text = "\n".join(draw(summary_panel(result), 80))
+    for part in (
+        "SOLVED  CartPole-v1 · ppo",
+        "498.21  95% interval 496.00 to 500.00",
+        "100 fresh episodes, greedy",
+        "475",
+        "61,440 steps in 1:12  5,100 steps/s",
+        "k7f3q-cartpole-v1-ppo-s1",
+        "gymnast eval @last  score it on other episodes",
+    ):
+        assert part in text
+    assert "NOT SOLVED" in "\n".join(draw(summary_panel({**result, "solved": False, "stop_reason": "steps"}), 80))
+    stopped = {"env": "X-v0", "solved": False, "stop_reason": "interrupted", "env_steps": 5}
+    assert "INTERRUPTED" in "\n".join(draw(summary_panel(stopped), 60))
+    assert "DONE" in "\n".join(draw(summary_panel({"env": "X-v0", "solved": None, "stop_reason": "steps"}), 60))

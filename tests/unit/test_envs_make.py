@@ -1,0 +1,234 @@
+"""Making envs: which engine is chosen, what is refused and how, and the layouts of spaces.py."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+from types import SimpleNamespace
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium import spaces
+from tests.envs_for_tests import Counting, full_id
+
+from gymnast.config import EnvConfig
+from gymnast.envs.engines.seed_batch import derive_seeds, first_uniforms
+from gymnast.envs.make import choose_engine, list_env_ids, make_env, make_vec
+from gymnast.envs.spaces import ObsLayout
+from gymnast.errors import UserError
+from gymnast.runtime import derive_seed
+
+
+def config(env_id: str = "CartPole-v1", **values: Any) -> EnvConfig:
+    return EnvConfig(id=env_id, **values)
+
+
+@pytest.mark.parametrize(
+    "values,n_envs,engine",
+    [
+        ({}, 8, "native"),
+        ({}, 2, "sync"),
+        ({"kwargs": {"sutton_barto_reward": True}}, 8, "native"),
+        ({"wrappers": [{"frame_skip": {"n": 2}}]}, 8, "sync"),
+        ({"id": "LunarLander-v3"}, 8, "envpool"),
+        ({"id": "LunarLander-v3"}, 1, "sync"),
+        ({"id": "LunarLander-v3", "kwargs": {"enable_wind": True}}, 8, "sync"),
+        ({"id": "BipedalWalker-v3"}, 8, "envpool"),
+        ({"id": "Acrobot-v1"}, 8, "envpool"),
+        ({"id": "MountainCar-v0"}, 8, "sync"),
+        ({"id": "Taxi-v4"}, 8, "sync"),
+        ({"id": "CarRacing-v3"}, 8, "process"),
+        ({"engine": "process"}, 8, "process"),
+    ],
+)
+def test_auto_engine(values: dict[str, Any], n_envs: int, engine: str) -> None:
+    chosen, reason = choose_engine(EnvConfig(**({"id": "CartPole-v1"} | values)), n_envs)
+    assert chosen == engine
+    assert reason
+
+
+def test_auto_engine_depends_on_the_role_factory_and_pictures() -> None:
+    noisy = config(wrappers=[{"observation_noise": {"std": 0.1, "training_only": True}}])
+    assert choose_engine(noisy, 8)[0] == "sync"
+    assert choose_engine(noisy, 8, role="eval")[0] == "native"
+    assert choose_engine(config(), 8, factory=Counting)[0] == "sync"
+    assert choose_engine(config(), 8, render_mode="rgb_array")[0] == "sync"
+
+
+@pytest.mark.parametrize(
+    "values,expected",
+    [
+        (
+            {"id": "Acrobot-v1", "engine": "native"},
+            r"native cannot run this env: it has no Acrobot-v1, only CartPole-v0",
+        ),
+        ({"engine": "native", "wrappers": ["flatten"]}, r"it takes no wrappers, and env.wrappers has flatten"),
+        (
+            {"engine": "envpool", "kwargs": {"sutton_barto_reward": True}},
+            r"does not take env.kwargs sutton_barto_reward",
+        ),
+        (
+            {"id": "Taxi-v4", "engine": "envpool"},
+            r"it has no Taxi-v4, only Acrobot-v1, .*Use auto or process or sync\.",
+        ),
+        ({"engine": "native", "action_masks": True}, r"it gives no action masks"),
+    ],
+)
+def test_an_engine_that_cannot_is_refused_with_those_that_can(values: dict[str, Any], expected: str) -> None:
+    with pytest.raises(UserError, match=expected):
+        make_vec(EnvConfig(**({"id": "CartPole-v1"} | values)), 4, "train")
+
+
+def test_missing_packages_are_answered_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name, *rest: None if name == "envpool" else real(name, *rest)
+    )
+    assert choose_engine(config("LunarLander-v3"), 8)[0] == "sync"
+    with pytest.raises(UserError, match=r'Run: pip install "gymnast\[envpool\]"'):
+        make_vec(config("LunarLander-v3", engine="envpool"), 8, "train")
+
+
+def test_missing_box2d_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in [name for name in sys.modules if name.startswith(("Box2D", "gymnasium.envs.box2d"))]:
+        monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setitem(sys.modules, "Box2D", None)  # an import of it now fails
+    with pytest.raises(UserError, match=r'LunarLander-v3.*Run: pip install "gymnast\[box2d\]"$'):
+        make_env(config("LunarLander-v3"))
+
+
+@pytest.mark.parametrize(
+    "env_id,expected",
+    [
+        ("CartPol-v1", r"env.id: there is no env 'CartPol-v1'. Did you mean 'CartPole-v1'"),
+        ("cartpole-v1", r"Registered: CartPole-v0, CartPole-v1\."),
+        ("CartPole", r"Registered: CartPole-v0, CartPole-v1\."),
+        ("Taxi-v3", r"there is no env 'Taxi-v3'. Registered: Taxi-v4\."),
+        ("gymnast/Bandi-v0", r"Did you mean 'gymnast/Bandit-v0'"),
+        ("no_such_module:X-v0", r"there is no module 'no_such_module' to find"),
+        (
+            "tests.envs_for_tests:test/Countin-v0",
+            r"registers no env 'test/Countin-v0'. Did you mean 'test/Counting-v0'",
+        ),
+    ],
+)
+def test_unknown_ids_are_answered_with_the_nearest(env_id: str, expected: str) -> None:
+    with pytest.raises(UserError, match=expected) as error:
+        make_env(config(env_id))
+    assert "\n" not in str(error.value)
+
+
+def test_bad_kwargs_are_named() -> None:
+    with pytest.raises(UserError, match=r"env.kwargs: 'CartPole-v1' does not take \{'gravitas': 3\}: .*gravitas"):
+        make_env(config(kwargs={"gravitas": 3}))
+    with pytest.raises(UserError, match=r"env.kwargs: payout is 'poisson'"):
+        make_env(config("gymnast/Bandit-v0", kwargs={"payout": "poisson"}))
+
+
+def test_bad_wrapper_parameters_are_refused_by_both_makers() -> None:
+    cfg = config(wrappers=[{"frame_stack": {"n": 2}}]).model_copy(
+        update={
+            "wrappers": [SimpleNamespace(name="frame_stack", kwargs={"n": 0}), SimpleNamespace(name="x", kwargs={})]
+        }
+    )
+    for attempt in (lambda: make_env(cfg), lambda: make_vec(cfg, 2, "train")):
+        with pytest.raises(UserError, match=r"env.wrappers: wrapper 'frame_stack': n is 0.*\nenv.wrappers: unknown"):
+            attempt()
+
+
+def test_masks_and_wrappers_that_change_actions_exclude_each_other() -> None:
+    cfg = config("Taxi-v4", action_masks=True, wrappers=[{"sticky_actions": {"p": 0.1}}])
+    with pytest.raises(UserError, match="sticky_actions may execute another action than the chosen one"):
+        make_vec(cfg, 2, "train")
+
+
+def test_ids_of_a_module_in_the_working_directory_work_outside_of_tests() -> None:
+    code = (
+        "import sys; sys.path = [p for p in sys.path if p]\n"
+        "from gymnast.config import EnvConfig\nfrom gymnast.envs.make import make_env\n"
+        f"print(make_env(EnvConfig(id={full_id('Counting-v0')!r})).reset(seed=0)[0])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[0.]"
+
+
+def test_list_has_gymnasiums_and_our_own() -> None:
+    assert {"CartPole-v1", "FrozenLake-v1", "gymnast/Bandit-v0", "gymnast/BernoulliBandit-v0"} <= set(list_env_ids())
+
+
+def lucky_factory() -> gym.Env[Any, Any]:
+    return Counting(length=3)
+
+
+def test_factories() -> None:
+    vec = make_vec(config("mine"), 2, "train", factory=lambda: Counting(length=3))
+    assert vec.engine == "sync"
+    vec.reset(0)
+    vec.step(np.zeros(2))
+    assert vec.step(np.zeros(2)).obs["obs"].tolist() == [[2], [2]]
+    with pytest.raises(UserError, match="process cannot send this env to a worker"):
+        make_vec(config("mine", engine="process"), 2, "train", factory=lambda: Counting(length=3))
+    vec = make_vec(config("mine", engine="process"), 2, "train", factory=Counting)
+    assert vec.reset(0).obs["obs"].tolist() == [[0], [0]]
+    vec.close()
+    with pytest.raises(UserError, match="the env factory returned dict"):
+        make_vec(config("mine"), 2, "train", factory=dict)  # type: ignore[arg-type]
+
+
+def test_pictures_come_from_the_sync_engine() -> None:
+    vec = make_vec(config(full_id("Counting-v0")), 1, "play", render_mode="rgb_array")
+    vec.reset(0)
+    vec.step(np.zeros(1))
+    assert vec.envs[0].render().max() == 1  # type: ignore[attr-defined]
+
+
+def test_bandits() -> None:
+    env = make_env(config("gymnast/Bandit-v0", kwargs={"means": [0.5, 2.0], "std": 0.1, "horizon": 3}))
+    assert env.unwrapped.optimum == 6.0  # type: ignore[attr-defined]
+    assert env.render_mode is None
+    env.reset(seed=0)
+    results = [env.step(1) for _ in range(3)]
+    assert [result[2] for result in results] == [False, False, True]
+    assert np.mean([result[1] for result in results]) == pytest.approx(2.0, abs=0.3)
+    env = make_env(config("gymnast/BernoulliBandit-v0"))
+    assert env.unwrapped.optimum == 0.9  # type: ignore[attr-defined]
+    rewards = []
+    for seed in range(500):
+        env.reset(seed=seed)
+        rewards.append(env.step(6)[1])
+    assert set(rewards) == {0.0, 1.0}
+    assert np.mean(rewards) == pytest.approx(0.9, abs=0.05)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 12345, 2**32 - 1, 2**40 + 7, 2**70 + 3])
+def test_seed_batches_are_numpys_own(seed: int) -> None:
+    env, episode = np.arange(40), np.arange(40) * 7919
+    seeds = derive_seeds(seed, env, episode)
+    assert seeds.tolist() == [derive_seed(seed, int(i), int(k)) for i, k in zip(env, episode, strict=True)]
+    expected = [np.random.Generator(np.random.PCG64(int(one))).random(4) for one in seeds]
+    np.testing.assert_array_equal(first_uniforms(seeds, 4), expected)
+
+
+def test_layout_takes_one_observation_or_many() -> None:
+    layout = ObsLayout(spaces.Box(0, 255, (8, 6, 3), np.uint8))
+    image = np.random.default_rng(0).integers(0, 256, (8, 6, 3), dtype=np.uint8)
+    one, single = layout.to_batch(image)
+    assert single
+    np.testing.assert_array_equal(one["obs"], image.transpose(2, 0, 1)[None])
+    many, single = layout.to_batch(np.stack([image, image]))
+    assert not single
+    assert many["obs"].shape == (2, 3, 8, 6)
+    with pytest.raises(UserError, match=r"observation 'obs' has shape \(4,\); the env's is \(3,\)"):
+        ObsLayout(spaces.Box(-1, 1, (3,))).to_batch(np.zeros(4))
+
+
+def test_layout_of_channels_first_images_and_odd_dtypes() -> None:
+    assert ObsLayout(spaces.Box(0, 255, (4, 84, 84), np.uint8)).obs_space["obs"].shape == (4, 84, 84)
+    for given, kept in [("float64", "float32"), ("bool", "int8"), ("uint16", "int32"), ("int16", "int16")]:
+        box = spaces.Box(0, 1, (2,), np.dtype(given).type)
+        assert ObsLayout(box).obs_space["obs"].dtype == np.dtype(kept)
+    with pytest.raises(UserError, match="'word' is a Text"):
+        ObsLayout(spaces.Dict({"word": spaces.Text(5)}))

@@ -1,0 +1,193 @@
+"""Presets: every variant loads, and the facts agree with the environments themselves."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+import gymnast.envs.suites.bandit  # noqa: F401, registers the bandits
+from gymnast.config import format_file, list_presets, load, load_facts, preset_ids
+from gymnast.config.files import PRESETS, SHARED, shared_names
+
+IDS = preset_ids()
+VARIANTS = [f"{preset.id}:{variant}" for preset in list_presets() for variant in preset.variants]
+
+
+def test_preset_files_are_found_by_name() -> None:
+    assert {"CartPole-v1", "LunarLander-v3", "gymnast/Bandit-v0"} <= set(IDS)
+    assert not any(name.startswith(SHARED) for name in IDS)
+    assert "defaults/any" in shared_names()
+
+
+@pytest.mark.parametrize("target", VARIANTS)
+def test_variant_loads_and_is_sound(target: str) -> None:
+    resolved = load(target)
+    assert resolved.target == target
+    assert resolved.facts is not None
+    assert resolved.threshold is not None
+    if resolved.config.stop.on_solved and resolved.facts.solved:
+        assert resolved.config.stop.episodes == resolved.facts.solved.episodes, "the verdict takes what the facts ask"
+
+
+@pytest.mark.parametrize("path", sorted(PRESETS.rglob("*.yaml")), ids=lambda path: path.stem)
+def test_file_is_formatted(path: Any) -> None:
+    assert not format_file(path, write=False), "run `gymnast config fmt` on it"
+
+
+@pytest.mark.parametrize("name", ["ppo", "a2c", "reinforce"])
+def test_defaults_for_any_env(name: str) -> None:
+    assert load(f"Unheard-of-v0:{name}").config.algo.name == name
+
+
+def _components(space: spaces.Space[Any]) -> list[tuple[float, float]]:
+    """(low, high) of each component; infinite where unbounded."""
+    if isinstance(space, spaces.Box):
+        return list(zip(space.low.ravel().tolist(), space.high.ravel().tolist(), strict=True))
+    if isinstance(space, spaces.Discrete):
+        return [(float(space.start), float(space.start + space.n - 1))]
+    assert isinstance(space, spaces.Tuple)
+    return [pair for part in space.spaces for pair in _components(part)]
+
+
+@pytest.mark.parametrize("env_id", IDS)
+def test_facts_agree_with_the_env(env_id: str) -> None:
+    facts = load_facts(env_id)
+    assert facts is not None
+    env = gym.make(env_id, **facts.kwargs)
+    action = env.action_space
+    n_actions = int(action.n) if isinstance(action, spaces.Discrete) else int(np.prod(action.shape or ()))
+    assert len(facts.actions) == n_actions
+    components = _components(env.observation_space)
+    assert len(facts.observations) == len(components)
+    for fact, (low, high) in zip(facts.observations, components, strict=True):
+        for known, real in ((fact.low, low), (fact.high, high)):
+            if np.isfinite(real):
+                assert known == pytest.approx(real, rel=1e-6), fact.name
+            else:
+                assert known is None, fact.name
+    assert env.spec is not None
+    if env.spec.max_episode_steps is not None:
+        assert facts.max_episode_steps == env.spec.max_episode_steps
+    if facts.solved and facts.solved.source == "registered with Gymnasium":
+        assert facts.solved.threshold == env.spec.reward_threshold
+    env.close()
+
+
+@pytest.mark.parametrize("env_id", IDS)
+def test_rewards_of_a_random_walk_lie_in_the_stated_range(env_id: str) -> None:
+    facts = load_facts(env_id)
+    assert facts is not None
+    env = gym.make(env_id, **facts.kwargs)
+    env.reset(seed=0)
+    env.action_space.seed(0)
+    low = -np.inf if facts.reward.low is None else facts.reward.low
+    high = np.inf if facts.reward.high is None else facts.reward.high
+    for _ in range(500):
+        _, reward, terminated, truncated, _ = env.step(env.action_space.sample())
+        assert low <= float(reward) <= high
+        if terminated or truncated:
+            env.reset()
+    env.close()
+
+
+@pytest.mark.parametrize("env_id", ["FrozenLake-v1", "FrozenLake8x8-v1", "Taxi-v4", "CliffWalking-v1"])
+def test_tabular_optimum_by_backward_induction(env_id: str) -> None:
+    """V_0 = 0; V_{k+1}(s) = max_a sum_s' p (r + V_k(s') unless it ends); the mean over starts after `limit` steps."""
+    facts = load_facts(env_id)
+    assert facts is not None
+    assert facts.max_episode_steps is not None
+    env: Any = gym.make(env_id).unwrapped
+    n_states, n_actions = env.observation_space.n, env.action_space.n
+    chance = np.zeros((n_states, n_actions, n_states))  # of going on to a state
+    reward = np.zeros((n_states, n_actions))
+    for state, actions in env.P.items():
+        for action, outcomes in actions.items():
+            for probability, following, gain, ends in outcomes:
+                reward[state, action] += probability * gain
+                chance[state, action, following] += 0.0 if ends else probability
+    value = np.zeros(n_states)
+    for _ in range(facts.max_episode_steps):
+        value = (reward + chance @ value).max(axis=1)
+    assert facts.optimum == pytest.approx(float(env.initial_state_distrib @ value), abs=5e-5)
+
+
+def test_blackjack_optimum_by_dynamic_programming() -> None:
+    """Infinite deck; the dealer draws to 17; a natural wins unless the dealer has one too."""
+    deck = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 10, 10, 10]
+
+    def total(hard: int, ace: bool) -> int:
+        return hard + 10 if ace and hard + 10 <= 21 else hard
+
+    @lru_cache(None)
+    def dealer(hard: int, ace: bool) -> dict[int, float]:
+        """Chance of each final total; 0 is bust."""
+        if (held := total(hard, ace)) >= 17:
+            return {held if held <= 21 else 0: 1.0}
+        ends: dict[int, float] = {}
+        for card in deck:
+            for end, chance in dealer(hard + card, ace or card == 1).items():
+                ends[end] = ends.get(end, 0.0) + chance / 13
+        return ends
+
+    @lru_cache(None)
+    def best(hard: int, ace: bool, shown: int) -> float:
+        stick = 0.0
+        for hidden in deck:
+            for end, chance in dealer(shown + hidden, 1 in (shown, hidden)).items():
+                stick += chance / 13 * float(np.sign(total(hard, ace) - end))
+        hit = sum(-1.0 if hard + card > 21 else best(hard + card, ace or card == 1, shown) for card in deck) / 13
+        return max(stick, hit)
+
+    value = 0.0
+    for first in deck:
+        for second in deck:
+            for shown in deck:
+                dealer_natural = sum({shown, hidden} == {1, 10} for hidden in deck) / 13
+                natural = {first, second} == {1, 10}
+                value += (1 - dealer_natural if natural else best(first + second, 1 in (first, second), shown)) / 13**3
+    facts = load_facts("Blackjack-v1")
+    assert facts is not None
+    assert facts.optimum == pytest.approx(value, abs=5e-5)
+
+
+@pytest.mark.parametrize("env_id", ["gymnast/Bandit-v0", "gymnast/BernoulliBandit-v0"])
+def test_bandit_optimum_is_its_best_arm(env_id: str) -> None:
+    facts = load_facts(env_id)
+    assert facts is not None
+    assert facts.optimum == gym.make(env_id).unwrapped.optimum  # type: ignore[attr-defined]
+
+
+def test_zoo_variants_are_rl_zoos_settings() -> None:
+    """hyperparams/ppo.yml of RL Baselines3 Zoo; what it leaves out has stable-baselines3's default."""
+    # env: n_envs, n_steps, batch_size, n_epochs, gamma, gae_lambda, ent_coef, normalize, steps
+    table = {
+        "CartPole-v1": (8, 32, 256, 20, 0.98, 0.8, 0.0, False, 100_000),
+        "Acrobot-v1": (16, 256, 64, 4, 0.99, 0.94, 0.0, True, 1_000_000),
+        "MountainCar-v0": (16, 16, 64, 4, 0.99, 0.98, 0.0, True, 1_000_000),
+        "LunarLander-v3": (16, 1024, 64, 4, 0.999, 0.98, 0.01, False, 1_000_000),
+        "LunarLanderContinuous-v3": (16, 1024, 64, 4, 0.999, 0.98, 0.01, False, 1_000_000),
+        "BipedalWalker-v3": (32, 2048, 64, 10, 0.999, 0.95, 0.0, True, 5_000_000),
+    }
+    for env_id, expected in table.items():
+        config = load(f"{env_id}:zoo").config
+        algo = config.algo
+        assert algo.name == "ppo"
+        found = (
+            config.env.n_envs,
+            algo.n_steps,
+            algo.batch_size,
+            algo.n_epochs,
+            algo.gamma,
+            algo.gae_lambda,
+            algo.ent_coef.value(0.0),
+            config.agent.normalize_obs and config.agent.normalize_reward,
+            config.train.total_timesteps,
+        )
+        assert found == expected, env_id
+    assert str(load("CartPole-v1:zoo").config.algo.learning_rate) == "lin_0.001"
+    assert load("BipedalWalker-v3:zoo").config.algo.model_dump()["clip_range"] == 0.18
