@@ -135,11 +135,6 @@ def test_rescaling_maps_unit_actions_to_the_bounds() -> None:
     assert plain.tolist() == [[0, -1], [0, 0], [1, 1], [4, -5]]
 
 
-def test_discrete_start_is_added() -> None:
-    head = make_head(gym.spaces.Discrete(3, start=-1), AgentConfig())
-    assert head.to_env(np.array([0, 1, 2])).tolist() == [-1, 0, 1]
-
-
 def test_what_cannot_be_acted_in_is_refused_with_the_way_out() -> None:
     with pytest.raises(UserError, match=r"agent.squash: true needs bounded actions"):
         make_head(gym.spaces.Box(-np.inf, np.inf, (2,)), AgentConfig(squash=True))

@@ -34,7 +34,7 @@ def config(env_id: str = "CartPole-v1", **values: Any) -> EnvConfig:
         ({"kwargs": {"sutton_barto_reward": True}}, 8, "native"),
         ({"wrappers": [{"frame_skip": {"n": 2}}]}, 8, "sync"),
         ({"id": "LunarLander-v3"}, 8, "envpool"),
-        ({"id": "LunarLander-v3"}, 1, "sync"),
+        ({"id": "LunarLander-v3"}, 4, "sync"),
         ({"id": "LunarLander-v3", "kwargs": {"enable_wind": True}}, 8, "sync"),
         ({"id": "BipedalWalker-v3"}, 8, "envpool"),
         ({"id": "Acrobot-v1"}, 8, "envpool"),

@@ -88,7 +88,7 @@ class Agent(nn.Module):
     def parts(self) -> dict[str, list[nn.Parameter]]:
         """Parameters by what they serve, for gradient norms."""
         shared = self.critic_body is None
-        groups: dict[str, list[nn.Parameter]] = {"actor": [], "critic": []} | ({"shared": []} if shared else {})
+        groups: dict[str, list[nn.Parameter]] = {part: [] for part in ("actor", "critic", "shared")[: 2 + shared]}
         for name, parameter in self.named_parameters():
             if name.startswith("actor_body") and shared:
                 groups["shared"].append(parameter)

@@ -57,7 +57,6 @@ class CategoricalHead(Head):
         nvec = [space.n] if isinstance(space, gym.spaces.Discrete) else space.nvec.flatten()
         self.sizes = [int(n) for n in nvec]
         self.env_shape = tuple(space.shape or ())
-        self.start = np.asarray(space.start, np.int64)
         self.n_outputs = self.n_mask = sum(self.sizes)
         self.shape = () if self.single else (len(self.sizes),)
         self.dtype = torch.int64
@@ -94,7 +93,7 @@ class CategoricalHead(Head):
         return logp, entropy
 
     def to_env(self, action: NDArray[Any]) -> NDArray[Any]:
-        return action.reshape(len(action), *self.env_shape) + self.start
+        return action.reshape(len(action), *self.env_shape)
 
 
 class BernoulliHead(Head):
@@ -148,7 +147,7 @@ class GaussianHead(Head):
         self.low, self.high = low, high
         rescaled = bounded & (cfg.rescale_actions or cfg.squash)
         self.center = np.where(rescaled, (low + high) / 2, 0.0).astype(np.float32)
-        self.half = np.where(rescaled, (high - low) / 2, 1.0).astype(np.float32)
+        self.half_width = np.where(rescaled, (high - low) / 2, 1.0).astype(np.float32)
         self.squash = cfg.squash
         self.state_dependent = cfg.std == "state_dependent"
         self.log_std_init = cfg.log_std_init
@@ -197,7 +196,7 @@ class GaussianHead(Head):
 
     def to_env(self, action: NDArray[Any]) -> NDArray[Any]:
         unit = np.tanh(action) if self.squash else action
-        return np.clip(unit * self.half + self.center, self.low, self.high).reshape(len(action), *self.env_shape)
+        return np.clip(unit * self.half_width + self.center, self.low, self.high).reshape(len(action), *self.env_shape)
 
 
 def make_head(space: gym.Space, cfg: AgentConfig) -> Head:

@@ -97,11 +97,10 @@ class Learner:
 
     def save_state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Tensors and plain values that `load_state` needs to go on exactly."""
-        index = {parameter: i for i, parameter in enumerate(self.parameters)}
         tensors = {
-            f"{index[parameter]}.{name}": value
-            for parameter, entry in self.optimizer.state.items()
-            for name, value in entry.items()
+            f"{i}.{name}": value
+            for i, parameter in enumerate(self.parameters)
+            for name, value in self.optimizer.state.get(parameter, {}).items()
         }
         return tensors, {"rate": self.rate, "optimizer_resets": self.optimizer_resets}
 

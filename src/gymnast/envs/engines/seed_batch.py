@@ -1,8 +1,8 @@
 """Seeds and first random numbers of many episodes at once, equal to NumPy's own for each of them.
 
-One episode's seed and generator cost NumPy 30 microseconds, as much as hundreds of steps of a vector env. This computes
-the same published algorithms (SeedSequence's hash, PCG64 XSL-RR) on whole arrays. NumPy guarantees that both stay as
-they are; a test compares them with NumPy itself.
+One episode's seed and generator cost NumPy some 30 microseconds, as much as dozens of steps of a vector env. This
+computes the same published algorithms (SeedSequence's hash, PCG64 XSL-RR) on whole arrays. NumPy guarantees
+that both stay as they are; a test compares them with NumPy itself.
 """
 
 from __future__ import annotations

@@ -1,0 +1,76 @@
+"""A learning curve in a few lines of text."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from rich.text import Text
+
+from gymnast.apps.terminal import number
+
+Points = Sequence[tuple[float, float]]  # (env steps, value), in order
+
+LINE, DOT, LEVEL = "▪", "◆", "┄"
+STYLES = {LINE: "cyan", DOT: "bold yellow", LEVEL: "green"}
+
+
+def chart(line: Points, dots: Points, level: float | None, width: int, height: int = 10) -> list[Text]:
+    """`line` as one mark a column (the mean of its stretch), `dots` one by one on top, `level` as a line across.
+
+    No text at all where there is nothing finite to draw. A level far away from all points is left out: it would
+    press them into one row.
+    """
+    line = [point for point in line if math.isfinite(point[1])]
+    dots = [point for point in dots if math.isfinite(point[1])]
+    values = [value for _, value in (*line, *dots)]
+    if not values:
+        return []
+    low, high = min(values), max(values)
+    if level is not None and low - 3 * (high - low) <= level <= high + 3 * (high - low):
+        low, high = min(low, level), max(high, level)
+    else:
+        level = None
+    if high == low:
+        low, high = low - 0.5, high + 0.5
+    labels = [number(low + (high - low) * row / (height - 1)) for row in range(height)]
+    margin = max(len(label) for label in labels)
+    width = max(width - margin - 2, 10)
+    end = max(step for step, _ in (*line, *dots)) or 1
+
+    def column(step: float) -> int:
+        return min(int(step / end * width), width - 1)
+
+    def row(value: float) -> int:
+        return round((value - low) / (high - low) * (height - 1))
+
+    cells = [[" "] * width for _ in range(height)]
+    if level is not None:
+        cells[row(level)] = [LEVEL] * width
+    stretches: dict[int, list[float]] = {}
+    for step, value in line:
+        stretches.setdefault(column(step), []).append(value)
+    for place, means in stretches.items():
+        cells[row(sum(means) / len(means))][place] = LINE
+    for step, value in dots:
+        cells[row(value)][column(step)] = DOT
+    shown = {0, height // 2, height - 1}
+    picture = []
+    for index in reversed(range(height)):
+        text = Text(f"{labels[index] if index in shown else '':>{margin}} ", style="dim", no_wrap=True)
+        text.append("┤" if index in shown else "│", style="bright_black")
+        for mark in cells[index]:
+            text.append(mark, style=STYLES.get(mark, "default"))
+        picture.append(text)
+    foot = f"0{number(end) + ' steps':>{width - 1}}"
+    picture.append(Text(" " * (margin + 1) + "└" + "─" * width, style="bright_black", no_wrap=True))
+    picture.append(Text(" " * (margin + 2) + foot, style="dim", no_wrap=True))
+    return picture
+
+
+def legend(line: str, dots: str, level: str | None) -> Text:
+    text = Text("  ").append(f"{LINE} ", style=STYLES[LINE]).append(line, style="dim")
+    text.append(f"   {DOT} ", style=STYLES[DOT]).append(dots, style="dim")
+    if level is not None:
+        text.append(f"   {LEVEL}{LEVEL} ", style=STYLES[LEVEL]).append(level, style="dim")
+    return text

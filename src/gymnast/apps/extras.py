@@ -1,0 +1,53 @@
+"""The optional packages: what each brings, whether it is there, and the one command that adds it. Imports none."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import metadata, util
+
+
+@dataclass(frozen=True)
+class Extra:
+    name: str
+    module: str  # there if it can be imported
+    distributions: tuple[str, ...]  # any of them has its version
+    brings: str
+
+    @property
+    def installed(self) -> bool:
+        return util.find_spec(self.module) is not None
+
+    @property
+    def command(self) -> str:
+        return f'pip install "gymnast[{self.name}]"'
+
+    @property
+    def version(self) -> str | None:
+        return version_of(*self.distributions) if self.installed else None
+
+
+def version_of(*distributions: str) -> str | None:
+    """The installed version of the first of these that is there."""
+    for distribution in distributions:
+        try:
+            return metadata.version(distribution)
+        except metadata.PackageNotFoundError:
+            continue
+    return None
+
+
+EXTRAS = {
+    extra.name: extra
+    for extra in (
+        Extra("classic", "pygame", ("pygame-ce", "pygame"), "pictures of classic control and toy text"),
+        Extra("box2d", "Box2D", ("box2d", "box2d-py"), "LunarLander, BipedalWalker, CarRacing"),
+        Extra("mujoco", "mujoco", ("mujoco",), "MuJoCo robots"),
+        Extra("envpool", "envpool", ("envpool",), "envs stepped in C++, several times as fast"),
+        Extra("atari", "ale_py", ("ale-py",), "Atari games"),
+        Extra("vizdoom", "vizdoom", ("vizdoom",), "Doom"),
+        Extra("retro", "stable_retro", ("stable-retro",), "console games"),
+        Extra("minatar", "minatar", ("minatar",), "Atari in miniature"),
+        Extra("wandb", "wandb", ("wandb",), "metrics in Weights & Biases"),
+        Extra("sb3", "stable_baselines3", ("stable-baselines3",), "comparisons with Stable-Baselines3"),
+    )
+}

@@ -1,0 +1,284 @@
+"""What must hold in any run, whatever it learns."""
+
+from __future__ import annotations
+
+import gc
+import resource
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from gymnast.envs.types import StepBatch
+from gymnast.metrics.catalogue import catalogue
+from gymnast.rl import collect as collect_module
+from gymnast.rl.rollout import Rollout
+from gymnast.session import Session, build
+from gymnast.train import Result, prepare_returns, train
+from tests.envs_for_tests import full_id
+from tests.invariants.conftest import small_config
+
+Rows = list[dict[str, float]]
+
+
+def run(session: Session) -> tuple[Result, Rows]:
+    rows: Rows = []
+    return train(session, observer=rows.append), rows
+
+
+def collect(session: Session) -> None:
+    session.now, _ = collect_module.collect(
+        session.env,
+        session.agent,
+        session.rollout,
+        session.now,
+        session.starts,
+        session.generator,
+        lambda phase: None,
+    )
+
+
+@pytest.mark.parametrize("env", ["CartPole-v1", "Pendulum-v1", "FrozenLake-v1"])
+@pytest.mark.parametrize("agent", [{}, {"normalize_obs": True, "normalize_reward": True}])
+def test_the_ratio_is_one_on_the_first_minibatch_of_every_update(env: str, agent: Any, make_session: Any) -> None:
+    _, rows = run(make_session(small_config("ppo", env, agent=agent)))
+    assert len(rows) > 10
+    for row in rows:
+        assert row["train/ratio_first"] == pytest.approx(1.0, abs=1e-5)
+
+
+def test_same_seed_same_bits_and_another_seed_others(make_session: Any) -> None:
+    runs = [run(make_session(small_config(train={"seed": seed, "total_timesteps": 2048})))[1] for seed in (3, 3, 4)]
+    losses = [[row["train/loss"] for row in rows] for rows in runs]
+    assert losses[0] == losses[1]
+    assert losses[0] != losses[2]
+
+
+@pytest.mark.parametrize("algo", ["ppo", "a2c", "reinforce"])
+def test_every_row_is_catalogued_and_in_order(algo: str, make_session: Any) -> None:
+    _, rows = run(make_session(small_config(algo)))
+    for row in rows:
+        assert catalogue().check(row) == []
+        assert list(row) == list(catalogue().sort(row))
+
+
+def test_rollouts_lose_no_step_and_repeat_none(make_session: Any) -> None:
+    """The counting env's observation is the index of the step, so every row can be told."""
+    session = make_session(small_config("ppo", full_id("Counting-v0"), env={"n_envs": 2}))
+    previous: list[float] | None = None
+    for _ in range(6):
+        collect(session)
+        rollout = session.rollout
+        steps = rollout.obs["obs"].reshape(rollout.n_steps, 2, -1)[..., 0].tolist()
+        for t, now in enumerate(steps):
+            for env in range(2):
+                if bool(rollout.starts[t, env]):
+                    assert now[env] == 0
+                else:
+                    before = steps[t - 1] if t else previous
+                    assert before is not None
+                    assert now[env] == before[env] + 1
+        previous = steps[-1]
+        ended = rollout.ended[:-1]
+        assert torch.equal(rollout.starts[1:], ended)
+
+
+def test_rollout_keeps_copies_not_the_engines_buffers(make_session: Any) -> None:
+    session = make_session(small_config("ppo"))
+    collect(session)
+    kept = {name: getattr(session.rollout, name).clone() for name in ("reward", "terminated", "action")}
+    obs = session.rollout.obs["obs"].clone()
+    for _ in range(5):
+        session.env.step(np.zeros(4, np.int64))
+    assert torch.equal(obs, session.rollout.obs["obs"])
+    for name, tensor in kept.items():
+        assert torch.equal(tensor, getattr(session.rollout, name))
+
+
+def test_fresh_rollouts_are_poisoned_and_collected_ones_are_not(make_session: Any) -> None:
+    session = make_session(small_config("ppo"))
+    fresh = Rollout(4, 2, session.agent)
+    assert torch.isnan(fresh.logp).all()
+    assert torch.isnan(fresh.obs["obs"]).all()
+    assert (fresh.action == -1).all()
+    collect(session)
+    prepare_returns(session)
+    for name in ("logp", "value", "reward", "final_value", "advantage", "returns", "last_value"):
+        assert torch.isfinite(getattr(session.rollout, name)).all(), name
+
+
+def test_truncated_steps_bootstrap_from_the_final_observation(make_session: Any) -> None:
+    session = make_session(small_config("ppo", full_id("Endless-v0"), algo={"n_steps": 128, "batch_size": 512}))
+    collect(session)
+    rollout = session.rollout
+    assert rollout.truncated.any()
+    assert not rollout.terminated.any()
+    assert (rollout.final_value[~rollout.truncated] == 0).all()
+    assert (rollout.final_value[rollout.truncated] != 0).all()
+
+
+def test_an_infinite_horizon_is_worth_one_over_one_minus_gamma(make_session: Any) -> None:
+    """Reward 1 forever, cut every 100 steps: with the cut as truncation the value is 1 / (1 - 0.99) = 100."""
+    gamma = 0.99
+    config = small_config(
+        "ppo",
+        full_id("Endless-v0"),
+        agent={"hidden": []},
+        algo={"n_steps": 128, "batch_size": 512, "n_epochs": 20, "learning_rate": 0.3, "gamma": gamma, "vf_coef": 1.0},
+        train={"total_timesteps": 200_000},
+        eval={"every": 0},
+    )
+    session = make_session(config)
+    run(session)
+    value = float(session.rollout.value.mean())
+    assert value == pytest.approx(1 / (1 - gamma), rel=0.02)
+
+
+def test_no_update_after_the_stop(make_session: Any) -> None:
+    session = make_session(small_config(stop={"on_solved": True}), threshold=1.0)
+    result, rows = run(session)
+    assert result.stop_reason == "solved"
+    assert result.solved
+    assert session.counters.env_steps == 1024  # the first evaluation; any policy scores over 1
+    assert session.counters.updates == 1024 // 128
+    assert rows[-1]["solved"] == 1.0
+    assert [row["solved"] for row in rows[:-1]] == [0.0] * (len(rows) - 1)
+    assert rows[-1]["verdict/episodes"] == 4
+
+
+def test_a_threshold_out_of_reach_is_never_solved(make_session: Any) -> None:
+    result, rows = run(make_session(small_config(stop={"on_solved": True}), threshold=501.0))
+    assert result.stop_reason == "steps"
+    assert not result.solved
+    assert result.verdict is not None  # judged all the same, on the best agent
+    assert rows[-1]["solved"] == 0.0
+    assert result.env_steps == 4096
+
+
+def test_watching_the_training_score_waits_for_a_full_window(make_session: Any) -> None:
+    session = make_session(small_config(stop={"on_solved": True, "watch": "train"}, eval={"every": 0}), threshold=15.0)
+    result, _ = run(session)
+    assert result.stop_reason == "solved"
+    assert session.meter.episode_count >= 100
+
+
+def test_seconds_and_plateau_stop_too(make_session: Any) -> None:
+    long = {"total_timesteps": 10**9}
+    result, _ = run(make_session(small_config(train=long, stop={"seconds": 0.5})))
+    assert result.stop_reason == "seconds"
+    plateau = {"plateau": {"evals": 2, "min_delta": 1000.0}}
+    session = make_session(small_config(train=long, stop=plateau))
+    result, _ = run(session)
+    assert result.stop_reason == "plateau"
+    assert session.counters.evaluations == 3  # the first is the best; two more are no better by 1000
+
+
+def test_evaluation_waits_for_warmup_and_level(make_session: Any) -> None:
+    _, rows = run(make_session(small_config(eval={"warmup": 3000})))
+    evaluated = [row["time/total_timesteps"] for row in rows if "eval/mean_reward" in row]
+    assert evaluated[0] >= 3000
+    session = make_session(small_config(eval={"start_level": 1e9}))
+    _, rows = run(session)
+    assert [row["time/total_timesteps"] for row in rows if "eval/mean_reward" in row] == [4096]  # the end, always
+
+
+def test_both_policies_are_scored(make_session: Any) -> None:
+    _, rows = run(make_session(small_config(eval={"policy": "both"})))
+    assert {"eval/mean_reward", "eval/stochastic_mean_reward"} <= rows[-1].keys()
+
+
+def test_evaluation_changes_nothing_in_training(make_session: Any) -> None:
+    agent = {"normalize_obs": True, "hidden": [16]}
+    often, never = (
+        run(make_session(small_config(agent=agent, eval={"every": every})))[1] for every in (256, 0)
+    )
+    by_step = {row["time/total_timesteps"]: row for row in often}
+    for row in never:
+        assert row["train/loss"] == by_step[row["time/total_timesteps"]]["train/loss"]
+
+
+def test_scores_are_raw_whatever_the_learner_sees(make_session: Any) -> None:
+    env = {"reward": {"scale": 0.01, "clip": 0.005}}
+    _, rows = run(make_session(small_config(env=env, agent={"normalize_reward": False})))
+    for row in rows:
+        assert row["rollout/reward_mean"] == pytest.approx(0.005)  # 1 scaled to 0.01, clipped to 0.005
+        assert row["rollout/ep_rew_mean"] == pytest.approx(row["rollout/ep_len_mean"])  # CartPole pays 1 a step
+
+
+OBSERVATIONS = ("Box", "Image", "Discrete", "MultiDiscrete", "MultiBinary", "Dict", "Tuple")
+ACTIONS = ("Discrete", "ShiftedDiscrete", "MultiDiscrete", "MultiBinary", "Box")
+
+
+@pytest.mark.parametrize(
+    "name", [*(f"{kind}Observation-v0" for kind in OBSERVATIONS), *(f"{kind}Action-v0" for kind in ACTIONS)]
+)
+def test_one_env_of_each_space_trains(name: str, make_session: Any) -> None:
+    session = make_session(small_config("ppo", full_id(name), train={"total_timesteps": 512}, eval={"every": 256}))
+    before = {key: tensor.clone() for key, tensor in session.agent.state_dict().items()}
+    _, rows = run(session)
+    assert all(np.isfinite(row["train/loss"]) for row in rows)
+    assert any(not torch.equal(tensor, before[key]) for key, tensor in session.agent.state_dict().items())
+
+
+@pytest.mark.parametrize("agent", [{"squash": True}, {"std": "state_dependent"}, {"squash": True, "shared": True}])
+def test_continuous_variants_train(agent: Any, make_session: Any) -> None:
+    _, rows = run(make_session(small_config("ppo", "Pendulum-v1", agent=agent, train={"total_timesteps": 1024})))
+    assert all(np.isfinite(row["train/loss"]) for row in rows)
+
+
+def test_masks_reach_rollout_and_evaluation(make_session: Any) -> None:
+    config = small_config("ppo", "Taxi-v4", env={"action_masks": True}, train={"total_timesteps": 1024})
+    session = make_session(config)
+    _, rows = run(session)
+    rollout = session.rollout
+    assert rollout.mask is not None
+    chosen = rollout.mask.gather(2, rollout.action[..., None])
+    assert chosen.all()
+    assert not rollout.mask.all()
+    assert np.isfinite(rows[-1]["train/loss"])
+
+
+def test_memory_does_not_grow(make_session: Any) -> None:
+    config = small_config("a2c", train={"total_timesteps": 60_000}, eval={"every": 0}, log={"every": 640})
+    session = make_session(config)
+    sizes: list[int] = []
+
+    def watch(row: dict[str, float]) -> None:
+        if row["time/updates"] % 100 == 0:
+            gc.collect()
+            sizes.append(len(gc.get_objects()))
+
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    train(session, observer=watch)
+    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    assert sizes[-1] <= sizes[1] * 1.02
+    assert grown < 30_000  # kilobytes
+
+
+def test_initialising_takes_what_fits_and_says_what(make_session: Any) -> None:
+    from gymnast.session import init_agent_from
+
+    donor = make_session(small_config("ppo"))
+    bigger = make_session(small_config("ppo", "Acrobot-v1"))  # 6 observations and 3 actions instead of 4 and 2
+    taken, left = init_agent_from(bigger.agent, donor.agent.state_dict())
+    assert set(left) == {
+        "actor_body.layers.0.weight",
+        "critic_body.layers.0.weight",
+        "actor_out.weight",
+        "actor_out.bias",
+    }
+    assert torch.equal(bigger.agent.state_dict()["critic_out.weight"], donor.agent.state_dict()["critic_out.weight"])
+    assert set(taken) | set(left) == set(bigger.agent.state_dict())
+
+
+def test_a_factory_works_in_place_of_an_id() -> None:
+    import gymnasium as gym
+
+    session = build(small_config("ppo", "custom"), None, factory=lambda: gym.make("CartPole-v1"))
+    try:
+        _, rows = run(session)
+        assert isinstance(session.now, StepBatch)
+        assert rows[-1]["rollout/ep_rew_mean"] > 5
+    finally:
+        session.close()
