@@ -64,8 +64,9 @@ def save(
     tensors: Mapping[str, torch.Tensor | NDArray[Any]],
     state: Mapping[str, Any],
     metrics: Mapping[str, float],
+    readable: bool = True,
 ) -> None:
-    """Replaces `path` in one step, then NAME.json. On any failure the checkpoint that was there stays whole."""
+    """Replaces `path` in one step, then NAME.json if `readable`. On any failure the checkpoint there stays whole."""
     from safetensors.torch import save as serialize
 
     path = Path(path)
@@ -80,7 +81,8 @@ def save(
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomic(path, data)
-        write_json(path.with_suffix(".json"), {"step": _step(state, metrics), "metrics": dict(metrics)})
+        if readable:
+            write_json(path.with_suffix(".json"), {"step": _step(state, metrics), "metrics": dict(metrics)})
     except OSError as error:
         kept = "the checkpoint that was there is whole" if path.exists() else "nothing was left behind"
         raise CheckpointError(f"cannot save {path} ({len(data):,} bytes): {error.strerror}; {kept}.") from error

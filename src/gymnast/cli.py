@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 import click
 
 from gymnast.errors import EnvFailure, UserError, did_you_mean
+from gymnast.files import numbers_to_json
 
 Command = Callable[..., Any]
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
@@ -24,7 +25,9 @@ class Verbs(click.Group):
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
         command = super().get_command(context, name)
         if command is None:
-            context.fail(f"no command {name!r}.{did_you_mean(name, self.commands)} See `{context.command_path} --help`.")
+            context.fail(
+                f"no command {name!r}.{did_you_mean(name, self.commands)} See `{context.command_path} --help`."
+            )
         return command
 
     def list_commands(self, context: click.Context) -> list[str]:
@@ -46,7 +49,7 @@ def common(function: Command) -> Command:
     def verb(*args: Any, as_json: bool, runs_dir: Path, **options: Any) -> None:
         result = function(*args, runs_dir=runs_dir, as_json=as_json, **options)
         if as_json:
-            click.echo(json.dumps(result))
+            click.echo(json.dumps(numbers_to_json(result), allow_nan=False))
 
     return verb
 
@@ -172,11 +175,12 @@ def evaluate(
     gymnast eval k3x9/last --stochastic --episodes 500
     gymnast eval @best:LunarLander-v3 --set env.kwargs.enable_wind=true
     """
-    from gymnast.apps.show import print_evaluation
+    from gymnast.apps.show_runs import print_evaluation
     from gymnast.apps.training import evaluate_ref
 
     result = evaluate_ref(ref, episodes, runs_dir, seed, stochastic, overrides)
-    print_evaluation(result)
+    if not as_json:
+        print_evaluation(result, runs_dir)
     return result
 
 
@@ -189,9 +193,9 @@ def runs() -> None:
 @common
 def runs_list(runs_dir: Path, as_json: bool) -> Any:
     """All runs, newest first."""
-    from gymnast.apps.show import list_all_runs
+    from gymnast.apps.show_runs import list_all_runs
 
-    return list_all_runs(runs_dir)
+    return list_all_runs(runs_dir, as_json)
 
 
 @runs.command("show", short_help="All about one run.")
@@ -199,9 +203,9 @@ def runs_list(runs_dir: Path, as_json: bool) -> Any:
 @common
 def runs_show(ref: str, runs_dir: Path, as_json: bool) -> Any:
     """All about one run: state, scores, checkpoints, last row of metrics."""
-    from gymnast.apps.show import show_run
+    from gymnast.apps.show_runs import show_run
 
-    return show_run(ref, runs_dir)
+    return show_run(ref, runs_dir, as_json)
 
 
 @runs.command("compare", short_help="Runs side by side.")
@@ -209,9 +213,9 @@ def runs_show(ref: str, runs_dir: Path, as_json: bool) -> Any:
 @common
 def runs_compare(refs: tuple[str, ...], runs_dir: Path, as_json: bool) -> Any:
     """Scores and settings of several runs side by side; settings only where they differ."""
-    from gymnast.apps.show import compare_runs
+    from gymnast.apps.show_runs import compare_runs
 
-    return compare_runs(refs, runs_dir)
+    return compare_runs(refs, runs_dir, as_json)
 
 
 @runs.command("delete", short_help="Remove runs.")
@@ -222,13 +226,23 @@ def runs_delete(refs: tuple[str, ...], yes: bool, runs_dir: Path, as_json: bool)
     """Remove runs with all their files."""
     from gymnast.run import delete_run, resolve
 
-    found = [resolve(ref, runs_dir) for ref in refs]
-    if not yes:
-        click.confirm(f"Delete {', '.join(run.id for run in found)}?", abort=True, err=True)
-    for run in found:
+    found = {run.id: run for run in (resolve(ref, runs_dir) for ref in refs)}
+    if not yes and not agreed(f"Delete {', '.join(found)}?"):
+        raise UserError("nothing was deleted. Say --yes to delete without being asked.")
+    for run in found.values():
         delete_run(run)
-        click.echo(f"deleted {run.id}")
-    return {"deleted": [run.id for run in found]}
+        if not as_json:
+            click.echo(f"deleted {run.id}")
+    return {"deleted": list(found)}
+
+
+def agreed(question: str) -> bool:
+    """Asks on a terminal; where nobody can answer, the answer is no."""
+    try:
+        return click.confirm(question, err=True)
+    except click.Abort:
+        click.echo(err=True)
+        return False
 
 
 @runs.command("zip", short_help="One file with everything of a run.")
@@ -240,7 +254,8 @@ def runs_zip(ref: str, out: Path, runs_dir: Path, as_json: bool) -> Any:
     from gymnast.run import resolve, zip_run
 
     path = zip_run(resolve(ref, runs_dir), out)
-    click.echo(f"wrote {path}")
+    if not as_json:
+        click.echo(f"wrote {path}")
     return {"zip": str(path)}
 
 
@@ -254,9 +269,9 @@ def envs() -> None:
 @common
 def envs_list(everything: bool, runs_dir: Path, as_json: bool) -> Any:
     """Envs with presets, their variants and what it takes to solve them."""
-    from gymnast.apps.show import list_envs
+    from gymnast.apps.show_envs import list_envs
 
-    return list_envs(everything)
+    return list_envs(everything, as_json)
 
 
 @envs.command("show", short_help="Facts about one env.")
@@ -264,9 +279,9 @@ def envs_list(everything: bool, runs_dir: Path, as_json: bool) -> Any:
 @common
 def envs_show(env: str, runs_dir: Path, as_json: bool) -> Any:
     """What an env is: actions, observations, rewards, when it is solved, what others reached."""
-    from gymnast.apps.show import show_env
+    from gymnast.apps.show_envs import show_env
 
-    return show_env(env)
+    return show_env(env, as_json)
 
 
 @envs.command("check", short_help="Step an env through its engine.")
@@ -278,7 +293,7 @@ def envs_check(target: str, overrides: tuple[str, ...], steps: int, runs_dir: Pa
     """Build ENV as training would, step it with random actions and report what it gives and how fast."""
     from gymnast.apps.check_env import check_env
 
-    return check_env(target, overrides, steps)
+    return check_env(target, overrides, steps, as_json)
 
 
 @app.group(cls=Verbs, short_help="Show, check, format and explain configs.")
@@ -292,7 +307,7 @@ def config() -> None:
 @common
 def config_show(target: str, overrides: tuple[str, ...], runs_dir: Path, as_json: bool) -> Any:
     """The whole config that `train` would use, as YAML."""
-    from gymnast.apps.show import show_config
+    from gymnast.apps.show_config import show_config
 
     return show_config(target, overrides, as_json)
 
@@ -306,7 +321,8 @@ def config_check(path: Path, runs_dir: Path, as_json: bool) -> Any:
 
     if problems := check_file(path):
         raise UserError("\n".join(problems))
-    click.echo(f"{path}: no problems")
+    if not as_json:
+        click.echo(f"{path}: no problems")
     return {"file": str(path), "problems": []}
 
 
@@ -318,7 +334,7 @@ def config_fmt(paths: tuple[Path, ...], runs_dir: Path, as_json: bool) -> Any:
     from gymnast.config import format_file
 
     changed = [str(path) for path in paths if format_file(path)]
-    for path in paths:
+    for path in paths if not as_json else ():
         click.echo(f"{path}: {'formatted' if str(path) in changed else 'in order already'}")
     return {"formatted": changed}
 
@@ -328,18 +344,16 @@ def config_fmt(paths: tuple[Path, ...], runs_dir: Path, as_json: bool) -> Any:
 @click.argument("key", required=False)
 @sets
 @common
-def config_explain(
-    target: str, key: str | None, overrides: tuple[str, ...], runs_dir: Path, as_json: bool
-) -> Any:
+def config_explain(target: str, key: str | None, overrides: tuple[str, ...], runs_dir: Path, as_json: bool) -> Any:
     """Where each value came from and what it means; with KEY, that key or section alone.
 
     \b
     gymnast config explain CartPole-v1 algo
     gymnast config explain LunarLander-v3:zoo algo.gamma --set algo.gamma=0.99
     """
-    from gymnast.apps.show import explain_config
+    from gymnast.apps.show_config import explain_config
 
-    return explain_config(target, key, overrides)
+    return explain_config(target, key, overrides, as_json)
 
 
 @app.command(short_help="What is installed and what is missing.")
@@ -348,7 +362,17 @@ def doctor(runs_dir: Path, as_json: bool) -> Any:
     """What is installed, what is missing, and the one command that adds it."""
     from gymnast.apps.doctor import examine
 
-    return examine(runs_dir)
+    return examine(runs_dir, as_json)
+
+
+def usage_line(error: click.ClickException) -> str:
+    """What is wrong with the command line, and where to look; nothing for a bare group, which is asked for help."""
+    message = error.format_message()
+    if "\n" in message:
+        return ""
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    advice = f" See `{context.command_path} --help`." if context is not None and "--help" not in message else ""
+    return f"{message}{advice}"
 
 
 def main() -> NoReturn:
@@ -357,8 +381,11 @@ def main() -> NoReturn:
     try:
         app.main(prog_name="gymnast", standalone_mode=False)
     except click.ClickException as error:
-        error.show()
-        code, failure = error.exit_code, error.format_message()
+        code, failure = error.exit_code, usage_line(error)
+        if failure:
+            click.echo(f"gymnast: {failure}", err=True)
+        else:
+            error.show()
     except UserError as error:
         click.echo("\n".join(f"gymnast: {line}" for line in str(error).splitlines()), err=True)
         code, failure = 2, str(error)

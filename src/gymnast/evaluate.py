@@ -10,10 +10,12 @@ from numpy.typing import NDArray
 
 from gymnast.agent import Agent
 from gymnast.envs.types import EpisodeRecord, VecEnv
+from gymnast.errors import UserError
 from gymnast.rl.collect import mask_tensor, to_tensors
 from gymnast.runtime import derive_seed
 
 CONFIDENCE = 0.95
+PATIENCE = 100_000  # vector steps without an episode's end, after which there is none to wait for
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,7 @@ def evaluate(agent: Agent, env: VecEnv, episodes: int, seed: int, deterministic:
     quota[: episodes % env.n_envs] += 1
     done: list[EpisodeRecord] = []
     now = env.reset(derive_seed(seed, "envs"))
+    waited = 0
     while quota.any():
         acted = agent.act(to_tensors(now.obs, device), mask_tensor(now, device), deterministic, generator)
         now = env.step(agent.head.to_env(acted.action.cpu().numpy()))
@@ -76,6 +79,13 @@ def evaluate(agent: Agent, env: VecEnv, episodes: int, seed: int, deterministic:
             if quota[record.env]:
                 quota[record.env] -= 1
                 done.append(record)
+                waited = 0
+        waited += 1
+        if waited > PATIENCE:
+            raise UserError(
+                f"evaluation: no episode has ended in {PATIENCE:,} steps. The env has no time limit and this policy "
+                "never ends it: set env.max_episode_steps."
+            )
     return Evaluation(
         np.array([record.raw_return for record in done]), np.array([record.length for record in done])
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import gymnasium as gym
 import torch
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from gymnast.agent import Agent
 from gymnast.envs.make import make_vec
-from gymnast.envs.types import StepBatch, VecEnv
+from gymnast.envs.types import ObsSpace, StepBatch, VecEnv
 from gymnast.errors import UserError
 from gymnast.metrics.clock import Clock
 from gymnast.metrics.meter import Meter
@@ -66,6 +66,7 @@ class Session:
     meter: Meter = field(default_factory=Meter)
     clock: Clock = field(default_factory=Clock)
     best_agent: dict[str, Tensor] | None = None
+    about: dict[str, Any] = field(default_factory=dict)  # what its builder wants to find in every checkpoint
     _eval_env: VecEnv | None = None
 
     @property
@@ -108,13 +109,39 @@ def build(config: RunConfig, threshold: float | None, factory: EnvFactory | None
         reward_carry=torch.zeros(config.env.n_envs, dtype=torch.float64),
         factory=factory,
     )
-    session.counters.next_evaluation = max(config.eval_every, config.eval.warmup)
-    session.counters.next_row = config.log_every
-    session.counters.next_kept = config.train.checkpoint_every or 0
+    plan(session)
     return session
 
 
-def build_agent(config: RunConfig, env: VecEnv, device: torch.device) -> Agent:
+def plan(session: Session) -> None:
+    """When rows, evaluations and kept checkpoints are due next, by the config and from where the run stands."""
+    config, counters = session.config, session.counters
+    counters.next_evaluation = max(next_multiple(counters.env_steps, config.eval_every), config.eval.warmup)
+    counters.next_row = next_multiple(counters.env_steps, config.log_every)
+    counters.next_kept = next_multiple(counters.env_steps, config.train.checkpoint_every or 0)
+
+
+def next_multiple(now: int, step: int) -> int:
+    """The first multiple of `step` after `now`."""
+    return (now // step + 1) * step if step else 0
+
+
+def new_episodes(session: Session, seed: int) -> None:
+    """Every env begins anew; nothing of the episodes that were under way is learned from as if they went on."""
+    session.now = session.env.reset(seed)
+    session.starts = torch.ones(session.env.n_envs, dtype=torch.bool)
+    session.reward_carry = torch.zeros(session.env.n_envs, dtype=torch.float64)
+    session.learner.forget_episodes()
+
+
+class HasSpaces(Protocol):
+    """What an agent must know of its env: spaces as the learner sees them."""
+
+    obs_space: ObsSpace
+    action_space: gym.Space[Any]
+
+
+def build_agent(config: RunConfig, env: HasSpaces, device: torch.device) -> Agent:
     """An untrained agent for an env. Its weights depend on the seed alone."""
     if config.env.action_masks and not isinstance(
         env.action_space, gym.spaces.Discrete | gym.spaces.MultiDiscrete | gym.spaces.MultiBinary
@@ -147,6 +174,7 @@ def save_session(session: Session) -> tuple[dict[str, Tensor], dict[str, Any]]:
         "learner": learner,
         "meter": session.meter.state(),
         "elapsed": session.clock.elapsed,
+        "about": session.about,
     }
     return tensors, state
 
@@ -181,7 +209,7 @@ def restore_session(
     else:
         why = f"the {session.env.engine} engine cannot continue them" if same_env else "the env's settings changed"
         notes.append(f"episodes in progress start anew: {why}")
-        session.now = session.env.reset(derive_seed(session.config.train.seed, "resumed", session.counters.updates))
+        new_episodes(session, derive_seed(session.config.train.seed, "resumed", session.counters.updates))
     return notes
 
 

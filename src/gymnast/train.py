@@ -18,9 +18,10 @@ from gymnast.evaluate import Evaluation, Verdict, evaluate
 from gymnast.rl.collect import collect
 from gymnast.rl.returns import gae
 from gymnast.runtime import derive_seed
-from gymnast.session import Session, save_session
+from gymnast.session import Session, next_multiple, save_session
 
 if TYPE_CHECKING:
+    from gymnast.config import RunConfig
     from gymnast.metrics.sinks import SinkGroup
 
 Row = dict[str, float]
@@ -35,7 +36,7 @@ class Result:
     seconds: float
     fps: float
     stop_reason: str  # solved, steps, seconds, plateau or interrupted
-    verdict: Verdict | None  # the last one; None where the run was interrupted before any
+    verdict: Verdict | None  # the last one; None where none was asked for, or the run was interrupted before any
 
     @property
     def solved(self) -> bool:
@@ -92,7 +93,7 @@ def train(
                     keep_as_best(session, verdict.evaluation.mean)
                     new_best = counters.solved = True
                     stop = "solved" if config.stop.on_solved else None
-            if stop is None and (stop := out_of_budget(session)):
+            if stop is None and (stop := out_of_budget(session)) and judged_at_the_end(config):
                 verdict = judge_best(session)
                 counters.solved = counters.solved or verdict.solved
             clock.lap("eval")
@@ -146,11 +147,6 @@ def prepare_returns(session: Session) -> None:
     rollout.returns.copy_(returns)
 
 
-def next_multiple(now: int, step: int) -> int:
-    """The first multiple of `step` after `now`."""
-    return (now // step + 1) * step if step else 0
-
-
 def out_of_budget(session: Session) -> str | None:
     """The stop rule that applies now, other than solved."""
     stop, counters = session.config.stop, session.counters
@@ -161,6 +157,11 @@ def out_of_budget(session: Session) -> str | None:
     if stop.plateau is not None and counters.since_best >= stop.plateau.evals:
         return "plateau"
     return None
+
+
+def judged_at_the_end(config: RunConfig) -> bool:
+    """A run that neither evaluates nor asks whether it is solved does not pay for a verdict either."""
+    return config.eval_every > 0 or config.stop.on_solved
 
 
 def evaluation_due(session: Session, train_score: float | None) -> bool:

@@ -17,6 +17,7 @@ LEVELS = [
     {"rl", "checkpoint"},
     {"session", "evaluate"},
     {"train"},
+    {"recording"},
     {"api"},
     {"apps"},
     {"cli", "__main__", "__init__"},

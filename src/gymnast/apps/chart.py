@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import groupby, pairwise
 
 from rich.text import Text
 
@@ -16,7 +17,7 @@ STYLES = {LINE: "cyan", DOT: "bold yellow", LEVEL: "green"}
 
 
 def chart(line: Points, dots: Points, level: float | None, width: int, height: int = 10) -> list[Text]:
-    """`line` as one mark a column (the mean of its stretch), `dots` one by one on top, `level` as a line across.
+    """`line` through the mean of each column's stretch, `dots` one by one on top, `level` as a line across.
 
     No text at all where there is nothing finite to draw. A level far away from all points is left out: it would
     press them into one row.
@@ -50,17 +51,22 @@ def chart(line: Points, dots: Points, level: float | None, width: int, height: i
     stretches: dict[int, list[float]] = {}
     for step, value in line:
         stretches.setdefault(column(step), []).append(value)
-    for place, means in stretches.items():
-        cells[row(sum(means) / len(means))][place] = LINE
+    means = {place: sum(values) / len(values) for place, values in sorted(stretches.items())}
+    for left, right in pairwise(means):  # rows may be rarer than columns: the line goes straight from one to the next
+        slope = (means[right] - means[left]) / (right - left)
+        for place in range(left, right):
+            cells[row(means[left] + slope * (place - left))][place] = LINE
+    for place in list(means)[-1:]:
+        cells[row(means[place])][place] = LINE
     for step, value in dots:
         cells[row(value)][column(step)] = DOT
     shown = {0, height // 2, height - 1}
     picture = []
     for index in reversed(range(height)):
-        text = Text(f"{labels[index] if index in shown else '':>{margin}} ", style="dim", no_wrap=True)
+        text = Text(no_wrap=True).append(f"{labels[index] if index in shown else '':>{margin}} ", style="dim")
         text.append("┤" if index in shown else "│", style="bright_black")
-        for mark in cells[index]:
-            text.append(mark, style=STYLES.get(mark, "default"))
+        for mark, same in groupby(cells[index]):
+            text.append("".join(same), style=STYLES.get(mark, "default"))
         picture.append(text)
     foot = f"0{number(end) + ' steps':>{width - 1}}"
     picture.append(Text(" " * (margin + 1) + "└" + "─" * width, style="bright_black", no_wrap=True))

@@ -17,7 +17,6 @@ from rich.text import Text
 UNLIMITED = 2000  # columns of a file or a pipe: nothing is cut or wrapped for a reader that is a program
 READABLE = 110  # columns of a panel: wider ones are harder to read
 GAP = 2
-FLEXIBLE = 28  # a column that may wrap is not made narrower than this before others are dropped
 STATUS_STYLES = {
     "running": "bold cyan",
     "finished": "green",
@@ -35,7 +34,7 @@ class Column:
     right: bool = False
     style: str = "default"
     drop: int = 0  # on a narrow terminal the highest goes first; 0: always shown
-    wraps: bool = False
+    wraps: int = 0  # may become this narrow and go over several lines; 0: never
 
 
 def output(stderr: bool = False) -> Console:
@@ -54,7 +53,9 @@ def table(console: Console, columns: Sequence[Column], rows: Sequence[Sequence[C
     natural = [
         max([len(column.title), *(row[index].cell_len for row in cells)]) for index, column in enumerate(columns)
     ]
-    needed = [min(width, FLEXIBLE) if column.wraps else width for column, width in zip(columns, natural, strict=True)]
+    needed = [
+        min(width, column.wraps) if column.wraps else width for column, width in zip(columns, natural, strict=True)
+    ]
     shown = list(range(len(columns)))
     while sum(needed[index] + GAP for index in shown) - GAP > console.width:
         droppable = [index for index in shown if columns[index].drop]
@@ -80,7 +81,7 @@ def facts_grid(rows: Sequence[tuple[str, Cell]]) -> Table:
     """Names and what is said of them, one a line; what is empty is left out."""
     grid = Table.grid(padding=(0, GAP, 0, 0))
     grid.add_column(style="dim", no_wrap=True)
-    grid.add_column(overflow="fold")
+    grid.add_column(overflow="fold", max_width=READABLE)  # prose, hard to read in one long line
     for name, said in rows:
         if said:
             grid.add_row(name, Text(said) if isinstance(said, str) else said)

@@ -2,32 +2,37 @@
 
 from __future__ import annotations
 
-import platform
-import sys
+import shlex
 from collections.abc import Sequence
-from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gymnast import config as configs
-from gymnast.envs.probe import registered_threshold, space_kinds
-from gymnast.envs.suites.gymnasium import list_env_ids
-from gymnast.errors import EnvFailure, UserError
-from gymnast.run import Run, create_run, resolve_checkpoint
+from gymnast.errors import UserError
+from gymnast.recording import json_result, new_run, record, solved_threshold
+from gymnast.run import Run, default_runs_dir, list_runs, resolve_checkpoint
 
 if TYPE_CHECKING:
     from gymnast.config import Resolved, RunConfig
-    from gymnast.metrics.sinks import SinkGroup
     from gymnast.session import Session
     from gymnast.train import Result
-
-PACKAGES = ("gymnast", "torch", "gymnasium", "numpy", "envpool")
 
 
 def resolve_config(target: str, overrides: Sequence[str]) -> Resolved:
     """The config a user means, complete: preset or defaults for the env's spaces, then their own settings."""
-    resolved = configs.load(target, overrides, known_envs=list_env_ids)
-    return configs.with_space_defaults(resolved, *space_kinds(resolved.config.env)) if resolved.generic else resolved
+    resolved = configs.load(target, overrides, known_envs=known_envs)
+    if not resolved.generic:
+        return resolved
+    from gymnast.envs.probe import space_kinds
+
+    return configs.with_space_defaults(resolved, *space_kinds(resolved.config.env))
+
+
+def known_envs() -> list[str]:
+    """Every id there is. Gymnasium is slow to import, and asked only about an env without a preset."""
+    from gymnast.envs.suites.gymnasium import list_env_ids
+
+    return list_env_ids()
 
 
 def start(
@@ -41,6 +46,7 @@ def start(
     """`gymnast train`: a new run, from its config to its verdict."""
     resolved = resolve_config(target, overrides)
     threshold = solved_threshold(resolved.config, resolved.facts)
+    other = None if init_from is None else resolve_checkpoint(init_from, runs_dir)  # a mistake is told at once
 
     from gymnast import checkpoint
     from gymnast.session import build, group, init_agent_from
@@ -48,8 +54,8 @@ def start(
     session = build(resolved.config, threshold)
     notes: list[str] = []
     parent = None
-    if init_from is not None:
-        origin, path = resolve_checkpoint(init_from, runs_dir)
+    if other is not None:
+        origin, path = other
         taken, left = init_agent_from(session.agent, group(checkpoint.load(path).tensors, "agent"))
         if not taken:
             raise UserError(f"--init-from {init_from}: no layer of {origin.id} fits this agent by name and shape.")
@@ -118,84 +124,15 @@ def refuse_if_over(run: Run, state: dict[str, Any], config: RunConfig) -> None:
         )
 
 
-def new_run(
-    config: RunConfig, variant: str | None, runs_dir: Path, parent: str | None = None, history: Run | None = None
-) -> Run:
-    """A run's folder, made when everything that could fail at the start has not."""
-    run = create_run(
-        runs_dir,
-        env=config.env.id,
-        variant=variant,
-        algo=config.algo.name,
-        seed=config.train.seed,
-        config_yaml=configs.dump(config),
-        command=["gymnast", *sys.argv[1:]],
-        versions=versions(),
-    )
-    if parent is not None:
-        run.update(parent=parent)
-    if history is not None and history.metrics_path.is_file():
-        run.metrics_path.write_bytes(history.metrics_path.read_bytes())
-    return run
-
-
-def versions() -> dict[str, str]:
-    found = {"python": platform.python_version()}
-    for package in PACKAGES:
-        try:
-            found[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            continue
-    return found
-
-
-def solved_threshold(config: RunConfig, facts: configs.EnvFacts | None) -> float | None:
-    """The mean return that counts as solved: the config's, the preset's, or the one registered with the env."""
-    if config.stop.threshold is not None:
-        return config.stop.threshold
-    if facts is not None and facts.solved is not None:
-        return facts.solved.threshold
-    return registered_threshold(config.env)
-
-
 def carry_out(session: Session, run: Run, notes: Sequence[str], quiet: bool, summary: bool) -> dict[str, Any]:
-    """Trains into the run's folder and says how it ended; the folder knows it too, whatever happens."""
-    from gymnast.metrics.sinks import make_sinks
-    from gymnast.train import train
-
-    config = session.config
-    run.start()
-    sinks = make_sinks(
-        config.log.sinks,
-        title=f"{config.env.id} · {config.algo.name} · seed {config.train.seed} · {run.id}",
-        total_steps=config.train.total_timesteps,
-        start_step=session.counters.env_steps,
-        facts={"threshold": session.threshold},
-        metrics_path=run.metrics_path,
-        quiet=quiet,
-        warn=run.log,
-    )
-    status, result = "crashed", None
+    """Trains into the run's folder and says how it ended."""
     try:
-        for note in [*notes, f"{session.env.engine} engine, {session.env.n_envs} envs; {run.path}"]:
-            run.log(note)
-            sinks.notice(note)
-        result = train(session, sinks, run.checkpoints_dir)
-        status = "interrupted" if result.stop_reason == "interrupted" else "finished"
-    except KeyboardInterrupt:
-        status = "interrupted"
-        raise
-    except EnvFailure as failure:
-        run.log(str(failure))
-        raise
+        result = record(session, run, notes, quiet)
     finally:
-        sinks.close()
         session.close()
-        run.finish(status, {} if result is None else summary_of(session, result))
-    report = {"run": run.id} | json_result(result)
     if summary and not quiet:
         print_summary(session, run, result)
-    return report
+    return {"run": run.id} | json_result(result)
 
 
 def print_summary(session: Session, run: Run, result: Result) -> None:
@@ -225,50 +162,42 @@ def print_summary(session: Session, run: Run, result: Result) -> None:
     Console().print(summary_panel(facts))
 
 
-def summary_of(session: Session, result: Result) -> dict[str, Any]:
-    """What run.json keeps: the verdict's score where there is one, else the best evaluation's."""
-    scored = json_result(result)
-    score = scored["eval_mean"] if scored["eval_mean"] is not None else session.counters.best_score
-    return scored | {"score": score, "best_at": session.counters.best_at}
-
-
-def json_result(result: Result) -> dict[str, Any]:
-    scores = result.verdict.evaluation if result.verdict else None
-    return {
-        "env_steps": result.env_steps,
-        "seconds": round(result.seconds, 3),
-        "fps": round(result.fps, 1),
-        "solved": result.solved,
-        "eval_mean": scores.mean if scores else None,
-        "interval": list(scores.interval()) if scores else None,
-        "episodes": scores.episodes if scores else 0,
-        "stop_reason": result.stop_reason,
-    }
-
-
 def next_commands(run: Run, result: Result, config: RunConfig) -> list[tuple[str, str]]:
     """What a user is likely to want now."""
-    token = run.id.split("-")[0]
-    look = [(f"gymnast runs show {token}", "all about this run"), (f"gymnast eval {token}", "score it again")]
+    token, where = run.id.split("-")[0], runs_dir_option(run.path.parent)
+    look = [
+        (f"gymnast runs show {token}{where}", "all about this run"),
+        (f"gymnast eval {token}{where}", "score it again"),
+    ]
     if result.stop_reason == "interrupted":
-        return [(f"gymnast resume {token}", "go on exactly where it stopped"), *look]
+        return [(f"gymnast resume {token}{where}", "go on exactly where it stopped"), *look]
     if not result.solved:
         longer = 2 * config.train.total_timesteps
-        return [(f"gymnast resume {token} --steps {longer}", "train on from here"), *look]
-    return [*look, ("gymnast runs compare @last @best", "hold it against your best")]
+        return [(f"gymnast resume {token} --steps {longer}{where}", "train on from here"), *look]
+    if any(other.env == config.env.id and other.id != run.id for other in list_runs(run.path.parent)):
+        return [*look, (f"gymnast runs compare @last @best{where}", "hold it against your best")]
+    return [*look, (f"gymnast runs list{where}", "all runs")]
+
+
+def runs_dir_option(folder: Path) -> str:
+    """What a command needs to find the runs of a folder: nothing, where they are looked for anyway."""
+    if folder.resolve() == default_runs_dir().resolve():
+        return ""
+    return f" --runs-dir {shlex.quote(str(folder))}"
 
 
 def evaluate_ref(
     ref: str, episodes: int, runs_dir: Path, seed: int | None, stochastic: bool, overrides: Sequence[str] = ()
 ) -> dict[str, Any]:
     """`gymnast eval`: a saved agent on fresh episodes of the env it was trained for."""
+    run, path = resolve_checkpoint(ref, runs_dir)  # before torch is imported: a mistake is told at once
+
     from gymnast import checkpoint
     from gymnast.envs.make import make_vec
     from gymnast.evaluate import Verdict, evaluate
     from gymnast.runtime import derive_seed, pick_device, set_threads
     from gymnast.session import build_agent, group, load_agent
 
-    run, path = resolve_checkpoint(ref, runs_dir)
     saved = checkpoint.load(path)
     config = configs.override(configs.validate(saved.state["config"]), overrides)
     set_threads(config.train.threads)

@@ -69,6 +69,14 @@ class Leaf:
             return np.asarray(value) - self.start
         return value
 
+    def restore(self, value: NDArray[Any]) -> NDArray[Any]:
+        """The inverse of `convert`: a new array in the env's layout and dtype."""
+        if self.channels_last:
+            value = np.moveaxis(value, -3, -1)
+        if self.start is not None:
+            value = value + self.start
+        return np.array(value, dtype=self.source.dtype, order="C")
+
 
 class ObsLayout:
     """Turns an env's observations into leaves and writes them into [N, ...] buffers."""
@@ -103,6 +111,12 @@ class ObsLayout:
             batch[leaf.name] = np.ascontiguousarray(value, dtype=leaf.dtype)
         return batch, single
 
+    def to_raw(self, batch: Obs) -> Any:
+        """The way back: leaves [N, ...] as the env itself shows them, in new arrays with a leading axis."""
+        if not self.leaves[0].path:
+            return self.leaves[0].restore(batch[self.leaves[0].name])
+        return _nested([(leaf.path, leaf.restore(batch[leaf.name])) for leaf in self.leaves])
+
     def problem(self, observation: Any) -> str | None:
         """What is wrong with an observation by its declared space, or None. Bounds of a Box are not checked."""
         for leaf in self.leaves:
@@ -122,6 +136,17 @@ class ObsLayout:
             ):
                 return f"observation {leaf.name!r} is {value}, outside {declared}"
         return None
+
+
+def _nested(entries: list[tuple[tuple[str | int, ...], Any]]) -> Any:
+    """Dicts and tuples put together again from the paths of their leaves."""
+    if not entries[0][0]:
+        return entries[0][1]
+    below: dict[str | int, list[tuple[tuple[str | int, ...], Any]]] = {}
+    for (key, *rest), value in entries:
+        below.setdefault(key, []).append((tuple(rest), value))
+    children = {key: _nested(inner) for key, inner in below.items()}
+    return tuple(children.values()) if isinstance(next(iter(children)), int) else children
 
 
 def _leaves(space: gym.Space[Any], path: tuple[str | int, ...]) -> list[Leaf]:

@@ -27,8 +27,14 @@ class A2C(Learner):
     def update(self, rollout: Rollout, progress: float) -> Metrics:
         scheduled = self.schedule(progress)
         data = rollout.flat()
-        loss, metrics = self.loss(data, progress)
-        metrics |= self.gradient_step(loss)
+        if self.algo.normalize_advantage != "off":
+            data.advantage = normalized(data.advantage)
+        fast = self.fast()
+        if fast is None:
+            loss, metrics = self.loss(data, progress)
+            metrics |= self.gradient_step(loss)
+        else:
+            metrics = fast.policy_gradient(data.obs, data.action, data.mask, data.advantage, data.returns, progress)
         return (
             scheduled
             | metrics
@@ -40,8 +46,7 @@ class A2C(Learner):
         )
 
     def loss(self, batch: Batch, progress: float) -> tuple[Tensor, dict[str, Tensor]]:
-        advantage = batch.advantage if self.algo.normalize_advantage == "off" else normalized(batch.advantage)
         now = self.agent.evaluate(batch.obs, batch.action, batch.mask)
         return self.total_loss(
-            -(advantage * now.logp).mean(), self.value_loss(now.value, batch.returns), now.entropy.mean(), progress
+            -(batch.advantage * now.logp).mean(), self.value_loss(now.value, batch.returns), now.entropy.mean(), progress
         )

@@ -9,6 +9,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from gymnast.agent import Agent
+from gymnast.rl.fast import FastSteps
+from gymnast.rl.fast_net import fast_net
 from gymnast.rl.rollout import Rollout
 
 if TYPE_CHECKING:
@@ -27,9 +29,19 @@ class Learner:
         self.rate: float | None = None  # of the previous update
         self.optimizer_resets = 0
         self.optimizer = self.make_optimizer()
+        self._fast: FastSteps | None = None
 
     def make_optimizer(self) -> torch.optim.Optimizer:
         return torch.optim.Adam(self.parameters, lr=0.0, eps=self.algo.optimizer_eps, fused=True)
+
+    def fast(self) -> FastSteps | None:
+        """The fast way to make this learner's gradient steps; None where the agent has to go the reference's way."""
+        net = fast_net(self.agent)
+        if net is None:
+            return None
+        if self._fast is None or self._fast.net is not net:
+            self._fast = FastSteps(net, self.algo, self.optimizer)
+        return self._fast
 
     def update(self, rollout: Rollout, progress: float) -> Metrics:
         """Learns from a rollout; returns scalars named as in the metric catalogue."""
@@ -92,8 +104,17 @@ class Learner:
     @torch.no_grad()
     def kl_since(self, obs: dict[str, Tensor], action: Tensor, logp: Tensor, mask: Tensor | None) -> Tensor:
         """How far the policy has moved from the one that gave `logp` (Schulman's low-variance estimate)."""
-        log_ratio = self.agent.evaluate(obs, action, mask).logp - logp
+        net = fast_net(self.agent)
+        if net is None:
+            now = self.agent.evaluate(obs, action, mask).logp
+        else:
+            masks = None if mask is None else mask.numpy()
+            now = torch.from_numpy(net.score(obs[net.key].numpy(), action.numpy(), masks)[0])
+        log_ratio = now - logp
         return (log_ratio.exp() - 1 - log_ratio).mean()
+
+    def forget_episodes(self) -> None:
+        """The envs begin anew: episodes under way will not go on. Only matters where a learner waits for their end."""
 
     def save_state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Tensors and plain values that `load_state` needs to go on exactly."""

@@ -24,6 +24,22 @@ class PPO(Learner):
         data = rollout.flat()
         if self.algo.normalize_advantage == "rollout":
             data.advantage = normalized(data.advantage)
+        fast = self.fast()
+        if fast is not None and len(data.logp) % self.algo.batch_size == 0:
+            learned = fast.ppo(self.algo, data, progress, self.generator)
+        else:
+            learned = self.epochs(data, progress)
+        return (
+            scheduled
+            | learned
+            | {
+                "train/explained_variance": explained_variance(data.value, data.returns),
+                "train/optimizer_resets": torch.tensor(float(self.optimizer_resets)),
+            }
+        )
+
+    def epochs(self, data: Batch, progress: float) -> Metrics:
+        """The reference: what `fast.ppo` is tested against, and what agents that it cannot serve are trained by."""
         seen: list[dict[str, Tensor]] = []
         steps: list[dict[str, Tensor]] = []
         epochs, kl_stop = 0, False
@@ -40,15 +56,12 @@ class PPO(Learner):
                 break
             epochs += 1
         return (
-            scheduled
-            | mean_metrics(seen)
+            mean_metrics(seen)
             | mean_metrics(steps)
             | {
                 "train/ratio_first": seen[0]["train/ratio"],
-                "train/explained_variance": explained_variance(data.value, data.returns),
                 "train/epochs": torch.tensor(float(epochs)),
                 "train/kl_stop": torch.tensor(float(kl_stop)),
-                "train/optimizer_resets": torch.tensor(float(self.optimizer_resets)),
             }
         )
 

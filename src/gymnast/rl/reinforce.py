@@ -111,6 +111,9 @@ class Reinforce(Learner):
             return None
         return {name: torch.cat([columns[name] for columns in done]).to(rollout.device) for name in done[0]}
 
+    def forget_episodes(self) -> None:
+        self.pending = []
+
     def save_state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         tensors, values = super().save_state()
         for env, columns in enumerate(self.pending):

@@ -25,11 +25,11 @@ def gae(
     next_value = torch.where(truncated, final_value, next_value).masked_fill(terminated, 0.0)
     delta = reward + gamma * next_value - value
     carry = gamma * lam * (~(terminated | truncated)).to(delta.dtype)
-    advantage = torch.empty_like(delta)
-    running = torch.zeros_like(last_value)
-    for t in range(len(delta) - 1, -1, -1):
-        running = delta[t] + carry[t] * running
-        advantage[t] = running
+    advantage = delta.clone()
+    # Arrays on the tensors' memory: the loop is all overhead, and NumPy has a third of torch's.
+    rows, factors = advantage.numpy(), carry.numpy()
+    for t in range(len(rows) - 2, -1, -1):
+        rows[t] += factors[t] * rows[t + 1]
     return advantage, advantage + value
 
 

@@ -1,0 +1,68 @@
+"""Draws docs/console.svg and docs/summary.svg from a run's own files: python docs/picture.py RUN_FOLDER [STEP]
+
+The numbers are those of metrics.jsonl and run.json. STEP chooses the row; without it the last one is drawn.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import sys
+from pathlib import Path
+
+from rich.console import Console, RenderableType
+
+from gymnast.config import load_facts
+from gymnast.metrics.sinks.jsonl import STEP, read_metrics
+from gymnast.metrics.sinks.panels import render_row, summary_panel
+from gymnast.run import Run
+
+HERE = Path(__file__).parent
+
+
+def main(folder: str, until: int | None) -> None:
+    run = Run.open(folder)
+    info, rows = run.read(), read_metrics(run.metrics_path)
+    rows = [row for row in rows if until is None or row[STEP] <= until]
+    latest: dict[str, float] = {}
+    written_at: dict[str, int] = {}
+    for row in rows:
+        previous = dict(latest)
+        latest |= row
+        written_at |= dict.fromkeys(row, int(row[STEP]))
+    facts = load_facts(info.env)
+    threshold = facts.solved.threshold if facts and facts.solved else None
+    total = round(latest[STEP] / latest["time/progress"])
+    title = f"{info.env} · {info.algo} · seed {info.seed} · {info.id}"
+    dashboard = render_row(
+        latest,
+        title=title,
+        total_steps=total,
+        previous=previous,
+        facts={"threshold": threshold},
+        remaining=latest["time/elapsed"] * (total / latest[STEP] - 1),
+        history=[row["rollout/ep_rew_mean"] for row in rows if "rollout/ep_rew_mean" in row],
+        written_at=written_at,
+        lines=30,
+    )
+    draw(dashboard, "console.svg", f"gymnast train {info.env}")
+    verdict = info.summary
+    result = {"run": info.id, "env": info.env, "algo": info.algo, "seed": info.seed, "threshold": threshold}
+    result |= {key: verdict[key] for key in ("solved", "episodes", "env_steps", "seconds", "fps", "stop_reason")}
+    result |= {"mean": verdict["eval_mean"], "low": verdict["interval"][0], "high": verdict["interval"][1]}
+    result |= {"judge": "greedy", "next": [(f"gymnast runs show {info.token}", "all about this run")]}
+    draw(summary_panel(result), "summary.svg", "how a run ends")
+
+
+def draw(picture: RenderableType, name: str, title: str) -> None:
+    console = Console(record=True, width=112, file=io.StringIO(), force_terminal=True, color_system="truecolor")
+    console.print(picture)
+    svg = console.export_svg(title=title)
+    svg = re.sub(r"@font-face \{.*?\}", "", svg, flags=re.DOTALL)  # nothing is to be fetched from elsewhere
+    svg = svg.replace("Fira Code", "DejaVu Sans Mono")
+    svg = "\n".join(line.rstrip() for line in svg.splitlines() if line.strip()) + "\n"
+    (HERE / name).write_text(svg, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else None)

@@ -1,0 +1,8 @@
+"""The Python API, in stable-baselines3's shape: its example scripts run with the import changed."""
+
+from gymnast.api.evaluation import evaluate_policy
+from gymnast.api.loading import load
+from gymnast.api.model import A2C, PPO, REINFORCE, Model
+from gymnast.api.vec_env import VecEnv, make_vec_env
+
+__all__ = ["A2C", "PPO", "REINFORCE", "Model", "VecEnv", "evaluate_policy", "load", "make_vec_env"]

@@ -1,0 +1,139 @@
+"""What learn() does around the loop: budget, counters, episodes, the console, the run's folder."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from gymnast import config as configs
+from gymnast.api.sources import EnvSource
+from gymnast.config import RunConfig
+from gymnast.envs.make import make_vec
+from gymnast.errors import UserError
+from gymnast.metrics.clock import Clock
+from gymnast.metrics.meter import Meter
+from gymnast.metrics.sinks import SinkGroup
+from gymnast.recording import new_run, record
+from gymnast.registry import SINKS
+from gymnast.rl.rollout import Rollout
+from gymnast.session import Counters, Session, new_episodes, plan
+from gymnast.train import Observer, Result, Row, train
+
+if TYPE_CHECKING:
+    from gymnast.api.model import Model
+
+
+def as_observer(callback: Any) -> Observer | None:
+    """A function of one row of metrics. Anything that expects to steer training is refused with the way out."""
+    if callback is None:
+        return None
+    if not callable(callback) or hasattr(callback, "on_training_start"):
+        raise UserError(
+            f"callback: {type(callback).__name__} steers training from inside; here a callback only looks: a function "
+            "of one row of metrics (a dict). Evaluation, checkpoints and stop rules are settings, "
+            "like set={'eval.every': 5000, 'stop.threshold': 475}."
+        )
+    try:
+        inspect.signature(callback).bind({})
+    except TypeError:
+        raise UserError(
+            "callback: must take one argument, a row of metrics: lambda row: print(row['time/total_timesteps'])."
+        ) from None
+    except ValueError:  # a builtin that does not say what it takes
+        pass
+    observer: Observer = callback
+    return observer
+
+
+def learn(
+    model: Model,
+    total_timesteps: int,
+    observer: Observer | None,
+    log_interval: int | None,
+    anew: bool,
+    shown: bool,
+) -> None:
+    session = model.session
+    budget = _whole("total_timesteps", total_timesteps)
+    if anew:
+        moved = session.counters.env_steps > 0
+        session.counters, session.meter, session.clock = Counters(), Meter(), Clock()
+        session.best_agent = None
+    else:
+        moved = False
+    vec_env = model.get_env()
+    if moved or vec_env.used:
+        new_episodes(session, _fresh_seed(session))
+        vec_env.used = False
+    session.config = with_budget(model.config, session, budget, log_interval)
+    plan(session)
+
+    def observe(row: Row) -> None:
+        model.metrics = dict(row)
+        if observer is not None:
+            observer(row)
+
+    vec_env.used = True  # until the loop has ended well: an env that failed half-way through a rollout starts anew
+    if model.runs_dir is not None:
+        history = None if anew else model.run
+        parent = None if history is None else f"{history.id}/last"
+        runs_dir = Path(model.runs_dir)
+        model.run = new_run(session.config, model.variant, runs_dir, parent, history, program="python")
+        model.result = record(session, model.run, quiet=not shown, observer=observe)
+    else:
+        model.result = in_memory(session, observe, shown)
+    vec_env.used = False
+    session.clock = Clock()  # the time until the next learn() is not training time
+    session.clock.elapsed = model.result.seconds
+
+
+def in_memory(session: Session, observer: Observer, shown: bool) -> Result:
+    if not shown:
+        return train(session, observer=observer)
+    config = session.config
+    console = SINKS.get("console")(
+        title=f"{config.env.id} · {config.algo.name} · seed {config.train.seed}",
+        total_steps=config.train.total_timesteps,
+        start_step=session.counters.env_steps,
+        facts={"threshold": session.threshold},
+    )
+    sinks = SinkGroup([console], warnings.warn)
+    try:
+        return train(session, sinks, observer=observer)
+    finally:
+        sinks.close()
+
+
+def with_budget(config: RunConfig, session: Session, steps: int, log_interval: int | None) -> RunConfig:
+    """The config of this learn(): at least one rollout is collected, whatever the budget."""
+    data = config.model_dump(mode="json")
+    data["train"]["total_timesteps"] = session.counters.env_steps + max(steps, config.rollout_steps)
+    if log_interval is not None:
+        data["log"]["every"] = _whole("log_interval", log_interval) * config.rollout_steps
+    return configs.validate(data)
+
+
+def set_envs(session: Session, config: RunConfig, source: EnvSource, closes: bool) -> None:
+    """Puts other envs under an agent that goes on learning; `closes`: the old ones are nobody else's."""
+    env = make_vec(config.env, config.env.n_envs, "train", source.factory)
+    if closes:
+        session.close()
+    session.env, session.config, session.factory = env, config, source.factory
+    session._eval_env = None
+    session.rollout = Rollout(config.algo.n_steps, config.env.n_envs, session.agent, config.env.action_masks)
+    new_episodes(session, _fresh_seed(session))
+
+
+def _fresh_seed(session: Session) -> int:
+    """From the run's own random numbers: never the same twice, and saved with them."""
+    return int(torch.randint(2**31, (1,), generator=session.generator, device=session.generator.device).item())
+
+
+def _whole(name: str, value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value) or value < 1:
+        raise UserError(f"{name}: must be a whole number of at least 1, not {value!r}.")
+    return int(value)

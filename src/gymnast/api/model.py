@@ -1,0 +1,269 @@
+"""Models: an algorithm, an agent and its envs in one object, in stable-baselines3's shape."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import gymnasium as gym
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from gymnast import checkpoint
+from gymnast import config as configs
+from gymnast.agent import Agent
+from gymnast.api.learning import as_observer, learn, set_envs
+from gymnast.api.settings import POLICIES, moved_to, new_config
+from gymnast.api.sources import EnvSource, Spaces, source_of
+from gymnast.api.vec_env import VecEnv
+from gymnast.checkpoint import Checkpoint
+from gymnast.config import RunConfig
+from gymnast.errors import UserError, did_you_mean
+from gymnast.recording import solved_threshold
+from gymnast.rl.collect import to_tensors
+from gymnast.run import CHECKPOINT_SUFFIX, Run
+from gymnast.runtime import derive_seed, pick_device
+from gymnast.session import Session, build, build_agent, group, load_agent, restore_session, save_session
+from gymnast.train import Observer, Result
+
+PREDICT_RNG = "rng/predict"
+
+
+class Model:
+    """What PPO, A2C and REINFORCE have in common.
+
+    `env`: an env's id ("CartPole-v1": stable-baselines3's defaults; "CartPole-v1:ppo": a preset), a gymnasium.Env, a
+    function that makes one, or what `make_vec_env` returns. Keywords are those of the algorithm and of the agent in a
+    config, and n_envs, seed, device; `set={"eval.every": 5000}` reaches any other key. `verbose=1` shows the run on
+    the console, `runs_dir` keeps it in a folder there, as `gymnast train` does.
+    """
+
+    algo: ClassVar[str]
+    _session: Session | None = None
+
+    def __init__(
+        self,
+        policy: Any = None,
+        env: Any = None,
+        *,
+        verbose: int = 0,
+        runs_dir: str | Path | None = None,
+        **keywords: Any,
+    ) -> None:
+        name = type(self).__name__
+        source = source_of(_env_of(name, policy, env))
+        config, source, variant = new_config(name, self.algo, source, keywords)
+        self._begin(config, source, Spaces.of(config.env, source), verbose, runs_dir, variant)
+        self._session = self._build(source)
+
+    def _begin(
+        self,
+        config: RunConfig,
+        source: EnvSource | None,
+        spaces: Spaces,
+        verbose: int,
+        runs_dir: str | Path | None,
+        variant: str | None = None,
+        saved: Checkpoint | None = None,
+    ) -> None:
+        self.config, self.source, self.spaces = config, source, spaces
+        self.verbose, self.runs_dir = verbose, runs_dir
+        self.variant = variant  # of the preset it was made from
+        self.run: Run | None = None  # the last learn()'s folder
+        self.result: Result | None = None  # how the last learn() ended
+        self.metrics: dict[str, float] = {}  # its last row
+        self._saved = saved  # what the session will be restored from, once there is one
+        self._agent: Agent | None = None  # of a loaded model whose envs are not built yet
+        self._vec_env: VecEnv | None = None
+        device = pick_device(config.train.device)
+        self._generator = torch.Generator(device).manual_seed(derive_seed(config.train.seed, "predict"))
+
+    def _build(self, source: EnvSource) -> Session:
+        config = self.config
+        threshold = config.stop.threshold
+        if source.is_id:
+            threshold = solved_threshold(config, configs.load_facts(config.env.id))
+        session = build(config, threshold, source.factory)
+        session.about = self.spaces.to_json() | {"env": "id" if source.is_id else "object"}
+        if self._saved is not None:
+            restore_session(session, self._saved.tensors, self._saved.state)
+        self._agent = self._saved = None
+        return session
+
+    @property
+    def session(self) -> Session:
+        """Everything training moves. Built when it is first needed: a loaded model that only predicts needs no env."""
+        if self._session is None:
+            if self.source is None:
+                raise UserError(
+                    f"this model was trained on an object, {self.config.env.id}, which a file cannot hold. "
+                    f"Load it with {type(self).__name__}.load(path, env=...) or call set_env(env)."
+                )
+            self._session = self._build(self.source)
+        return self._session
+
+    @property
+    def policy(self) -> Agent:
+        """The agent: network, distribution and normaliser."""
+        if self._session is not None:
+            return self._session.agent
+        if self._agent is None:
+            assert self._saved is not None
+            self._agent = build_agent(self.config, self.spaces, pick_device(self.config.train.device))
+            load_agent(self._agent, group(self._saved.tensors, "agent"))
+        return self._agent
+
+    @property
+    def device(self) -> torch.device:
+        return next(self.policy.parameters()).device
+
+    @property
+    def num_timesteps(self) -> int:
+        """Env steps trained for, summed over envs."""
+        if self._session is not None:
+            return self._session.counters.env_steps
+        return int(self._saved.state["counters"]["env_steps"]) if self._saved else 0
+
+    @property
+    def observation_space(self) -> gym.Space[Any]:
+        return self.spaces.observation
+
+    @property
+    def action_space(self) -> gym.Space[Any]:
+        return self.spaces.action
+
+    @property
+    def n_envs(self) -> int:
+        return self.config.env.n_envs
+
+    def learn(
+        self,
+        total_timesteps: int,
+        callback: Observer | None = None,
+        log_interval: int | None = None,
+        reset_num_timesteps: bool = True,
+        progress_bar: bool = False,
+    ) -> Self:
+        """Trains for that many env steps, rounded up to whole rollouts, and returns the model. Ctrl-C ends it early.
+
+        Called again it goes on with the same agent and optimizer: with `reset_num_timesteps` as a new run (counters,
+        schedules and episodes begin anew), without it exactly where it stopped. `callback` is shown every row of
+        metrics and cannot change anything; a row comes every `log_interval` updates.
+        """
+        observer = as_observer(callback)
+        learn(self, total_timesteps, observer, log_interval, reset_num_timesteps, bool(self.verbose) or progress_bar)
+        return self
+
+    def predict(
+        self,
+        observation: Any,
+        state: Any = None,
+        episode_start: Any = None,
+        deterministic: bool = False,
+        action_masks: Any = None,
+    ) -> tuple[Any, Any]:
+        """The action for an observation, or actions for a batch of them, as the env takes them; and `state` as it was.
+
+        `episode_start` is accepted for scripts' sake: no agent here remembers anything between two steps.
+        """
+        if isinstance(observation, tuple) and not isinstance(self.observation_space, gym.spaces.Tuple):
+            raise UserError("predict() takes the observation alone: obs, info = env.reset(); model.predict(obs).")
+        batch, single = self.spaces.layout.to_batch(observation)
+        mask = None
+        if action_masks is not None:
+            mask = torch.from_numpy(np.array(action_masks, bool).reshape(len(next(iter(batch.values()))), -1))
+            mask = mask.to(self.device)
+        acted = self.policy.act(to_tensors(batch, self.device), mask, deterministic, self._generator)
+        actions = self._for_env(self.policy.head.to_env(acted.action.cpu().numpy()))
+        return (actions[0] if single else actions), state
+
+    def _for_env(self, actions: NDArray[Any]) -> NDArray[Any]:
+        layout = self.spaces.actions
+        return np.asarray(layout.batch(actions, len(actions)) + layout.start, dtype=layout.source.dtype)
+
+    def draw_seed(self) -> int:
+        """A number that follows from the model's seed and is another one every time."""
+        return int(torch.randint(2**31, (1,), generator=self._generator, device=self._generator.device).item())
+
+    def get_env(self) -> VecEnv:
+        """The envs that are trained on. Once they were stepped by hand, training begins new episodes."""
+        if self._vec_env is None:
+            session = self.session
+            assert self.source is not None
+            self._vec_env = VecEnv(self.source, self.spaces, session.env.n_envs, lambda: session.env)
+            self._vec_env.seed(derive_seed(self.config.train.seed, "get_env"))
+        return self._vec_env
+
+    def set_env(self, env: Any) -> None:
+        """Trains on other envs from now on; their spaces must be the same."""
+        source = source_of(env)
+        config = moved_to(type(self).__name__, self.config, source)
+        spaces = Spaces.of(config.env, source)
+        if not spaces.fit(self.spaces):
+            raise UserError(
+                f"env: {source.name} does not fit this model: observations {spaces.observation} and actions "
+                f"{spaces.action} instead of {self.observation_space} and {self.action_space}."
+            )
+        if self._session is not None:
+            set_envs(self._session, config, source, closes=self.source is not None and self.source.given is None)
+            self._session.about["env"] = "id" if source.is_id else "object"
+        self.config, self.source, self._vec_env = config, source, None
+
+    def save(self, path: str | Path) -> None:
+        """Everything in one file: agent, optimizer, normaliser, counters, episodes under way. No pickle."""
+        if self._session is not None:
+            tensors, state = save_session(self._session)
+        else:
+            assert self._saved is not None
+            tensors, state = self._saved.tensors, self._saved.state
+        tensors = tensors | {PREDICT_RNG: self._generator.get_state()}
+        checkpoint.save(with_suffix(path), tensors, state, self.metrics, readable=False)
+
+    @classmethod
+    def load(cls, path: str | Path, env: Any = None, **keywords: Any) -> Self:
+        """The model in a file, or in a run's checkpoint; `env` and keywords replace what it had."""
+        from gymnast.api.loading import load
+
+        model = load(path, env, **keywords)
+        if not isinstance(model, cls):
+            right = type(model).__name__
+            raise UserError(f"{path} was trained by {right}. Load it with {right}.load or gymnast.load.")
+        return model
+
+
+class PPO(Model):
+    """Proximal policy optimisation."""
+
+    algo = "ppo"
+
+
+class A2C(Model):
+    """Advantage actor-critic."""
+
+    algo = "a2c"
+
+
+class REINFORCE(Model):
+    """The plain policy gradient on complete episodes."""
+
+    algo = "reinforce"
+
+
+def with_suffix(path: str | Path) -> Path:
+    path = Path(path)
+    return path if path.suffix == CHECKPOINT_SUFFIX else path.with_name(path.name + CHECKPOINT_SUFFIX)
+
+
+def _env_of(model: str, policy: Any, env: Any) -> Any:
+    """The env among stable-baselines3's two first arguments; the policy is one of two names for the same thing."""
+    if env is None:
+        if policy is None or (isinstance(policy, str) and policy.endswith("Policy")):
+            raise UserError(f"{model} needs an env: {model}('CartPole-v1') or {model}('MlpPolicy', env).")
+        return policy
+    if policy is None or policy in POLICIES:
+        return env
+    if policy == "CnnPolicy":
+        raise UserError(f"{model}('CnnPolicy', ...): there is no convolutional encoder yet. Use 'MlpPolicy'.")
+    hint = did_you_mean(policy, POLICIES) if isinstance(policy, str) else ""
+    raise UserError(f"{model}: unknown policy {policy!r}.{hint} Known: {', '.join(POLICIES)}.")

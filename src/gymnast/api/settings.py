@@ -1,0 +1,217 @@
+"""Keyword arguments by stable-baselines3's names, put into the config's sections."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from gymnast import config as configs
+from gymnast.api.sources import EnvSource
+from gymnast.config.algos import ALGO_MODELS
+from gymnast.config.layers import split_target
+from gymnast.config.schema import AgentConfig, RunConfig
+from gymnast.envs.probe import space_kinds
+from gymnast.envs.suites.gymnasium import list_env_ids
+from gymnast.errors import UserError, did_you_mean
+from gymnast.schedule import FORMS, Schedule
+
+BUDGET_OPEN = 10**9  # env steps in a config before learn() says how many
+POLICIES = ("MlpPolicy", "MultiInputPolicy")
+OTHER_SECTIONS = {"n_envs": "env.n_envs", "seed": "train.seed", "device": "train.device"}
+# stable-baselines3's keywords that have no counterpart: the value that means "off", and what to do instead
+LACKING: dict[str, tuple[Any, str]] = {
+    "tensorboard_log": (None, "Use runs_dir= to keep every metric in a run's folder, or learn(callback=) to see rows."),
+    "use_sde": (False, "State-dependent exploration is not there; std='state_dependent' is the nearest."),
+    "sde_sample_freq": (-1, "State-dependent exploration is not there; leave it out."),
+    "stats_window_size": (100, "Training scores are means over 100 episodes; leave it out."),
+    "rollout_buffer_class": (None, "Rollouts have one form; leave it out."),
+    "rollout_buffer_kwargs": (None, "Rollouts have one form; leave it out."),
+    "monitor_wrapper": (True, "Episodes are always recorded; leave it out."),
+    "_init_setup_model": (True, "A model is always set up; leave it out."),
+}
+FIXED = {
+    "env.id": "the env is the argument env.",
+    "algo.name": "the class says which algorithm it is.",
+    "train.total_timesteps": "learn(total_timesteps) says how long.",
+}
+
+
+def new_config(
+    model: str, algo: str, source: EnvSource, keywords: Mapping[str, Any]
+) -> tuple[RunConfig, EnvSource, str | None]:
+    """The config of a new model, its env without a variant's name, and that name.
+
+    "ENV" alone starts from stable-baselines3's defaults, "ENV:VARIANT" from a preset.
+    """
+    variant = None
+    data: dict[str, Any] = {
+        "env": {"id": source.name, "n_envs": 1},
+        "agent": {"rescale_actions": False},  # as stable-baselines3: clipped, not rescaled
+        "algo": {"name": algo},
+    }
+    if source.is_id and (variant := split_target(source.name)[1]) is not None:
+        resolved = configs.load(source.name, known_envs=list_env_ids)
+        if resolved.generic:
+            resolved = configs.with_space_defaults(resolved, *space_kinds(resolved.config.env))
+        data = resolved.config.model_dump(mode="json")
+        if data["algo"]["name"] != algo:
+            right = data["algo"]["name"].upper()
+            raise UserError(f"{model}: {source.name} is a preset for {right}. Use {right}({source.name!r}).")
+        source = EnvSource(data["env"]["id"])
+    data["env"] |= source.settings
+    given = dotted(model, algo, keywords)
+    leave_judgement_to_the_user(data, given)
+    return with_settings(model, data, given, source), source, variant
+
+
+def moved_to(model: str, config: RunConfig, source: EnvSource, given: Mapping[str, Any] | None = None) -> RunConfig:
+    """A config for envs from another source, with settings on top."""
+    data = config.model_dump(mode="json")
+    if source.name != config.env.id:
+        data["env"]["kwargs"] = {}
+    data["env"] |= {"id": source.name, **source.settings}
+    return with_settings(model, data, given or {}, source)
+
+
+def with_settings(model: str, data: Mapping[str, Any], given: Mapping[str, Any], source: EnvSource) -> RunConfig:
+    """A config's data with dotted settings on top, validated; errors name the keyword."""
+    whole = copy.deepcopy(dict(data))
+    whole["train"] = {**whole.get("train", {}), "total_timesteps": BUDGET_OPEN}
+    for key, value in given.items():
+        into: Any = whole
+        *parents, leaf = key.split(".")
+        for parent in parents:
+            if not isinstance(into.setdefault(parent, {}), dict):
+                into[parent] = {}
+            into = into[parent]
+        into[leaf] = value
+    config = configs.validate(whole, dict.fromkeys(given, f"{model}(...)"))
+    if source.given is not None:
+        refuse_sharing(source, config)
+    return config
+
+
+def refuse_sharing(source: EnvSource, config: RunConfig) -> None:
+    """There is one env object, and training is in the middle of an episode in it."""
+    make = f"pass a function that makes one instead, like lambda: {source.name}(...)."
+    if config.env.n_envs > 1:
+        raise UserError(f"n_envs={config.env.n_envs} needs as many envs, and an env object is only one: {make}")
+    if config.eval_every or config.stop.on_solved:
+        raise UserError(f"evaluation while training needs an env of its own, and an env object is only one: {make}")
+    if config.env.engine not in ("auto", "sync"):
+        raise UserError(f"env.engine={config.env.engine} makes its own envs, and an env object is only one: {make}")
+
+
+def leave_judgement_to_the_user(data: dict[str, Any], given: Mapping[str, Any]) -> None:
+    """learn() trains for the steps it is told and does nothing else, unless `set` speaks of evaluation or stopping."""
+    stop = [key for key in given if key.startswith("stop.") and key != "stop.seconds"]
+    if not any(key.startswith("eval.") for key in given) and not stop:
+        data["eval"] = {**data.get("eval", {}), "every": 0}
+        data["stop"] = {**data.get("stop", {}), "plateau": None}
+    if not stop:
+        data["stop"] = {**data.get("stop", {}), "on_solved": False}
+
+
+def dotted(model: str, algo: str, keywords: Mapping[str, Any]) -> dict[str, Any]:
+    """Keywords as keys of the config: {"batch_size": 64} is {"algo.batch_size": 64}."""
+    rest = dict(keywords)
+    found = of_policy(model, rest.pop("policy_kwargs", None) or {})
+    extra = rest.pop("set", None) or {}
+    if algo == "a2c":
+        found |= of_a2c(rest)
+    places = keyword_places(algo)
+    for name, value in rest.items():
+        if name in LACKING:
+            off, advice = LACKING[name]
+            if value != off:
+                raise UserError(f"{model}({name}={value!r}): not supported. {advice}")
+        elif name not in places:
+            raise UserError(f"{model} has no keyword {name!r}.{nearest(name, algo)}")
+        elif value is not None or name not in OTHER_SECTIONS:
+            found[places[name]] = plain(f"{model}({name}=...)", value)
+    for key, value in extra.items():
+        if key in FIXED:
+            raise UserError(f"{model}(set={{{key!r}: ...}}): {FIXED[key]}")
+        found[key] = plain(f"{model}(set={{{key!r}: ...}})", value)
+    return found
+
+
+def keyword_places(algo: str) -> dict[str, str]:
+    """Every keyword: those of the algorithm and of the agent, and a few of other sections."""
+    ours = {name: f"algo.{name}" for name in ALGO_MODELS[algo].model_fields if name != "name"}
+    return ours | {name: f"agent.{name}" for name in AgentConfig.model_fields} | OTHER_SECTIONS
+
+
+def nearest(name: str, algo: str) -> str:
+    owners = [other.upper() for other, model in ALGO_MODELS.items() if name in model.model_fields]
+    if owners:
+        return f" It belongs to {' and '.join(owners)}."
+    known = [*keyword_places(algo), "policy_kwargs", "verbose", "runs_dir", "set"]
+    hint = did_you_mean(name, known)
+    return f"{hint} Any other setting goes through set={{'section.key': value}}."
+
+
+def of_a2c(keywords: dict[str, Any]) -> dict[str, Any]:
+    """A2C's optimizer as stable-baselines3 spells it; takes what it understands out of the keywords."""
+    found: dict[str, Any] = {}
+    if "use_rms_prop" in keywords:
+        found["algo.optimizer"] = "rmsprop" if keywords.pop("use_rms_prop") else "adam"
+    if "rms_prop_eps" in keywords:
+        found["algo.optimizer_eps"] = keywords.pop("rms_prop_eps")
+    return found
+
+
+def of_policy(model: str, policy: Mapping[str, Any]) -> dict[str, Any]:
+    """policy_kwargs as keys of the agent section."""
+    places = {"ortho_init": "agent.ortho_init", "log_std_init": "agent.log_std_init", "squash_output": "agent.squash"}
+    found: dict[str, Any] = {}
+    for name, value in policy.items():
+        if name == "net_arch":
+            found["agent.hidden"] = hidden_sizes(model, value)
+        elif name == "activation_fn":
+            found["agent.activation"] = activation(value)
+        elif name in places:
+            found[places[name]] = value
+        else:
+            known = ["net_arch", "activation_fn", *places]
+            raise UserError(
+                f"{model}(policy_kwargs={{{name!r}: ...}}): not supported.{did_you_mean(name, known)} "
+                f"Known: {', '.join(known)}."
+            )
+    return found
+
+
+def hidden_sizes(model: str, arch: Any) -> Any:
+    if not isinstance(arch, Mapping):
+        return list(arch)
+    actor, critic = arch.get("pi", []), arch.get("vf", [])
+    if list(actor) != list(critic) or not set(arch) <= {"pi", "vf"}:
+        raise UserError(
+            f"{model}(policy_kwargs={{'net_arch': {dict(arch)}}}): actor and critic have the same sizes here. "
+            f"Use net_arch={list(actor)}."
+        )
+    return list(actor)
+
+
+def activation(value: Any) -> Any:
+    """ "leaky_relu" of nn.LeakyReLU; a name stays as it is, and the config says which it knows."""
+    if not isinstance(value, type):
+        return value
+    by_class = {"LeakyReLU": "leaky_relu"}
+    return by_class.get(value.__name__, value.__name__.lower())
+
+
+def plain(where: str, value: Any) -> Any:
+    """A value that can be written down: a config is saved with the model."""
+    if isinstance(value, Schedule):
+        return value.to_form()
+    if isinstance(value, np.generic):
+        return value.item()
+    if type(value).__module__ == "torch" and type(value).__name__ == "device":
+        return value.type
+    if callable(value):
+        raise UserError(f"{where}: a function cannot be saved with the model. {FORMS}")
+    return value

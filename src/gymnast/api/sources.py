@@ -1,0 +1,90 @@
+"""Where a model's envs come from: an id, an env object, a factory, or what `make_vec_env` returned."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import gymnasium as gym
+
+from gymnast.envs.make import Factory, make_env
+from gymnast.envs.space_json import space_from_json, space_to_json
+from gymnast.envs.spaces import ActionLayout, ObsLayout
+from gymnast.errors import UserError
+
+if TYPE_CHECKING:
+    from gymnast.config import EnvConfig
+
+
+@dataclass(frozen=True)
+class EnvSource:
+    """`name` is an env's id, or what an env object's class is called: nothing can be made from that name."""
+
+    name: str
+    factory: Factory | None = None  # None: made from the id
+    given: gym.Env[Any, Any] | None = None  # the user's own object: there is one, and it is theirs to close
+    settings: dict[str, Any] = field(default_factory=dict)  # keys of the `env` section that come with it
+
+    @property
+    def is_id(self) -> bool:
+        return self.factory is None
+
+
+def source_of(env: Any) -> EnvSource:
+    """Understands whatever a user passes as an env."""
+    from gymnast.api.vec_env import VecEnv
+
+    if isinstance(env, str):
+        return EnvSource(env)
+    if isinstance(env, VecEnv):
+        return env.source
+    if isinstance(env, gym.Env):
+        return EnvSource(class_name(env), lambda: env, env, {"n_envs": 1})
+    if isinstance(env, gym.vector.VectorEnv) or hasattr(env, "step_async"):
+        raise UserError(
+            f"env: {type(env).__name__} is another library's vector of envs. "
+            "Make it with gymnast.make_vec_env(id_or_factory, n_envs=...)."
+        )
+    if callable(env):
+        made = env()
+        if not isinstance(made, gym.Env):
+            raise UserError(f"env: the factory returned {type(made).__name__}, not a gymnasium.Env.")
+        made.close()
+        return EnvSource(class_name(made), env)
+    raise UserError(
+        f"env: {env!r} is not an env. Pass an id like 'CartPole-v1', a gymnasium.Env, a function that makes one, "
+        "or what gymnast.make_vec_env returns."
+    )
+
+
+def class_name(env: gym.Env[Any, Any]) -> str:
+    return type(env.unwrapped).__name__
+
+
+class Spaces:
+    """An env's spaces as it declares them, and as the learner sees them."""
+
+    def __init__(self, observation: gym.Space[Any], action: gym.Space[Any]) -> None:
+        self.observation, self.action = observation, action
+        self.layout, self.actions = ObsLayout(observation), ActionLayout(action)
+        self.obs_space, self.action_space = self.layout.obs_space, self.actions.space
+
+    @classmethod
+    def of(cls, config: EnvConfig, source: EnvSource) -> Spaces:
+        """Asks an env that is made for the purpose, with the config's wrappers."""
+        env = make_env(config, "train", source.factory)
+        try:
+            return cls(env.observation_space, env.action_space)
+        finally:
+            if source.given is None:
+                env.close()
+
+    def to_json(self) -> dict[str, Any]:
+        return {"observation_space": space_to_json(self.observation), "action_space": space_to_json(self.action)}
+
+    @classmethod
+    def from_json(cls, form: dict[str, Any]) -> Spaces:
+        return cls(space_from_json(form["observation_space"]), space_from_json(form["action_space"]))
+
+    def fit(self, other: Spaces) -> bool:
+        return self.obs_space == other.obs_space and self.action == other.action

@@ -1,0 +1,127 @@
+"""A training run and its folder: what is written down, from the first step to how it ended."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from collections.abc import Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gymnast import config as configs
+from gymnast.errors import EnvFailure
+from gymnast.run import Run, create_run
+
+if TYPE_CHECKING:
+    from gymnast.config import RunConfig
+    from gymnast.session import Session
+    from gymnast.train import Observer, Result
+
+PACKAGES = ("gymnast", "torch", "gymnasium", "numpy", "envpool")
+
+
+def new_run(
+    config: RunConfig,
+    variant: str | None,
+    runs_dir: Path,
+    parent: str | None = None,
+    history: Run | None = None,
+    program: str = "gymnast",
+) -> Run:
+    """A run's folder, made when everything that could fail at the start has not."""
+    run = create_run(
+        runs_dir,
+        env=config.env.id,
+        variant=variant,
+        algo=config.algo.name,
+        seed=config.train.seed,
+        config_yaml=configs.dump(config),
+        command=[program, *sys.argv[1:]],
+        versions=versions(),
+    )
+    if parent is not None:
+        run.update(parent=parent)
+    if history is not None and history.metrics_path.is_file():
+        run.metrics_path.write_bytes(history.metrics_path.read_bytes())
+    return run
+
+
+def versions() -> dict[str, str]:
+    found = {"python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def solved_threshold(config: RunConfig, facts: configs.EnvFacts | None) -> float | None:
+    """The mean return that counts as solved: the config's, the preset's, or the one registered with the env."""
+    if config.stop.threshold is not None:
+        return config.stop.threshold
+    if facts is not None and facts.solved is not None:
+        return facts.solved.threshold
+    from gymnast.envs.probe import registered_threshold
+
+    return registered_threshold(config.env)
+
+
+def record(
+    session: Session, run: Run, notes: Sequence[str] = (), quiet: bool = False, observer: Observer | None = None
+) -> Result:
+    """Trains into the run's folder; the folder knows how it ended, whatever happens. The session stays open."""
+    from gymnast.metrics.sinks import make_sinks
+    from gymnast.train import train
+
+    config = session.config
+    run.start()
+    sinks = make_sinks(
+        config.log.sinks,
+        title=f"{config.env.id} · {config.algo.name} · seed {config.train.seed} · {run.id}",
+        total_steps=config.train.total_timesteps,
+        start_step=session.counters.env_steps,
+        facts={"threshold": session.threshold},
+        metrics_path=run.metrics_path,
+        quiet=quiet,
+        warn=run.log,
+    )
+    status, result = "crashed", None
+    try:
+        for note in [*notes, f"{session.env.engine} engine, {session.env.n_envs} envs; {run.path}"]:
+            run.log(note)
+            sinks.notice(note)
+        result = train(session, sinks, run.checkpoints_dir, observer)
+        status = "interrupted" if result.stop_reason == "interrupted" else "finished"
+    except KeyboardInterrupt:
+        status = "interrupted"
+        raise
+    except EnvFailure as failure:
+        run.log(str(failure))
+        raise
+    finally:
+        sinks.close()
+        run.finish(status, {} if result is None else summary_of(session, result))
+    return result
+
+
+def summary_of(session: Session, result: Result) -> dict[str, Any]:
+    """What run.json keeps: the verdict's score where there is one, else the best evaluation's."""
+    scored = json_result(result)
+    score = scored["eval_mean"] if scored["eval_mean"] is not None else session.counters.best_score
+    return scored | {"score": score, "best_at": session.counters.best_at}
+
+
+def json_result(result: Result) -> dict[str, Any]:
+    scores = result.verdict.evaluation if result.verdict else None
+    return {
+        "env_steps": result.env_steps,
+        "seconds": round(result.seconds, 3),
+        "fps": round(result.fps, 1),
+        "solved": result.solved,
+        "eval_mean": scores.mean if scores else None,
+        "interval": list(scores.interval()) if scores else None,
+        "episodes": scores.episodes if scores else 0,
+        "stop_reason": result.stop_reason,
+    }

@@ -1,0 +1,132 @@
+"""The command as a user runs it: another process, its exit code, what it prints and what it leaves on the disk."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]  # `tests.envs_for_tests` is importable from here
+
+# As little training as makes a whole run: 4 rollouts of 8 envs x 32 steps = 1,024 env steps
+TINY = ("--steps", "1024", "--set", "eval.episodes=2", "--set", "stop.episodes=4")
+
+# Makes packages look as if they were not installed: no finder knows them, so neither import nor find_spec does
+BLOCKER = """
+import importlib.machinery, os
+blocked = set(os.environ["BLOCKED_PACKAGES"].split(","))
+original = importlib.machinery.PathFinder.find_spec
+def find_spec(name, path=None, target=None):
+    return None if name.partition(".")[0] in blocked else original(name, path, target)
+importlib.machinery.PathFinder.find_spec = staticmethod(find_spec)
+"""
+
+# Runs the command in this process, then says which packages that has imported
+REPORTER = """
+import json, sys
+from gymnast.cli import main
+sys.argv = ["gymnast", *sys.argv[1:]]
+try:
+    main()
+except SystemExit as end:
+    sys.stderr.write(json.dumps([end.code, sorted({name.partition(".")[0] for name in sys.modules})]))
+"""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> dict[str, Any]:
+        """The last line of standard output, by JSON's own grammar: no NaN."""
+
+        def refuse(word: str) -> None:
+            raise AssertionError(f"{word} is not JSON")
+
+        data = json.loads(self.out.splitlines()[-1], parse_constant=refuse)
+        assert isinstance(data, dict)
+        return data
+
+
+Command = Callable[..., Outcome]
+
+
+def environment(**extra: str) -> dict[str, str]:
+    clean = {key: value for key, value in os.environ.items() if key not in ("GYMNAST_RUNS", "COLUMNS", "FORCE_COLOR")}
+    return {**clean, **extra}
+
+
+def run_command(*args: str | Path, **extra: str) -> Outcome:
+    command = [sys.executable, "-m", "gymnast", *map(str, args)]
+    process = subprocess.run(
+        command, cwd=ROOT, env=environment(**extra), capture_output=True, text=True, timeout=120, check=False
+    )
+    return Outcome(process.returncode, process.stdout, process.stderr)
+
+
+@pytest.fixture(scope="session")
+def gymnast() -> Command:
+    """gymnast("runs", "list", ...) -> Outcome."""
+    return run_command
+
+
+@pytest.fixture(scope="session")
+def without(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Command]:
+    """without("Box2D") -> a command on a machine where that package is not installed."""
+    folder = tmp_path_factory.mktemp("blocker")
+    (folder / "sitecustomize.py").write_text(BLOCKER)
+
+    def on_a_machine_without(*packages: str) -> Command:
+        return lambda *args: run_command(*args, PYTHONPATH=str(folder), BLOCKED_PACKAGES=",".join(packages))
+
+    return on_a_machine_without
+
+
+@pytest.fixture(scope="session")
+def packages_of() -> Callable[..., set[str]]:
+    """packages_of("runs", "list") -> the top-level packages that this command imports."""
+
+    def imported(*args: str | Path) -> set[str]:
+        command = [sys.executable, "-c", REPORTER, *map(str, args)]
+        process = subprocess.run(command, cwd=ROOT, env=environment(), capture_output=True, text=True, check=False)
+        code, packages = json.loads(process.stderr.splitlines()[-1])
+        assert code == 0, process.stderr
+        return set(packages)
+
+    return imported
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A folder with two runs: `first`, done after 1,024 steps, and `second`, which goes on from it to 1,536."""
+
+    runs_dir: Path
+    first: Outcome
+    second: Outcome
+
+    @property
+    def path(self) -> Path:
+        return self.runs_dir / self.first.json["run"]
+
+
+@pytest.fixture(scope="session")
+def trained(gymnast: Command, tmp_path_factory: pytest.TempPathFactory) -> Trained:
+    """For looking at only: every test of a session shares it."""
+    runs_dir = tmp_path_factory.mktemp("trained") / "runs"
+    kept = ("--set", "train.checkpoint_every=512", "--quiet", "--json")
+    first = gymnast("train", "CartPole-v1", *TINY, "--seed", "1", *kept, "--runs-dir", runs_dir)
+    assert first.code == 0, first.err
+    longer = ("--steps", "1536", "--set", "algo.gamma=0.9", "--json")
+    second = gymnast("resume", "@last", *longer, "--runs-dir", runs_dir)
+    assert second.code == 0, second.err
+    return Trained(runs_dir, first, second)

@@ -1,0 +1,127 @@
+"""Every mistake: one line that names what is wrong and the way out, exit code 2, no traceback, nothing on the disk."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Command, Outcome, Trained
+
+CARTPOLE = ("train", "CartPole-v1")
+
+
+def assert_refused(outcome: Outcome, *words: str) -> None:
+    assert outcome.code == 2, outcome
+    lines = outcome.err.splitlines()
+    assert len(lines) == 1, outcome.err
+    assert lines[0].startswith("gymnast: ")
+    assert "Traceback" not in outcome.err
+    for word in words:
+        assert word in lines[0], f"{word!r} is not in: {lines[0]}"
+
+
+@pytest.mark.parametrize(
+    "args, words",
+    [
+        (("train", "CartPol-v1"), ("'CartPol-v1'", "Did you mean 'CartPole-v1'")),
+        (("train", "CartPole-v1:pppo"), ("unknown variant 'pppo'", "'ppo'", "Known: ppo, a2c, reinforce, zoo")),
+        ((*CARTPOLE, "--set", "algo.learningrate=1"), ("algo.learningrate", "'algo.learning_rate'")),
+        ((*CARTPOLE, "--set", "env.wrappers=[framestack]"), ("env.wrappers", "'framestack'", "'frame_stack'")),
+        ((*CARTPOLE, "--set", "agent.activation=reluu"), ("agent.activation", "reluu", "'relu'")),
+        # 8 envs x 32 steps = 256 samples; 100 does not divide them, 64 and 128 do
+        ((*CARTPOLE, "--set", "algo.batch_size=100"), ("algo.batch_size", "100", "8 x 32 = 256", "64, 128")),
+        ((*CARTPOLE, "--steps", "-5"), ("train.total_timesteps", "-5", "at least 1")),
+        ((*CARTPOLE, "--steps", "many"), ("--steps", "'many'", "gymnast train --help")),
+        ((*CARTPOLE, "--sed", "1"), ("--sed", "--seed")),
+        ((*CARTPOLE, "--set", "env.engine=quick"), ("env.engine", "quick", "native")),
+        ((*CARTPOLE, "--set", "gamma"), ("--set gamma", "key=value")),
+        (("train", "nowhere.yaml"), ("nowhere.yaml", "no such file")),
+        (("trian", "CartPole-v1"), ("'trian'", "'train'")),
+        (("envs", "show", "Pendulm-v1"), ("'Pendulm-v1'", "'Pendulum-v1'")),
+        (("config", "explain", "CartPole-v1", "algo.gama"), ("algo.gama", "'algo.gamma'")),
+        (("resume", "k3x9"), ("no runs yet", "gymnast train CartPole-v1")),
+        (("runs", "compare", "@last", "@best"), ("no runs yet",)),
+    ],
+)
+def test_a_mistake_on_the_command_line(gymnast: Command, tmp_path: Path, args: tuple[str, ...], words: str) -> None:
+    runs_dir = tmp_path / "runs"
+    assert_refused(gymnast(*args, "--runs-dir", runs_dir), *words)
+    assert not runs_dir.exists()
+
+
+def test_a_broken_yaml_file(gymnast: Command, tmp_path: Path) -> None:
+    file = tmp_path / "broken.yaml"
+    file.write_text("env: {id: CartPole-v1}\nalgo:\n  gamma: [0.9\n")
+    runs_dir = tmp_path / "runs"
+    for verb in (("train", file), ("config", "check", file)):
+        assert_refused(gymnast(*verb, "--runs-dir", runs_dir), "broken.yaml:", "broken YAML")
+    assert not runs_dir.exists()
+
+
+def test_all_mistakes_of_a_file_are_told_at_once_with_their_lines(gymnast: Command, tmp_path: Path) -> None:
+    file = tmp_path / "mistakes.yaml"
+    file.write_text("env: {id: CartPole-v1}\nalgo:\n  gamma: 2\nagent:\n  hiden: [4]\n")
+    outcome = gymnast("config", "check", file)
+    assert outcome.code == 2
+    assert [line.partition(": ")[0] for line in outcome.err.splitlines()] == ["gymnast", "gymnast"]
+    assert "mistakes.yaml:3: algo.gamma = 2" in outcome.err
+    assert "mistakes.yaml:5: agent.hiden" in outcome.err
+
+
+@pytest.mark.parametrize(
+    "package, args, command",
+    [
+        ("Box2D", ("train", "LunarLander-v3"), 'pip install "gymnast[box2d]"'),
+        ("envpool", (*CARTPOLE, "--set", "env.engine=envpool"), 'pip install "gymnast[envpool]"'),
+    ],
+)
+def test_a_missing_optional_package(
+    without: Callable[..., Command], tmp_path: Path, package: str, args: tuple[str, ...], command: str
+) -> None:
+    runs_dir = tmp_path / "runs"
+    assert_refused(without(package)(*args, "--runs-dir", runs_dir), command)
+    assert not runs_dir.exists()
+
+
+def test_a_run_that_is_not_there(gymnast: Command, trained: Trained) -> None:
+    before = sorted(trained.runs_dir.iterdir())
+    for verb in ("resume", "eval"):
+        assert_refused(gymnast(verb, "zzzzz", "--runs-dir", trained.runs_dir), "no run 'zzzzz'", "Newest: ")
+    missing = f"{trained.first.json['run']}/step_77"
+    assert_refused(gymnast("eval", missing, "--runs-dir", trained.runs_dir), "step_77", "step_512")
+    assert sorted(trained.runs_dir.iterdir()) == before
+
+
+def test_a_truncated_checkpoint(gymnast: Command, trained: Trained, tmp_path: Path) -> None:
+    run = tmp_path / "runs" / trained.path.name
+    shutil.copytree(trained.path, run)
+    for name in ("last", "best"):
+        file = run / "checkpoints" / f"{name}.safetensors"
+        file.write_bytes(file.read_bytes()[:-100])
+    before = {path: path.stat().st_mtime_ns for path in run.rglob("*")}
+    for verb, name in (("resume", "last"), ("eval", "best")):
+        outcome = gymnast(verb, run.name, "--runs-dir", run.parent)
+        assert_refused(outcome, f"{name}.safetensors", "step_512", "step_1024")  # what is broken, and what is not
+    assert list(run.parent.iterdir()) == [run]
+    assert {path: path.stat().st_mtime_ns for path in run.rglob("*")} == before
+
+    shown = gymnast("runs", "show", run.name, "--runs-dir", run.parent)
+    assert shown.code == 0
+    assert shown.out.count("broken: it has") == 2
+    whole = gymnast("runs", "show", run.name, "--runs-dir", run.parent, "--json").json["checkpoints"]
+    assert [item["name"] for item in whole if item["problem"] is None] == ["step_512", "step_1024"]
+
+
+def test_with_json_a_mistake_is_an_object_as_well(gymnast: Command, tmp_path: Path) -> None:
+    outcome = gymnast("train", "CartPol-v1", "--json", "--runs-dir", tmp_path / "runs")
+    assert_refused(outcome, "'CartPol-v1'")
+    assert outcome.err == f"gymnast: {outcome.json['error']}\n"
+
+
+def test_a_folder_that_cannot_be_written(gymnast: Command, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    outcome = gymnast("runs", "list", "--runs-dir", tmp_path / "file")
+    assert_refused(outcome, "--runs-dir", "is a file")

@@ -1,0 +1,75 @@
+"""How the command starts: quickly, with help everywhere."""
+
+from __future__ import annotations
+
+import time
+import tomllib
+from collections.abc import Callable
+
+import pytest
+
+from gymnast.apps.extras import EXTRAS
+from gymnast.cli import app
+from tests.cli.conftest import ROOT, Command, Trained
+
+
+def verbs() -> list[tuple[str, ...]]:
+    """Every verb there is, groups included."""
+    found: list[tuple[str, ...]] = [()]
+    for name, command in app.commands.items():
+        found.append((name,))
+        found += [(name, inner) for inner in getattr(command, "commands", {})]
+    return found
+
+
+def test_every_verb_explains_itself(gymnast: Command) -> None:
+    assert len(verbs()) == 1 + 7 + 5 + 3 + 4  # the command, its verbs and groups, then those of runs, envs, config
+    for verb in verbs():
+        outcome = gymnast(*verb, "--help")
+        assert (outcome.code, outcome.err) == (0, ""), verb
+        assert outcome.out.startswith(f"Usage: {' '.join(('gymnast', *verb))} ")
+        is_group = verb in ((), ("runs",), ("envs",), ("config",))
+        assert ("--json" in outcome.out and "--runs-dir" in outcome.out) != is_group, verb
+
+
+def test_help_is_quick_because_it_imports_nothing_big(gymnast: Command, packages_of: Callable[..., set[str]]) -> None:
+    assert not packages_of("--help") & {"torch", "pydantic", "rich", "numpy", "gymnasium", "ruamel"}
+    best = float("inf")
+    for _ in range(5):  # the best of five: other work on the machine must not fail this
+        before = time.perf_counter()
+        gymnast("--help")
+        best = min(best, time.perf_counter() - before)
+    assert best < 0.3
+
+
+@pytest.mark.parametrize(
+    "args, also_not",
+    [
+        (("runs", "list"), "gymnasium"),
+        (("runs", "show"), "gymnasium"),
+        (("runs", "compare", "@last"), "gymnasium"),
+        (("envs", "list"), "gymnasium"),
+        (("envs", "show", "CartPole-v1"), "gymnasium"),
+        (("envs", "list", "--all"), ""),
+        (("envs", "check", "CartPole-v1", "--steps", "2"), ""),
+        (("config", "show", "CartPole-v1"), "gymnasium"),
+        (("config", "show", "CartPole-v0"), ""),  # no preset: asks the env for its spaces
+        (("config", "explain", "CartPole-v1"), "gymnasium"),
+    ],
+)
+def test_what_only_looks_needs_no_torch(
+    packages_of: Callable[..., set[str]], trained: Trained, args: tuple[str, ...], also_not: str
+) -> None:
+    assert not packages_of(*args, "--runs-dir", trained.runs_dir) & {"torch", also_not}
+
+
+def test_a_bare_command_shows_its_help(gymnast: Command) -> None:
+    for words in ((), ("runs",)):
+        outcome = gymnast(*words)
+        assert "Usage: gymnast" in outcome.err + outcome.out
+        assert "Traceback" not in outcome.err
+
+
+def test_the_doctor_knows_every_extra_of_the_package() -> None:
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert set(EXTRAS) == set(declared) - {"all", "dev"}

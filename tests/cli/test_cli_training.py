@@ -1,0 +1,141 @@
+"""train, resume and eval through the command, with real runs."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from gymnast.apps.show_runs import print_evaluation
+from tests.cli.conftest import ROOT, TINY, Command, Outcome, Trained, environment
+
+PROMISED = {"run", "env_steps", "seconds", "fps", "solved", "eval_mean", "interval", "episodes", "stop_reason"}
+
+
+def status(path: Path) -> str:
+    return str(json.loads((path / "run.json").read_text())["status"])
+
+
+def test_quiet_json_prints_one_line_and_the_folder_says_the_same(trained: Trained) -> None:
+    assert trained.first.out.count("\n") == 1
+    assert trained.first.err == ""
+    result = trained.first.json
+    assert result.keys() >= PROMISED
+    assert (result["env_steps"], result["stop_reason"], result["solved"]) == (1024, "steps", False)
+    assert result["episodes"] == 4  # stop.episodes
+    assert result["interval"][0] <= result["eval_mean"] <= result["interval"][1]
+    kept = json.loads((trained.path / "run.json").read_text())
+    assert kept["status"] == "finished"
+    assert kept["summary"]["score"] == result["eval_mean"]
+    names = {path.name for path in (trained.path / "checkpoints").glob("*.safetensors")}
+    assert names == {"best.safetensors", "last.safetensors", "step_512.safetensors", "step_1024.safetensors"}
+
+
+def test_the_plain_console_shows_notices_rows_and_the_summary(trained: Trained) -> None:
+    out = trained.second.out
+    assert f"a new run from {trained.first.json['run']} at 1,024 steps" in out
+    assert "algo.gamma: 0.98 -> 0.9" in out
+    assert "1,536 100.0%" in out  # the last row: all steps done
+    assert "NOT SOLVED" in out
+    assert "\x1b[" not in out  # no colours where there is no terminal
+    token = trained.second.json["run"].split("-")[0]
+    assert f"gymnast resume {token} --steps 3072 --runs-dir" in out  # what to do next, ready to be copied
+
+
+def test_resume_of_a_run_that_is_over_says_how_to_train_longer(gymnast: Command, trained: Trained) -> None:
+    outcome = gymnast("resume", trained.first.json["run"], "--runs-dir", trained.runs_dir)
+    assert outcome.code == 2
+    assert "has done its 1,024 steps" in outcome.err
+    assert "--steps 2048" in outcome.err
+
+
+def test_resume_with_another_setting_is_a_new_run_from_there(trained: Trained) -> None:
+    result = trained.second.json
+    assert (result["env_steps"], result["run"] == trained.first.json["run"]) == (1536, False)
+    path = trained.runs_dir / result["run"]
+    assert json.loads((path / "run.json").read_text())["parent"] == f"{trained.first.json['run']}/last"
+    rows = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
+    # the history came along and goes on without a gap or a repetition: a row every rollout of 8 x 32 steps
+    assert [row["time/total_timesteps"] for row in rows] == [256, 512, 768, 1024, 1280, 1536]
+    assert status(trained.path) == "finished"  # the old one is as it was
+    assert len((trained.path / "metrics.jsonl").read_text().splitlines()) == 4
+
+
+def test_eval_for_machines_and_for_people(
+    gymnast: Command, trained: Trained, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ("--episodes", "4", "--stochastic", "--runs-dir", trained.runs_dir)
+    machine = gymnast("eval", trained.first.json["run"], *options, "--json")
+    assert machine.code == 0, machine.err
+    assert machine.out.count("\n") == 1
+    result = machine.json
+    assert (result["checkpoint"], result["episodes"], result["policy"]) == ("best", 4, "stochastic")
+    assert result["solved"] == (result["eval_mean"] >= 475)
+    print_evaluation(result, trained.runs_dir)
+    human = capsys.readouterr().out
+    assert "4 fresh episodes, stochastic" in human
+    assert f"{result['eval_mean']:.2f}" in human
+    assert "NOT SOLVED" in human
+
+
+def wait_for_row(path: Path, beyond: int, process: subprocess.Popen[str]) -> Path:
+    """Until some run under `path` has metrics later than `beyond` env steps; its folder."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        assert process.poll() is None, "it ended before it was told to"
+        for file in path.glob("*/metrics.jsonl"):
+            lines = file.read_text().splitlines(keepends=True)
+            if lines and lines[-1].endswith("\n") and json.loads(lines[-1])["time/total_timesteps"] > beyond:
+                return file.parent
+        time.sleep(0.05)
+    raise AssertionError("no metrics within a minute")
+
+
+def interrupted(args: list[str], runs_dir: Path, number: int, beyond: int = 0) -> tuple[Path, Outcome]:
+    command = [sys.executable, "-m", "gymnast", *args, "--runs-dir", str(runs_dir), "--quiet", "--json"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, cwd=ROOT, env=environment(), text=True, **pipes) as process:  # type: ignore[call-overload]
+        folder = wait_for_row(runs_dir, beyond, process)
+        if beyond == 0:
+            assert status(folder) == "running"
+        process.send_signal(number)
+        out, err = process.communicate(timeout=60)
+    return folder, Outcome(process.returncode, out, err)
+
+
+def test_signals_leave_a_run_that_goes_on_where_it_stopped(trained: Trained, tmp_path: Path) -> None:
+    """More steps than any machine does in a minute: only a signal ends this. It starts from another run's agent."""
+    never_ending = ["train", "CartPole-v1", "--steps", "50000000", "--set", "log.every=256", "--set", "eval.every=0"]
+    folder, first = interrupted([*never_ending, "--init-from", str(trained.path)], tmp_path, signal.SIGINT)
+    assert (first.code, first.err) == (0, "")
+    assert first.json["stop_reason"] == "interrupted"
+    assert status(folder) == "interrupted"
+    done = first.json["env_steps"]
+    assert json.loads((folder / "run.json").read_text())["parent"] == f"{trained.path.name}/best"
+    assert f"initialised from {trained.path.name}/best" in (folder / "log.txt").read_text()
+
+    # a resumed run is the same run: it goes on after the step it stopped at
+    same, second = interrupted(["resume"], tmp_path, signal.SIGTERM, beyond=done)
+    assert (second.code, second.err) == (0, "")
+    assert (same, status(same)) == (folder, "interrupted")
+    assert second.json["env_steps"] > done
+    steps = [json.loads(line)["time/total_timesteps"] for line in (same / "metrics.jsonl").read_text().splitlines()]
+    assert steps == list(range(256, steps[-1] + 1, 256))  # a row every rollout: none is missing, none is there twice
+
+
+def test_an_env_that_crashes_ends_the_run_with_its_traceback(gymnast: Command, tmp_path: Path) -> None:
+    target = ("tests.envs_for_tests:test/Crashing-v0", "--set", "algo.n_steps=32", *TINY)
+    outcome = gymnast("train", *target, "--quiet", "--json", "--runs-dir", tmp_path)
+    assert outcome.code == 1
+    assert "the gearbox is on fire" in outcome.err  # what the env raised
+    assert "envs_for_tests.py" in outcome.err  # and where
+    assert "the gearbox is on fire" in outcome.json["error"]
+    (folder,) = tmp_path.iterdir()
+    assert status(folder) == "crashed"
+    shown = gymnast("runs", "show", "--runs-dir", tmp_path)
+    assert "RuntimeError: the gearbox is on fire" in shown.out
