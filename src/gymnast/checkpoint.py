@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from gymnast.errors import UserError
 from gymnast.files import number_from_json, number_to_json, write_atomic, write_json
-from gymnast.run import CHECKPOINT_SUFFIX
+from gymnast.run_folder import CHECKPOINT_SUFFIX, checkpoint_order
 
 if TYPE_CHECKING:
     import torch
@@ -91,12 +91,14 @@ def save(
 def load(path: str | Path) -> Checkpoint:
     """The checkpoint, or a line that says what is wrong with the file and which others of its folder are whole."""
     from safetensors import SafetensorError
-    from safetensors.torch import load as deserialize
 
     path = Path(path)
     try:
         data = path.read_bytes()
         metadata = _metadata(data[:8], data[8:], len(data))
+
+        from safetensors.torch import load as deserialize  # torch takes seconds: a broken file is told before
+
         tensors = deserialize(data)
     except FileNotFoundError:
         raise _unusable(path, "there is no such file") from None
@@ -112,7 +114,7 @@ def load(path: str | Path) -> Checkpoint:
 def list_checkpoints(folder: str | Path) -> list[CheckpointInfo]:
     """Every checkpoint of a folder, with what is wrong where something is. Reads headers only and needs no torch."""
     infos = []
-    for path in sorted(Path(folder).glob(f"[!.]*{CHECKPOINT_SUFFIX}")):
+    for path in sorted(Path(folder).glob(f"[!.]*{CHECKPOINT_SUFFIX}"), key=checkpoint_order):
         try:
             with open(path, "rb") as file:
                 size = path.stat().st_size
@@ -125,20 +127,6 @@ def list_checkpoints(folder: str | Path) -> list[CheckpointInfo]:
             metrics = _metrics(metadata)
             infos.append(CheckpointInfo(path, _step(json.loads(metadata["state"]), metrics), metrics, None))
     return infos
-
-
-def prune(folder: str | Path, keep: int) -> list[Path]:
-    """Deletes all but the `keep` latest step_N checkpoints; best and last always stay. Returns what was deleted."""
-    by_step = {
-        int(step): path
-        for path in Path(folder).glob(f"step_*{CHECKPOINT_SUFFIX}")
-        if (step := path.stem.removeprefix("step_")).isdecimal()
-    }
-    doomed = [by_step[step] for step in sorted(by_step)[: max(len(by_step) - keep, 0)]]
-    for path in doomed:
-        path.unlink()
-        path.with_suffix(".json").unlink(missing_ok=True)
-    return doomed
 
 
 def _copy(tensor: torch.Tensor | NDArray[Any]) -> torch.Tensor:

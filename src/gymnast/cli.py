@@ -6,7 +6,7 @@ import functools
 import json
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -64,12 +64,6 @@ sets = click.option(
 quiet = click.option("--quiet", "-q", is_flag=True, help="Print nothing but errors (and --json).")
 
 
-def settings(overrides: Sequence[str], seed: int | None, steps: int | None) -> list[str]:
-    """--seed and --steps are short for two settings."""
-    short = {"train.seed": seed, "train.total_timesteps": steps}
-    return [*overrides, *(f"{key}={value}" for key, value in short.items() if value is not None)]
-
-
 @click.group(cls=Verbs, context_settings=CONTEXT, no_args_is_help=True)
 @click.version_option(package_name="gymnast", message="gymnast %(version)s")
 def app() -> None:
@@ -117,7 +111,7 @@ def train(
     """
     from gymnast.apps.training import start
 
-    return start(target, settings(overrides, seed, steps), runs_dir, init_from, quiet)
+    return start(target, overrides, runs_dir, seed, steps, init_from, quiet)
 
 
 @app.command(short_help="Go on with a run.")
@@ -147,7 +141,8 @@ def resume(
     """
     from gymnast.apps.training import resume
 
-    return resume(ref, settings(overrides, None, steps), runs_dir, reset_optimizer, quiet)
+    longer = [] if steps is None else [f"train.total_timesteps={steps}"]
+    return resume(ref, [*overrides, *longer], runs_dir, reset_optimizer, quiet)
 
 
 @app.command("eval", short_help="Score a saved agent.")
@@ -227,22 +222,18 @@ def runs_delete(refs: tuple[str, ...], yes: bool, runs_dir: Path, as_json: bool)
     from gymnast.run import delete_run, resolve
 
     found = {run.id: run for run in (resolve(ref, runs_dir) for ref in refs)}
-    if not yes and not agreed(f"Delete {', '.join(found)}?"):
+    try:
+        agreed = yes or click.confirm(f"Delete {', '.join(found)}?", err=True)
+    except click.Abort:  # nobody is there to answer
+        agreed = False
+        click.echo(err=True)
+    if not agreed:
         raise UserError("nothing was deleted. Say --yes to delete without being asked.")
     for run in found.values():
         delete_run(run)
         if not as_json:
             click.echo(f"deleted {run.id}")
     return {"deleted": list(found)}
-
-
-def agreed(question: str) -> bool:
-    """Asks on a terminal; where nobody can answer, the answer is no."""
-    try:
-        return click.confirm(question, err=True)
-    except click.Abort:
-        click.echo(err=True)
-        return False
 
 
 @runs.command("zip", short_help="One file with everything of a run.")
@@ -399,7 +390,3 @@ def main() -> NoReturn:
         click.echo(json.dumps({"error": failure}))
     sys.stdout.flush()
     sys.exit(code)
-
-
-if __name__ == "__main__":
-    main()

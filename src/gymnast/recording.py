@@ -102,15 +102,16 @@ def record(
         raise
     finally:
         sinks.close()
-        run.finish(status, {} if result is None else summary_of(session, result))
+        run.finish(status, summary_of(session, result))
     return result
 
 
-def summary_of(session: Session, result: Result) -> dict[str, Any]:
+def summary_of(session: Session, result: Result | None) -> dict[str, Any]:
     """What run.json keeps: the verdict's score where there is one, else the best evaluation's."""
-    scored = json_result(result)
-    score = scored["eval_mean"] if scored["eval_mean"] is not None else session.counters.best_score
-    return scored | {"score": score, "best_at": session.counters.best_at}
+    counters = session.counters
+    scored = {"env_steps": counters.env_steps, "eval_mean": None} if result is None else json_result(result)
+    score = scored["eval_mean"] if scored["eval_mean"] is not None else counters.best_score
+    return scored | {"score": score, "best_at": counters.best_at}
 
 
 def json_result(result: Result) -> dict[str, Any]:

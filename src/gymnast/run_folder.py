@@ -73,8 +73,14 @@ class RunInfo:
 
     @property
     def score(self) -> float | None:
-        """What `@best` compares: summary["score"], higher is better; None where there is no number."""
+        """What `@best` compares, higher is better: how a run ended or, of a killed one, its best evaluation."""
         score = self.summary.get("score")
+        if score is None and self.status == "killed":
+            try:
+                best = json.loads((self.path / "checkpoints" / "best.json").read_text(encoding="utf-8"))
+                score = best["metrics"]["eval/mean_reward"]
+            except (OSError, ValueError, KeyError, TypeError):
+                score = None
         return float(score) if isinstance(score, (int, float)) and not isinstance(score, bool) else None
 
 
@@ -126,7 +132,7 @@ class Run:
 
     def checkpoints(self) -> list[Path]:
         """Those that are there: best, last, then by step."""
-        return sorted(self.checkpoints_dir.glob(f"[!.]*{CHECKPOINT_SUFFIX}"), key=_checkpoint_order)
+        return sorted(self.checkpoints_dir.glob(f"[!.]*{CHECKPOINT_SUFFIX}"), key=checkpoint_order)
 
     def read(self) -> RunInfo:
         data = self._read_json()
@@ -259,7 +265,7 @@ def _reserve(runs_dir: Path) -> Path:
         return stage
 
 
-def _checkpoint_order(path: Path) -> tuple[int, int, str]:
+def checkpoint_order(path: Path) -> tuple[int, int, str]:
     rank = {"best": 0, "last": 1}.get(path.stem, 2)
     step = path.stem.removeprefix("step_")
     return rank, int(step) if step.isdecimal() else 0, path.stem

@@ -199,9 +199,11 @@ def restore_session(
     session.counters = Counters(**state["counters"])
     session.meter.load(state["meter"])
     session.clock.elapsed = state["elapsed"]
-    if best := group(tensors, "best"):
-        session.best_agent = best
     same_env = state["config"]["env"] == session.config.model_dump(mode="json")["env"]
+    if same_env:
+        session.best_agent = group(tensors, "best") or None
+    else:  # a score in another env says nothing about this one
+        session.counters.best_score, session.counters.since_best = None, 0
     if same_env and session.env.exact_resume and state["engine"] == session.env.engine:
         session.now = session.env.load_state({key: value.numpy() for key, value in group(tensors, "env").items()})
         session.starts.copy_(tensors["starts"])

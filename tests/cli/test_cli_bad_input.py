@@ -36,14 +36,10 @@ def assert_refused(outcome: Outcome, *words: str) -> None:
         ((*CARTPOLE, "--steps", "-5"), ("train.total_timesteps", "-5", "at least 1")),
         ((*CARTPOLE, "--steps", "many"), ("--steps", "'many'", "gymnast train --help")),
         ((*CARTPOLE, "--sed", "1"), ("--sed", "--seed")),
-        ((*CARTPOLE, "--set", "env.engine=quick"), ("env.engine", "quick", "native")),
-        ((*CARTPOLE, "--set", "gamma"), ("--set gamma", "key=value")),
-        (("train", "nowhere.yaml"), ("nowhere.yaml", "no such file")),
         (("trian", "CartPole-v1"), ("'trian'", "'train'")),
         (("envs", "show", "Pendulm-v1"), ("'Pendulm-v1'", "'Pendulum-v1'")),
         (("config", "explain", "CartPole-v1", "algo.gama"), ("algo.gama", "'algo.gamma'")),
         (("resume", "k3x9"), ("no runs yet", "gymnast train CartPole-v1")),
-        (("runs", "compare", "@last", "@best"), ("no runs yet",)),
     ],
 )
 def test_a_mistake_on_the_command_line(gymnast: Command, tmp_path: Path, args: tuple[str, ...], words: str) -> None:

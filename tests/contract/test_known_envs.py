@@ -10,13 +10,13 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
-from tests.envs_for_tests import ACTIONS, OBSERVATIONS, full_id
 
 from gymnast.config import EnvConfig
 from gymnast.envs.make import make_vec
 from gymnast.envs.types import EpisodeRecord, VecEnv
 from gymnast.errors import EnvFailure, UserError
 from gymnast.runtime import derive_seed
+from tests.envs_for_tests import ACTIONS, OBSERVATIONS, full_id
 
 ENGINES = ["sync", "process"]
 N = 3

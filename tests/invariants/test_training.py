@@ -191,9 +191,7 @@ def test_both_policies_are_scored(make_session: Any) -> None:
 
 def test_evaluation_changes_nothing_in_training(make_session: Any) -> None:
     agent = {"normalize_obs": True, "hidden": [16]}
-    often, never = (
-        run(make_session(small_config(agent=agent, eval={"every": every})))[1] for every in (256, 0)
-    )
+    often, never = (run(make_session(small_config(agent=agent, eval={"every": every})))[1] for every in (256, 0))
     by_step = {row["time/total_timesteps"]: row for row in often}
     for row in never:
         assert row["train/loss"] == by_step[row["time/total_timesteps"]]["train/loss"]

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import torch
 
-from gymnast.checkpoint import CheckpointError, list_checkpoints, load, prune, save
+from gymnast.checkpoint import CheckpointError, list_checkpoints, load, save
 from gymnast.errors import UserError
 
 TENSORS: dict[str, Any] = {
@@ -153,19 +153,16 @@ def test_every_cut_of_a_file_is_noticed(tmp_path: Path) -> None:
             load(path)
 
 
-def test_list_and_prune(tmp_path: Path) -> None:
+def test_list_tells_broken_from_whole(tmp_path: Path) -> None:
     for steps in (900, 10_000, 2_000):
         save_plain(tmp_path / f"step_{steps}.safetensors", steps)
     save_plain(tmp_path / "best.safetensors", 900)
     (tmp_path / "last.safetensors").write_bytes(b"garbage")
     listed = {info.name: info for info in list_checkpoints(tmp_path)}
-    assert set(listed) == {"best", "last", "step_900", "step_2000", "step_10000"}
+    assert list(listed) == ["best", "last", "step_900", "step_2000", "step_10000"]
     assert listed["last"].problem is not None
     assert listed["step_2000"].step == 2000
     assert listed["step_2000"].metrics == {"rollout/ep_rew_mean": 4000.0}
-    assert [path.stem for path in prune(tmp_path, keep=1)] == ["step_900", "step_2000"]
-    left = {path.name for path in tmp_path.iterdir()}
-    assert left == {"best.safetensors", "best.json", "last.safetensors", "step_10000.safetensors", "step_10000.json"}
 
 
 def run_python(code: str, *args: str) -> subprocess.CompletedProcess[str]:

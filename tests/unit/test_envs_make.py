@@ -12,7 +12,6 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium import spaces
-from tests.envs_for_tests import Counting, full_id
 
 from gymnast.config import EnvConfig
 from gymnast.envs.engines.seed_batch import derive_seeds, first_uniforms
@@ -20,6 +19,7 @@ from gymnast.envs.make import choose_engine, list_env_ids, make_env, make_vec
 from gymnast.envs.spaces import ObsLayout
 from gymnast.errors import UserError
 from gymnast.runtime import derive_seed
+from tests.envs_for_tests import Counting, full_id
 
 
 def config(env_id: str = "CartPole-v1", **values: Any) -> EnvConfig:

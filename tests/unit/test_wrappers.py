@@ -9,7 +9,6 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium import spaces
-from tests.envs_for_tests import full_id
 
 from gymnast.config import EnvConfig
 from gymnast.envs.make import make_env
@@ -17,6 +16,7 @@ from gymnast.envs.recorder import recorder_of
 from gymnast.envs.wrappers import problems
 from gymnast.errors import UserError
 from gymnast.registry import WRAPPERS
+from tests.envs_for_tests import full_id
 
 
 def wrapped(name: str, *wrappers: Any, role: str = "train", **kwargs: Any) -> gym.Env[Any, Any]:

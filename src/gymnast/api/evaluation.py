@@ -18,18 +18,13 @@ MOST_ENVS = 8
 
 @overload
 def evaluate_policy(
-    model: Model, env: Any, n_eval_episodes: int = ..., deterministic: bool = ...
-) -> tuple[float, float]: ...
-
-
-@overload
-def evaluate_policy(
     model: Model,
     env: Any,
     n_eval_episodes: int = ...,
     deterministic: bool = ...,
     *,
     return_episode_rewards: Literal[True],
+    warn: bool = ...,
 ) -> tuple[list[float], list[int]]: ...
 
 
@@ -40,7 +35,8 @@ def evaluate_policy(
     n_eval_episodes: int = ...,
     deterministic: bool = ...,
     *,
-    return_episode_rewards: Literal[False],
+    return_episode_rewards: Literal[False] = ...,
+    warn: bool = ...,
 ) -> tuple[float, float]: ...
 
 
@@ -51,11 +47,13 @@ def evaluate_policy(
     deterministic: bool = True,
     *,
     return_episode_rewards: bool = False,
+    warn: bool = True,
 ) -> tuple[Any, Any]:
     """Mean and deviation of the return, or every episode's return and length, in the env's own reward.
 
     Each env plays its quota of episodes, so that short ones are not favoured. Other episodes every time it is called.
     `env`: as a model takes it; the model's wrappers are put around it, unless it is a vector of envs.
+    `warn` is accepted for scripts' sake: rewards are recorded below every wrapper, so there is nothing to warn of.
     """
     if n_eval_episodes < 1:
         raise UserError(f"n_eval_episodes: must be at least 1, not {n_eval_episodes}.")

@@ -209,12 +209,14 @@ class Model:
             set_envs(self._session, config, source, closes=self.source is not None and self.source.given is None)
             self._session.about["env"] = "id" if source.is_id else "object"
         self.config, self.source, self._vec_env = config, source, None
+        if self._session is None:
+            self._session = self._build(source)
 
     def save(self, path: str | Path) -> None:
         """Everything in one file: agent, optimizer, normaliser, counters, episodes under way. No pickle."""
-        if self._session is not None:
-            tensors, state = save_session(self._session)
-        else:
+        if self.source is not None:
+            tensors, state = save_session(self.session)
+        else:  # its envs cannot be made, so nothing has moved since it was loaded
             assert self._saved is not None
             tensors, state = self._saved.tensors, self._saved.state
         tensors = tensors | {PREDICT_RNG: self._generator.get_state()}

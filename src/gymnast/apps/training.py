@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,9 +19,11 @@ if TYPE_CHECKING:
     from gymnast.train import Result
 
 
-def resolve_config(target: str, overrides: Sequence[str]) -> Resolved:
+def resolve_config(
+    target: str, overrides: Sequence[str], seed: int | None = None, steps: int | None = None
+) -> Resolved:
     """The config a user means, complete: preset or defaults for the env's spaces, then their own settings."""
-    resolved = configs.load(target, overrides, known_envs=known_envs)
+    resolved = configs.load(target, overrides, seed=seed, steps=steps, known_envs=known_envs)
     if not resolved.generic:
         return resolved
     from gymnast.envs.probe import space_kinds
@@ -39,12 +42,14 @@ def start(
     target: str,
     overrides: Sequence[str],
     runs_dir: Path,
+    seed: int | None = None,
+    steps: int | None = None,
     init_from: str | None = None,
     quiet: bool = False,
     summary: bool = True,
 ) -> dict[str, Any]:
     """`gymnast train`: a new run, from its config to its verdict."""
-    resolved = resolve_config(target, overrides)
+    resolved = resolve_config(target, overrides, seed, steps)
     threshold = solved_threshold(resolved.config, resolved.facts)
     other = None if init_from is None else resolve_checkpoint(init_from, runs_dir)  # a mistake is told at once
 
@@ -63,8 +68,7 @@ def start(
         if left:
             notes.append(f"left as they were, no layer of that name and shape: {', '.join(left)}")
         parent = f"{origin.id}/{path.stem}"
-    variant = resolved.target.rpartition(":")[2]
-    run = new_run(resolved.config, variant, runs_dir, parent)
+    run = new_run(resolved.config, resolved.variant, runs_dir, parent)
     return carry_out(session, run, notes, quiet, summary)
 
 
@@ -101,6 +105,9 @@ def resume(
         notes.insert(0, f"resumed {run.id} at {step:,} steps")
     else:
         run = new_run(config, origin.read().variant, runs_dir, f"{origin.id}/{path.stem}", history=origin)
+        if session.best_agent is not None:  # the best so far is part of what goes on
+            for file in origin.checkpoints_dir.glob("best.*"):
+                shutil.copy2(file, run.checkpoints_dir)
         what = ", ".join(f"{key}: {old} -> {new}" for key, old, new in changed) or f"from {path.stem}"
         notes.insert(0, f"a new run from {origin.id} at {step:,} steps ({what})")
         session.counters.solved = False

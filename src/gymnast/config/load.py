@@ -41,6 +41,7 @@ class Resolved:
     facts: EnvFacts | None
     sources: dict[str, str]  # dotted key -> place; a key that is not here has its code default
     target: str
+    variant: str | None = None  # of the preset or file; None: a file without variants
     generic: bool = False  # an env without a preset: values that depend on its spaces may still be filled in
 
     def source(self, key: str) -> str:
@@ -89,7 +90,7 @@ def load(
     merged.add(override_layer(given))
     own_facts = None if place.is_preset else facts_of(place.file)
     config, facts = _validated(merged.data, merged.sources, own_facts, place.file.label)
-    return Resolved(config, facts, merged.sources, name, generic)
+    return Resolved(config, facts, merged.sources, name, variant, generic)
 
 
 def find(target: str, known_envs: Callable[[], list[str]] | None = None) -> tuple[Place, str | None]:

@@ -93,10 +93,9 @@ class FastNet:
         spans: dict[int, tuple[int, int]] = {}
         self.part_spans: dict[str, slice] = {}
         end = 0
-        order = ("shared", "actor", "critic") if self.nets == 1 else ("actor", "critic")
-        for part in order:
+        for part, parameters in self.parts.items():
             begin = end
-            for parameter in sorted(self.parts[part], key=lambda p: id(p) not in trunks):
+            for parameter in sorted(parameters, key=lambda p: id(p) not in trunks):
                 spans[id(parameter)] = (end, end + parameter.numel())
                 end += -(-parameter.numel() // ALIGN) * ALIGN
             self.part_spans[part] = slice(begin, end)

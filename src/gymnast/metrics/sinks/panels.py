@@ -126,14 +126,15 @@ class Dashboard:
             tail.append(f"  solved at {self.facts['threshold']:g}", style="dim")
         room = max(width - 8 - tail.cell_len, 4)
         curve = sparkline(self.history, max(round(room * self.done), 1)).ljust(room)
-        return Text("return  ", style="dim", no_wrap=True, overflow="ellipsis").append(curve, style="cyan").append(tail)
+        text = Text(no_wrap=True, overflow="ellipsis").append("return  ", style="dim")
+        return text.append(curve, style="cyan").append(tail)
 
     def _shares(self, width: int) -> Text | None:
         shares = {name[len("time/share/") :]: v for name, v in self.row.items() if name.startswith("time/share/")}
         shown = {phase: share for phase, share in shares.items() if share >= 0.005}
         if not shown:
             return None
-        text = Text("time    ", style="dim", no_wrap=True, overflow="ellipsis")
+        text = Text(no_wrap=True, overflow="ellipsis").append("time    ", style="dim")
         room = max(width // 4, 10)
         edges, total = [0], 0.0
         for share in shown.values():
@@ -174,7 +175,7 @@ class Dashboard:
         label = label if len(label) <= room else label[: max(room - 1, 1)] + "…"
         bad = item.out_of_bounds(value)
         style = "bold red" if bad else ("bold cyan" if item.emphasis else "default")
-        text = Text(label, style="bold" if item.emphasis else "dim")
+        text = Text().append(label, style="bold" if item.emphasis else "dim")
         text.append(" " * max(width - len(label) - len(shown) - 2, 1)).append(shown, style=style)
         return text.append(" ").append(*self._arrow(item, value))
 
@@ -184,8 +185,10 @@ class Dashboard:
         written = self.written_at.get({"eval": "eval/mean_reward", "verdict": "verdict/mean"}.get(name, ""))
         if written is not None and written != self.step:
             title = f"{title} at {written:,}"  # not renewed by every row
-        return Text(title + " ", style="yellow").append(
-            "─" * max(width - len(title) - 3, 0) + "  ", style="bright_black"
+        return (
+            Text()
+            .append(title + " ", style="yellow")
+            .append("─" * max(width - len(title) - 3, 0) + "  ", style="bright_black")
         )
 
     def _arrow(self, metric: Metric, value: float) -> tuple[str, str]:
@@ -248,13 +251,13 @@ def summary_panel(result: Mapping[str, Any]) -> RenderableType:
     get = result.get
     solved, threshold = get("solved"), get("threshold")
     if solved:
-        headline, colour = Text("SOLVED", style="bold green"), "green"
+        headline, colour = Text().append("SOLVED", style="bold green"), "green"
     elif get("stop_reason") == "interrupted":
-        headline, colour = Text("INTERRUPTED", style="bold yellow"), "yellow"
+        headline, colour = Text().append("INTERRUPTED", style="bold yellow"), "yellow"
     elif threshold is None:
-        headline, colour = Text("DONE", style="bold cyan"), "cyan"
+        headline, colour = Text().append("DONE", style="bold cyan"), "cyan"
     else:
-        headline, colour = Text("NOT SOLVED", style="bold yellow"), "yellow"
+        headline, colour = Text().append("NOT SOLVED", style="bold yellow"), "yellow"
     subject = " · ".join(str(part) for part in (get("env"), get("algo")) if part)
     headline.append(f"  {subject}", style="bold default")
     if get("seed") is not None:
@@ -296,7 +299,7 @@ STOPS = {
 
 
 def _score(result: Mapping[str, Any]) -> Text:
-    text = Text(f"{result['mean']:,.2f}", style="bold")
+    text = Text().append(f"{result['mean']:,.2f}", style="bold")
     if result.get("low") is not None and result.get("high") is not None:
         text.append(f"  95% interval {result['low']:,.2f} to {result['high']:,.2f}", style="default")
     return text

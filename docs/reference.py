@@ -1,0 +1,164 @@
+"""Writes docs/metrics.md, docs/config.md and the tables of README.md and the algorithm pages: python docs/reference.py
+
+`tests/unit/test_docs.py` fails when one of them is out of date.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from gymnast.config import RunConfig, list_presets, load_facts
+from gymnast.config.algos import ALGO_MODELS
+from gymnast.metrics.catalogue import Metric, catalogue
+from gymnast.schedule import Schedule
+
+ROOT = Path(__file__).resolve().parent.parent
+MADE_BY = "<!-- Written by `python docs/reference.py`. Do not edit. -->\n"
+SUBJECTS = {
+    "time": "Counters, clock and where the time goes",
+    "rollout": "What training saw",
+    "eval": "Evaluation",
+    "verdict": "The verdict on fresh episodes",
+    "train": "The update",
+}
+
+
+def table(head: list[str], rows: list[list[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines) + "\n"
+
+
+def metrics_page() -> str:
+    parts = [
+        MADE_BY,
+        "# Metrics\n",
+        "Every metric there is, in the order in which tables show it. The source is",
+        "`src/gymnast/metrics/catalogue.yaml`. A metric that is not there cannot be logged.",
+        "Bounds are hard: a value outside of them is shown in red and means a bug or a broken run.",
+        "`*` stands for any word. A run logs those that apply to it.\n",
+    ]
+    groups: dict[str, list[Metric]] = {}
+    for metric in catalogue():
+        groups.setdefault(metric.group, []).append(metric)
+    for group, metrics in groups.items():
+        parts.append(f"## {group}: {SUBJECTS[group]}\n")
+        rows = [
+            [f"`{metric.name}`", metric.meaning, metric.unit, bounds(metric), metric.better or ""] for metric in metrics
+        ]
+        parts.append(table(["metric", "meaning", "unit", "bounds", "better"], rows))
+    return "\n".join(parts)
+
+
+def bounds(metric: Metric) -> str:
+    if metric.low is None and metric.high is None:
+        return ""
+    if metric.high is None:
+        return f">= {metric.low:g}"
+    return f"<= {metric.high:g}" if metric.low is None else f"{metric.low:g} to {metric.high:g}"
+
+
+def config_page() -> str:
+    parts = [
+        MADE_BY,
+        "# Settings\n",
+        "Every setting, its default in code, and its meaning. A preset may set another value:",
+        "`gymnast config explain CartPole-v1` shows what holds for a run, and why.\n",
+    ]
+    for section, info in RunConfig.model_fields.items():
+        if section == "algo":
+            for name, model in ALGO_MODELS.items():
+                parts += [f"## algo (name: {name})\n", settings_table(model, "algo.")]
+        else:
+            assert isinstance(info.annotation, type)
+            parts += [f"## {section}\n", settings_table(info.annotation, f"{section}.")]
+    return "\n".join(parts)
+
+
+def settings_table(model: type[BaseModel], prefix: str) -> str:
+    return table(["key", "values", "default", "meaning"], setting_rows(model, prefix))
+
+
+def setting_rows(model: type[BaseModel], prefix: str) -> list[list[str]]:
+    rows: list[list[str]] = []
+    for name, info in model.model_fields.items():
+        inner = [part for part in (info.annotation, *get_args(info.annotation)) if _is_model(part)]
+        if inner and get_origin(info.annotation) is not list:
+            if not _is_model(info.annotation):
+                rows.append([f"`{prefix}{name}`", "the keys below, or null", "null", info.description or ""])
+            rows += setting_rows(inner[0], f"{prefix}{name}.")
+            continue
+        rows.append([f"`{prefix}{name}`", values(info.annotation), default(info), info.description or ""])
+    return rows
+
+
+def _is_model(part: Any) -> bool:
+    return isinstance(part, type) and issubclass(part, BaseModel)
+
+
+def values(kind: Any) -> str:
+    """The kind of value in words."""
+    origin, parts = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        return values(parts[0])
+    if origin is Literal:
+        return ", ".join(str(part) for part in parts)
+    if origin in (Union, UnionType):
+        return " or ".join(values(part) for part in parts)
+    if origin is list:
+        return f"list of {values(parts[0])}"
+    words = {int: "whole number", float: "number", bool: "true, false", str: "name", Schedule: "schedule"}
+    words |= {type(None): "null", dict: "mapping"}
+    return words.get(origin or kind, "wrapper")
+
+
+def default(info: FieldInfo) -> str:
+    if info.is_required():
+        return "(required)"
+    value = info.get_default(call_default_factory=True)
+    if isinstance(value, Schedule):
+        value = value.to_form()
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    return f"{value:g}" if isinstance(value, float) else str(value).replace("'", "")
+
+
+def presets_table() -> str:
+    rows = []
+    for preset in list_presets():
+        facts = load_facts(preset.id)
+        assert facts is not None
+        solved = f"{facts.solved.threshold:g}" if facts.solved else ""
+        optimum = "" if facts.optimum is None else f"{facts.optimum:g}"
+        rows.append([f"`{preset.id}`", ", ".join(preset.variants), preset.family, solved, optimum, facts.extra or ""])
+    rows.sort(key=lambda row: row[2])
+    return table(["env", "variants", "family", "solved at", "optimum", "extra"], rows)
+
+
+def renewed(path: Path, mark: str, content: str) -> str:
+    """A page with the table between `<!-- mark -->` and the next `<!-- end of ... -->` replaced."""
+    begin, end = f"<!-- {mark} -->\n", "<!-- end of "
+    before, _, rest = path.read_text(encoding="utf-8").partition(begin)
+    return f"{before}{begin}{content}{end}{rest.partition(end)[2]}"
+
+
+def pages() -> dict[Path, str]:
+    docs = ROOT / "docs"
+    return {
+        docs / "metrics.md": metrics_page(),
+        docs / "config.md": config_page(),
+        ROOT / "README.md": renewed(ROOT / "README.md", "presets", presets_table()),
+        **{
+            docs / f"{name}.md": renewed(docs / f"{name}.md", f"settings {name}", settings_table(model, "algo."))
+            for name, model in ALGO_MODELS.items()
+        },
+    }
+
+
+if __name__ == "__main__":
+    for path, text in pages().items():
+        path.write_text(text, encoding="utf-8")

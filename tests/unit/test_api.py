@@ -1,0 +1,344 @@
+"""The Python API: what it means, what it keeps, what it refuses."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import stable_baselines3 as sb3
+import torch
+
+import gymnast
+from gymnast import A2C, PPO, REINFORCE, evaluate_policy, make_vec_env
+from gymnast.api.settings import keyword_places
+from gymnast.errors import UserError
+from gymnast.schedule import Schedule
+from tests.envs_for_tests import ACTIONS, OBSERVATIONS, Counting, Spaces, full_id
+
+SMALL = {"n_steps": 32, "batch_size": 32, "n_epochs": 2, "hidden": [16]}
+
+
+def small_ppo(env: Any = "CartPole-v1", **keywords: Any) -> PPO:
+    return PPO(env, **{**SMALL, "n_envs": 1, **keywords})
+
+
+def weights(model: Any) -> list[np.ndarray[Any, Any]]:
+    return [tensor.numpy().copy() for tensor in model.policy.state_dict().values()]
+
+
+def same(one: Any, other: Any) -> bool:
+    return all(np.array_equal(a, b) for a, b in zip(weights(one), weights(other), strict=True))
+
+
+def test_importing_the_package_is_cheap() -> None:
+    code = (
+        "import time; start = time.process_time(); import gymnast; spent = time.process_time() - start\n"
+        "import sys; print(spent < 0.03, 'torch' in sys.modules, 'numpy' in sys.modules, gymnast.__version__)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split()[:3] == ["True", "False", "False"]
+    assert set(gymnast.__all__) <= set(dir(gymnast))
+    with pytest.raises(AttributeError, match="has no attribute 'ppo'"):
+        _ = gymnast.ppo
+
+
+@pytest.mark.parametrize(("ours", "theirs"), [(PPO, sb3.PPO), (A2C, sb3.A2C)])
+def test_defaults_are_those_of_stable_baselines3(ours: Any, theirs: Any) -> None:
+    model = ours("CartPole-v1")
+    places = keyword_places(ours.algo)
+    checked = 0
+    for name, parameter in inspect.signature(theirs).parameters.items():
+        if name not in places or name in ("seed", "device"):
+            continue
+        section, _, key = places[name].partition(".")
+        mine = getattr(getattr(model.config, section), key)
+        mine = mine.value(0.0) if isinstance(mine, Schedule) else mine
+        mine = {"batch": True, "off": False}.get(mine, mine) if name == "normalize_advantage" else mine
+        assert mine == parameter.default, name
+        checked += 1
+    assert checked >= 8  # learning_rate, n_steps, gamma, gae_lambda, ent_coef, vf_coef, max_grad_norm, ...
+    assert model.n_envs == 1
+    assert (model.config.agent.hidden, model.config.agent.activation) == ([64, 64], "tanh")
+    assert model.config.agent.rescale_actions is False
+
+
+def test_a_preset_is_a_start_that_keywords_change() -> None:
+    model = PPO("CartPole-v1:ppo", gamma=0.5, set={"env.max_episode_steps": 50}, seed=7)
+    assert (model.n_envs, model.config.algo.n_steps, model.config.algo.gamma) == (8, 32, 0.5)
+    assert (model.config.env.max_episode_steps, model.config.train.seed) == (50, 7)
+    assert (model.config.eval_every, model.config.stop.on_solved) == (0, False)
+
+
+@pytest.mark.parametrize("observation", OBSERVATIONS)
+def test_every_observation_space(observation: str, tmp_path: Path) -> None:
+    env = Spaces(observation)
+    model = small_ppo(env).learn(64)
+    vec_env = model.get_env()
+    shown = vec_env.reset()
+    batched, _ = model.predict(shown, deterministic=True)
+    # one raw observation of the env is predicted like the same one in a batch
+    env.reset(seed=1)
+    single = env.observation_space.sample()
+    action, _ = model.predict(single, deterministic=True)
+    assert env.action_space.contains(action)
+    assert batched.shape == (1,)
+    obs, *_ = vec_env.step(batched)
+    assert np.shape(model.predict(obs)[0]) == (1,)
+    model.save(tmp_path / "model")
+    alone = PPO.load(tmp_path / "model")  # no env: the file knows the spaces
+    assert alone.observation_space == env.observation_space
+    assert [alone.predict(single)[0] for _ in range(20)] == [model.predict(single)[0] for _ in range(20)]
+
+
+@pytest.mark.parametrize("algo", [PPO, A2C, REINFORCE])
+@pytest.mark.parametrize("action", ACTIONS)
+def test_every_action_space(algo: Any, action: str) -> None:
+    space = ACTIONS[action]
+    size = {"batch_size": 32} if algo is PPO else {}
+    model = algo(lambda: Spaces("Box", action), n_envs=2, n_steps=32, **size).learn(128)
+    env = Spaces("Box", action)
+    obs, _ = env.reset(seed=0)
+    for _ in range(8):
+        taken, _ = model.predict(obs)
+        assert space.contains(taken), taken
+        assert np.asarray(taken).dtype == space.dtype
+        obs, *_ = env.step(taken)
+    many, _ = model.predict(np.zeros((5, 3)))
+    assert many.shape == (5, *(space.shape or ()))
+    vec_env = model.get_env()
+    vec_env.step(model.predict(vec_env.reset())[0])  # the env itself checks what reaches it
+
+
+@pytest.mark.parametrize("squash", [False, True])
+def test_continuous_actions_stay_in_bounds(squash: bool) -> None:
+    model = small_ppo("Pendulum-v1", log_std_init=3.0, squash=squash)
+    actions, _ = model.predict(np.zeros((500, 3), np.float32))
+    assert np.abs(actions).max() <= 2.0
+    assert np.abs(actions).max() > 1.9  # a spread of e**3 fills them
+
+
+def test_a_loaded_model_acts_and_learns_on_like_the_saved_one(tmp_path: Path) -> None:
+    keywords: dict[str, Any] = {"normalize_obs": True, "normalize_reward": True, "learning_rate": 1e-2}
+    model = small_ppo(n_envs=2, seed=3, **keywords).learn(256)
+    model.predict(np.zeros(4))  # the random numbers of predict are saved as well
+    model.save(tmp_path / "model.safetensors")
+    loaded = gymnast.load(tmp_path / "model.safetensors")
+    assert isinstance(loaded, PPO)
+    assert loaded.num_timesteps == 256
+    observations = np.random.default_rng(0).normal(size=(100, 4))
+    for deterministic in (True, False):
+        mine, _ = model.predict(observations, deterministic=deterministic)
+        theirs, _ = loaded.predict(observations, deterministic=deterministic)
+        assert np.array_equal(mine, theirs)
+    assert loaded._session is None  # no env was made for that
+    for each in (model, loaded):
+        each.learn(256, reset_num_timesteps=False)
+    assert model.num_timesteps == loaded.num_timesteps == 512
+    assert same(model, loaded)
+
+
+@pytest.mark.parametrize("algo", [PPO, A2C, REINFORCE])
+def test_two_halves_are_the_whole(algo: Any) -> None:
+    def make() -> Any:
+        size = {"batch_size": 64} if algo is PPO else {}
+        return algo("CartPole-v1", n_envs=2, n_steps=64, hidden=[16], normalize_obs=True, **size)
+
+    whole = make().learn(2048)
+    halves = make().learn(1024).learn(1024, reset_num_timesteps=False)
+    assert same(whole, halves)
+    assert whole.num_timesteps == halves.num_timesteps == 2048
+    again = make().learn(1024).learn(1024)
+    assert again.num_timesteps == 1024  # counters begin anew, and so do the episodes
+    assert not same(whole, again)
+
+
+def test_stepping_the_envs_by_hand_does_not_confuse_learning() -> None:
+    model = small_ppo(lambda: Counting(length=40)).learn(32)
+    vec_env = model.get_env()
+    vec_env.reset()
+    for _ in range(5):
+        vec_env.step([0])
+    rows: list[dict[str, float]] = []
+    model.learn(64, callback=rows.append, reset_num_timesteps=False)
+    # 40 steps fit once into the 64 that follow a fresh start; going on at step 5 or 32 would end earlier or twice
+    assert rows[-1]["time/episodes"] == 1
+    assert rows[-1]["rollout/ep_len_mean"] == 40
+
+
+def test_reinforce_forgets_the_episodes_that_were_cut_off() -> None:
+    model = REINFORCE(lambda: Counting(length=40), n_steps=32).learn(32)
+    model.get_env().reset()
+    rows: list[dict[str, float]] = []
+    model.learn(64, callback=rows.append, log_interval=1, reset_num_timesteps=False)
+    # 32 steps wait for their episode's end, then 40 have ended and 24 wait; none is joined to the 32 before
+    assert [row["train/pending_steps"] for row in rows] == [32, 24]
+
+
+def test_the_callback_only_looks() -> None:
+    seen: list[dict[str, float]] = []
+
+    def vandal(row: dict[str, float]) -> bool:
+        seen.append(dict(row))
+        row.clear()
+        row["time/total_timesteps"] = -1.0
+        return False  # would end training in stable-baselines3
+
+    watched = small_ppo().learn(256, callback=vandal, log_interval=2)  # type: ignore[arg-type]
+    plain = small_ppo().learn(256)
+    assert same(watched, plain)
+    assert [row["time/total_timesteps"] for row in seen] == [64, 128, 192, 256]
+    assert watched.metrics["train/loss"] == seen[-1]["train/loss"]
+
+
+def test_ctrl_c_ends_learning_and_leaves_a_usable_model() -> None:
+    def interrupt(row: dict[str, float]) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+
+    model = small_ppo().learn(100_000, callback=interrupt, log_interval=1)
+    assert model.result is not None
+    assert model.result.stop_reason == "interrupted"
+    assert model.num_timesteps == 32
+    model.learn(32, reset_num_timesteps=False)
+    assert model.num_timesteps == 64
+
+
+def test_a_plain_learn_evaluates_nothing_and_set_asks_for_it() -> None:
+    model = small_ppo().learn(320)
+    assert model.result is not None
+    assert model.result.verdict is None
+    assert not [name for name in model.metrics if name.startswith(("eval/", "verdict/"))]
+    asked = {"eval.every": 64, "eval.episodes": 2, "stop.threshold": 5.0, "stop.episodes": 2}
+    judged = small_ppo(set=asked).learn(320)
+    assert judged.result is not None
+    assert judged.result.stop_reason == "solved"  # every CartPole episode lasts more than 5 steps
+    assert judged.num_timesteps == 64
+
+
+def test_less_than_a_rollout_is_one_rollout() -> None:
+    assert small_ppo().learn(1).num_timesteps == 32
+
+
+def test_runs_dir_keeps_the_run_and_load_finds_it(tmp_path: Path) -> None:
+    model = small_ppo(lambda: Counting(), runs_dir=tmp_path).learn(64)
+    assert model.run is not None
+    assert model.run.read().status == "finished"
+    assert model.run.metrics_path.read_text().count("\n") == 2
+    loaded = gymnast.load("@last", runs_dir=tmp_path)
+    assert same(model, loaded)
+    model.learn(64, reset_num_timesteps=False)
+    assert model.run.read().parent is not None
+    assert model.run.metrics_path.read_text().count("\n") == 4  # its history came along
+
+
+def test_evaluate_policy_counts_raw_rewards_by_quota() -> None:
+    class Halved(gym.RewardWrapper[Any, Any]):
+        def reward(self, reward: Any) -> float:
+            return float(reward) / 2
+
+    # Counting: rewards 1..5 add up to 15 in every episode, halved by a wrapper of the user's own env
+    model = small_ppo(lambda: Counting(), set={"env.reward.scale": 0.1})
+    assert evaluate_policy(model, lambda: Counting()) == (15.0, 0.0)
+    assert evaluate_policy(model, Halved(Counting()), n_eval_episodes=3, warn=False) == (7.5, 0.0)
+    assert evaluate_policy(model, make_vec_env(Counting, n_envs=3), 4) == (15.0, 0.0)
+    returns, lengths = evaluate_policy(model, model.get_env(), 4, return_episode_rewards=True)
+    assert (returns, lengths) == ([15.0] * 4, [5] * 4)
+
+
+def test_make_vec_env_seeds_wraps_and_truncates() -> None:
+    def first(seed: int) -> Any:
+        return make_vec_env("CartPole-v1", n_envs=2, seed=seed).reset()
+
+    assert np.array_equal(first(1), first(1))
+    assert not np.array_equal(first(1), first(2))
+    env = make_vec_env("CartPole-v1", 1, wrapper_class=gym.wrappers.TimeLimit, wrapper_kwargs={"max_episode_steps": 3})
+    env.reset()
+    infos = [env.step([step % 2])[3][0] for step in range(3)]
+    assert infos[:2] == [{}, {}]
+    assert infos[2]["TimeLimit.truncated"] is True
+    assert infos[2]["episode"] == {"r": 3.0, "l": 3}
+    env.seed(5)
+    one = env.reset()
+    env.seed(5)
+    assert np.array_equal(one, env.reset())
+
+
+def test_masks_are_obeyed() -> None:
+    model = small_ppo(full_id("Masked-v0"), set={"env.action_masks": True}).learn(64)
+    vec_env = model.get_env()
+    obs = vec_env.reset()
+    for _ in range(12):
+        action, _ = model.predict(obs, action_masks=vec_env.action_masks)
+        obs, *_ = vec_env.step(action)  # the env refuses a masked action
+
+
+def test_set_env_goes_on_with_the_same_agent(tmp_path: Path) -> None:
+    model = small_ppo(Counting()).learn(32)
+    before = weights(model)
+    model.set_env(make_vec_env(Counting, n_envs=2, env_kwargs={"length": 3}))
+    assert all(np.array_equal(a, b) for a, b in zip(before, weights(model), strict=True))
+    model.learn(128, reset_num_timesteps=False)
+    assert (model.n_envs, model.num_timesteps) == (2, 160)
+    assert model.metrics["rollout/ep_len_mean"] < 5
+    with pytest.raises(UserError, match="does not fit this model"):
+        model.set_env("Acrobot-v1")
+    model.save(tmp_path / "model")
+    alone = PPO.load(tmp_path / "model")
+    with pytest.raises(UserError, match=r"trained on an object, Counting.*env=\.\.\."):
+        alone.learn(32)
+    alone.set_env(lambda: Counting())
+    assert alone.learn(64, reset_num_timesteps=False).num_timesteps == 224
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: PPO("CartPol-v1"), "there is no env 'CartPol-v1'.*CartPole-v1"),
+        (lambda: PPO("MlpPolicy"), "PPO needs an env"),
+        (lambda: PPO("CnnPolicy", "CartPole-v1"), "no convolutional encoder yet"),
+        (lambda: PPO("MlpPolice", "CartPole-v1"), "unknown policy 'MlpPolice'. Did you mean 'MlpPolicy'"),
+        (lambda: PPO(42), "42 is not an env"),
+        (lambda: PPO(gym.make_vec("CartPole-v1")), "another library's vector of envs"),
+        (lambda: PPO(lambda: 3), "the factory returned int"),
+        (lambda: PPO(Counting(), n_envs=2), "an env object is only one: pass a function"),
+        (lambda: PPO(Counting(), set={"eval.every": 100}), "evaluation while training needs an env of its own"),
+        (lambda: PPO("CartPole-v1", lerning_rate=1), "has no keyword 'lerning_rate'. Did you mean 'learning_rate'"),
+        (lambda: A2C("CartPole-v1", batch_size=64), "A2C has no keyword 'batch_size'. It belongs to PPO"),
+        (lambda: PPO("CartPole-v1", batch_size=60), "algo.batch_size: 60 does not divide.*1 x 2048 = 2048"),
+        (lambda: PPO("CartPole-v1", gamma=2), "algo.gamma = 2: must be at most 1"),
+        (lambda: PPO("CartPole-v1", learning_rate=lambda left: left), "cannot be saved with the model.*lin_3e-4"),
+        (lambda: PPO("CartPole-v1", tensorboard_log="logs"), "tensorboard_log='logs'.: not supported. Use runs_dir="),
+        (lambda: PPO("CartPole-v1", use_sde=True), "not supported"),
+        (lambda: PPO("CartPole-v1", policy_kwargs={"net_arch": {"pi": [8], "vf": [9]}}), "the same sizes"),
+        (lambda: PPO("CartPole-v1", policy_kwargs={"net_archs": [8]}), "Did you mean 'net_arch'"),
+        (lambda: PPO("CartPole-v1", policy_kwargs={"activation_fn": torch.nn.Softplus}), "must be one of tanh"),
+        (lambda: PPO("CartPole-v1", set={"train.total_timesteps": 9}), "learn.total_timesteps. says how long"),
+        (lambda: PPO("CartPole-v1", set={"stop.treshold": 9}), "Did you mean 'stop.threshold'"),
+        (lambda: PPO("CartPole-v1:a2c"), "is a preset for A2C. Use A2C"),
+        (lambda: PPO("CartPole-v1").learn(-5), "total_timesteps: must be a whole number of at least 1"),
+        (lambda: PPO("CartPole-v1").learn(64, callback=sb3.common.callbacks.CheckpointCallback(9, "x")), "only looks"),
+        (lambda: PPO("CartPole-v1").learn(64, callback=lambda a, b: True), "must take one argument"),  # type: ignore
+        (lambda: PPO("CartPole-v1").predict((np.zeros(4), {})), "takes the observation alone"),
+        (lambda: PPO("CartPole-v1").predict(np.zeros(3)), "shape"),
+        (lambda: evaluate_policy(PPO("CartPole-v1"), "Acrobot-v1"), "Acrobot-v1 does not fit this model"),
+        (lambda: make_vec_env("CartPole-v1", n_envs=0), "n_envs = 0: must be at least 1"),
+        (lambda: PPO.load("nowhere"), "there is no file nowhere.safetensors"),
+    ],
+)
+def test_mistakes_are_answered_in_a_line(make: Any, message: str) -> None:
+    with pytest.raises(UserError, match=message) as caught:
+        make()
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def test_loading_with_the_wrong_class(tmp_path: Path) -> None:
+    A2C("CartPole-v1").save(tmp_path / "model")
+    with pytest.raises(UserError, match=r"was trained by A2C. Load it with A2C.load"):
+        PPO.load(tmp_path / "model")
