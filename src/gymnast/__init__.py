@@ -9,8 +9,7 @@ What is exported is imported when it is first asked for, so that `import gymnast
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False  # type checkers take it for typing's, whose import would be most of this one's time
 if TYPE_CHECKING:
     from gymnast.api import A2C, PPO, REINFORCE, VecEnv, evaluate_policy, load, make_vec_env
 
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["A2C", "PPO", "REINFORCE", "VecEnv", "__version__", "evaluate_policy", "load", "make_vec_env"]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name == "__version__":
         from importlib.metadata import version
 

@@ -128,12 +128,17 @@ def test_added_values_are_averaged_and_put_values_replaced() -> None:
     assert meter.row() == {"time/episodes": 0.0}  # all of it was told
 
 
-def test_episode_statistics() -> None:
+def test_the_training_score_waits_for_a_full_window() -> None:
     meter = Meter(window=3)
-    meter.episodes([Episode(10.0, 5), Episode(20.0, 7, terminated=False)])
-    assert meter.train_score() is None  # two of three: a score waits for a full window
+    meter.episodes([Episode(10.0, 5), Episode(20.0, 7)])
+    assert meter.train_score() is None
     meter.episodes([Episode(60.0, 9)])
     assert meter.train_score() == 30.0
+
+
+def test_episode_statistics() -> None:
+    meter = Meter()
+    meter.episodes([Episode(10.0, 5), Episode(20.0, 7, terminated=False), Episode(60.0, 9)])
     row = meter.row()
     assert row["rollout/ep_rew_mean"] == 30.0
     # variance (400 + 100 + 900) / 3
