@@ -33,7 +33,12 @@ def pick_device(name: str) -> torch.device:
 
 
 def set_threads(threads: int | None) -> None:
-    """One thread unless asked otherwise: on small networks a second one gains nothing and suffers beside other work."""
+    """One thread unless asked otherwise, for torch and for NumPy's matrices alike.
+
+    On small networks a second one gains nothing, and beside other work it costs a multiple: it spins, waiting.
+    """
+    import threadpoolctl
     import torch
 
     torch.set_num_threads(threads or 1)
+    threadpoolctl.threadpool_limits(threads or 1, "blas")
