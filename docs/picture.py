@@ -45,7 +45,7 @@ def main(folder: str, until: int | None) -> None:
         written_at=written_at,
         lines=30,
     )
-    draw(dashboard, "console.svg", f"gymnast train {info.env}")
+    draw(dashboard, "console.svg", f"gymnast train {info.env} --seed {info.seed}")
     verdict = info.summary
     result = {"run": info.id, "env": info.env, "algo": info.algo, "seed": info.seed, "threshold": threshold}
     result |= {key: verdict[key] for key in ("solved", "episodes", "env_steps", "seconds", "fps", "stop_reason")}

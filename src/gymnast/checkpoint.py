@@ -182,7 +182,7 @@ def _metrics(metadata: Mapping[str, str]) -> dict[str, float]:
 
 
 def _step(state: Mapping[str, Any], metrics: Mapping[str, float]) -> int | None:
-    step = state.get("env_steps", metrics.get("time/total_timesteps"))
+    step = metrics.get("time/total_timesteps", state.get("counters", {}).get("env_steps"))
     return None if step is None else int(step)
 
 

@@ -15,7 +15,7 @@ class EnvFailure(Exception):
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """" Did you mean 'x' or 'y'?" for the nearest known names, or an empty string."""
+    """ " Did you mean 'x' or 'y'?" for the nearest known names, or an empty string."""
     names = list(known)
     by_lower = {name.lower(): name for name in names}
     near = [by_lower[match] for match in difflib.get_close_matches(word.lower(), by_lower, n=3, cutoff=0.6)]

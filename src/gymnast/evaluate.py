@@ -86,6 +86,4 @@ def evaluate(agent: Agent, env: VecEnv, episodes: int, seed: int, deterministic:
                 f"evaluation: no episode has ended in {PATIENCE:,} steps. The env has no time limit and this policy "
                 "never ends it: set env.max_episode_steps."
             )
-    return Evaluation(
-        np.array([record.raw_return for record in done]), np.array([record.length for record in done])
-    )
+    return Evaluation(np.array([record.raw_return for record in done]), np.array([record.length for record in done]))

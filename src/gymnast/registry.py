@@ -70,9 +70,13 @@ ENGINES = Registry(
         "process": "gymnast.envs.engines.process:ProcessEngine",
         "native": "gymnast.envs.engines.native:NativeEngine",
         "envpool": "gymnast.envs.engines.envpool:EnvPoolEngine",
+        "ale": "gymnast.envs.engines.ale:AleEngine",
     },
 )
-ENCODERS = Registry("encoder", {"mlp": "gymnast.agent.encoders:MLPEncoder"})
+ENCODERS = Registry(
+    "encoder",
+    {"mlp": "gymnast.agent.encoders:MLPEncoder", "nature_cnn": "gymnast.agent.encoders_cnn:NatureCNN"},
+)
 ALGOS = Registry(
     "algorithm",
     {

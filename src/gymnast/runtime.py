@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import zlib
 from typing import TYPE_CHECKING
 
@@ -32,13 +33,26 @@ def pick_device(name: str) -> torch.device:
     return torch.device(name)
 
 
-def set_threads(threads: int | None) -> None:
-    """One thread unless asked otherwise, for torch and for NumPy's matrices alike.
+_parts = 1
 
-    On small networks a second one gains nothing, and beside other work it costs a multiple: it spins, waiting.
+
+def set_threads(threads: int | None, large_network: bool = False) -> None:
+    """Where none are asked for: one thread, or all cores for a large network.
+
+    A small network gets them inside its operators, torch's and NumPy's alike, where a second one gains nothing and
+    beside other work costs a multiple: it spins, waiting. A large one gets a thread for each part of its batches.
     """
     import threadpoolctl
     import torch
 
-    torch.set_num_threads(threads or 1)
-    threadpoolctl.threadpool_limits(threads or 1, "blas")
+    global _parts
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    count = threads or (cores if large_network else 1)
+    _parts, inside = (count, 1) if large_network else (1, count)
+    torch.set_num_threads(inside)
+    threadpoolctl.threadpool_limits(inside, "blas")
+
+
+def parts_of_a_batch() -> int:
+    """How many threads a large network's batch is divided among."""
+    return _parts

@@ -16,7 +16,7 @@ from gymnast.envs.types import ObsSpace, StepBatch, VecEnv
 from gymnast.errors import UserError
 from gymnast.metrics.clock import Clock
 from gymnast.metrics.meter import Meter
-from gymnast.registry import ALGOS
+from gymnast.registry import ALGOS, ENCODERS
 from gymnast.rl.learner import Learner
 from gymnast.rl.rollout import Rollout
 from gymnast.runtime import derive_seed, pick_device, set_threads
@@ -89,7 +89,7 @@ class Session:
 def build(config: RunConfig, threshold: float | None, factory: EnvFactory | None = None) -> Session:
     """A run at step 0."""
     device = pick_device(config.train.device)
-    set_threads(config.train.threads)
+    choose_threads(config)
     seed = config.train.seed
     env = make_vec(config.env, config.env.n_envs, "train", factory)
     agent = build_agent(config, env, device)
@@ -111,6 +111,11 @@ def build(config: RunConfig, threshold: float | None, factory: EnvFactory | None
     )
     plan(session)
     return session
+
+
+def choose_threads(config: RunConfig) -> None:
+    """The config's number, or what pays for its network: convolutions keep all cores busy, small layers one."""
+    set_threads(config.train.threads, getattr(ENCODERS.get(config.agent.encoder), "is_large", False))
 
 
 def plan(session: Session) -> None:

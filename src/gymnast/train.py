@@ -12,6 +12,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch import Tensor
 
 from gymnast import checkpoint
 from gymnast.evaluate import Evaluation, Verdict, evaluate
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from gymnast.metrics.sinks import SinkGroup
 
 Row = dict[str, float]
+OBS_NUMBERS = 1_000_000  # of a leaf, that a row's mean and deviation are taken from
 Observer = Callable[[Row], None]
 
 
@@ -53,7 +55,6 @@ def train(
     config, counters, meter, clock = session.config, session.counters, session.meter, session.clock
     started_at, elapsed_before = counters.env_steps, clock.elapsed
     verdict: Verdict | None = None
-    row: Row = {}
     clock.start(counters.env_steps, counters.updates)
     saved_at = clock.elapsed
     with interrupts() as interrupted:
@@ -99,6 +100,7 @@ def train(
             clock.lap("eval")
 
             # Tell.
+            row: Row | None = None
             if counters.env_steps >= counters.next_row or evaluated or stop:
                 row = make_row(session)
                 counters.next_row = next_multiple(counters.env_steps, config.log_every)
@@ -113,7 +115,7 @@ def train(
             if checkpoints is not None:
                 names = checkpoint_names(session, new_best, stop is not None, clock.elapsed - saved_at)
                 if names:
-                    save_checkpoint(session, checkpoints, names, row)
+                    save_checkpoint(session, checkpoints, names, moment(session) if row is None else row)
                     saved_at = clock.elapsed
             clock.lap("log")
 
@@ -180,6 +182,7 @@ def evaluate_agent(session: Session) -> tuple[float, bool]:
     """Scores the agent, greedy, stochastic or both; returns the score and whether it is the best so far."""
     config, counters = session.config, session.counters
     seed = derive_seed(config.train.seed, "eval", counters.evaluations)
+    before = session.clock.elapsed
     scores: dict[str, Evaluation] = {}
     for policy in ("greedy", "stochastic"):
         if config.eval.policy in (policy, "both"):
@@ -201,6 +204,7 @@ def evaluate_agent(session: Session) -> tuple[float, bool]:
             "eval/std_reward": score.std,
             "eval/mean_ep_length": float(score.lengths.mean()),
             "eval/episodes": float(score.episodes),
+            "eval/seconds": session.clock.elapsed - before,
             "eval/best_mean_reward": score.mean if counters.best_score is None else counters.best_score,
         }
     )
@@ -269,7 +273,7 @@ def make_row(session: Session) -> Row:
         "value": rollout.value,
         "advantage": rollout.advantage,
         "return": rollout.returns,
-        "obs": torch.cat([obs.flatten().float() for obs in rollout.obs.values()]),
+        "obs": torch.cat([sample(obs) for obs in rollout.obs.values()]),
     }
     values: dict[str, Any] = {}
     for name, tensor in statistics.items():
@@ -293,6 +297,22 @@ def make_row(session: Session) -> Row:
         }
     )
     return session.meter.row()
+
+
+def moment(session: Session) -> Row:
+    """What is known between two rows, for a checkpoint that cannot wait for the next one."""
+    return session.meter.peek() | {
+        "time/total_timesteps": float(session.counters.env_steps),
+        "time/updates": float(session.counters.updates),
+        "time/elapsed": session.clock.elapsed,
+    }
+
+
+def sample(obs: Tensor) -> Tensor:
+    """Numbers of a leaf for its statistics: all of them, or those of evenly spaced rows where they are pictures."""
+    rows = obs.flatten(0, 1)
+    most = max(1, OBS_NUMBERS // max(1, rows[0].numel()))
+    return rows[:: -(-len(rows) // most)].flatten().float()
 
 
 def checkpoint_names(session: Session, new_best: bool, ending: bool, age: float) -> list[str]:

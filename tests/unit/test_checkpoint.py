@@ -42,7 +42,12 @@ def as_bytes(tensor: Any) -> bytes:
 
 
 def save_plain(path: Path, steps: int = 5) -> None:
-    save(path, {"w": torch.full((4,), float(steps))}, {"env_steps": steps}, {"rollout/ep_rew_mean": 2.0 * steps})
+    save(
+        path,
+        {"w": torch.full((4,), float(steps))},
+        {"counters": {"env_steps": steps}},
+        {"rollout/ep_rew_mean": 2.0 * steps},
+    )
 
 
 def test_tensors_come_back_bit_for_bit(tmp_path: Path) -> None:
@@ -180,7 +185,7 @@ def test_a_full_disk_leaves_the_old_checkpoint_whole(tmp_path: Path) -> None:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
         try:
-            checkpoint.save(sys.argv[1], {"w": torch.zeros(100_000)}, {"env_steps": 6}, {})
+            checkpoint.save(sys.argv[1], {"w": torch.zeros(100_000)}, {"counters": {"env_steps": 6}}, {})
         except checkpoint.CheckpointError as error:
             print(error)
     """
@@ -208,7 +213,7 @@ def test_kill_9_at_any_moment_leaves_a_whole_checkpoint(tmp_path: Path) -> None:
         path, draw = sys.argv[1], random.Random(0)
 
         def save(step):
-            checkpoint.save(path, {"w": torch.full((50_000,), float(step))}, {"env_steps": step}, {"time/fps": step})
+            checkpoint.save(path, {"w": torch.full((50_000,), float(step))}, {"counters": {"env_steps": step}}, {"time/fps": step})
 
         save(0)
         for kill in range(40):

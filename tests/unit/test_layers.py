@@ -12,7 +12,7 @@ import pytest
 SOURCE = Path(__file__).parents[2] / "src" / "gymnast"
 LEVELS = [
     {"errors", "files"},
-    {"config", "schedule", "registry", "run", "run_folder", "run_lock", "runtime"},
+    {"config", "schedule", "registry", "run", "run_folder", "run_lock", "runtime", "tuned"},
     {"agent", "envs", "metrics"},
     {"rl", "checkpoint"},
     {"session", "evaluate"},

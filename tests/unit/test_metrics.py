@@ -24,13 +24,13 @@ time/total_timesteps time/vec_steps time/frames time/updates time/episodes time/
 time/updates_per_second time/share/env time/share/act time/share/copy time/share/returns time/share/update
 time/share/log time/share/eval time/share/idle rollout/ep_rew_mean rollout/ep_rew_std rollout/ep_rew_min
 rollout/ep_rew_max rollout/ep_len_mean rollout/ep_rew_best rollout/truncated_fraction rollout/reward_mean
-rollout/reward_std rollout/reward_nonzero_fraction rollout/raw_reward_mean rollout/raw_reward_std
-rollout/raw_reward_nonzero_fraction rollout/obs_mean rollout/obs_std rollout/action_mean rollout/action_std
+rollout/reward_std rollout/reward_nonzero_fraction
+rollout/obs_mean rollout/obs_std rollout/action_mean rollout/action_std
 rollout/value_mean rollout/value_std rollout/advantage_mean rollout/advantage_std rollout/return_mean
 rollout/return_std rollout/samples_per_reward rollout/component/speed train/loss train/policy_gradient_loss
-train/value_loss train/entropy_loss train/policy_loss_scaled train/value_loss_scaled train/entropy_loss_scaled
+train/value_loss train/entropy_loss train/value_loss_scaled train/entropy_loss_scaled
 train/entropy train/approx_kl train/clip_fraction train/clip_fraction_vf train/explained_variance train/std
-train/n_updates train/epochs train/kl_stop train/grad_norm train/grad_norm/actor train/grad_norm/critic
+train/epochs train/kl_stop train/grad_norm train/grad_norm/actor train/grad_norm/critic
 train/grad_norm/shared train/grad_clipped_fraction train/ratio_first train/optimizer_resets train/baseline
 train/complete_episodes train/pending_steps train/learning_rate train/clip_range train/clip_range_vf train/ent_coef
 train/vf_coef eval/mean_reward eval/std_reward eval/mean_ep_length eval/episodes eval/best_mean_reward

@@ -13,6 +13,8 @@ from gymnasium import spaces
 import gymnast.envs.suites.bandit  # noqa: F401, registers the bandits
 from gymnast.config import format_file, list_presets, load, load_facts, preset_ids
 from gymnast.config.files import PRESETS, SHARED, shared_names
+from gymnast.envs.suites.atari_task import is_atari
+from gymnast.envs.suites.gymnasium import make
 
 IDS = preset_ids()
 VARIANTS = [f"{preset.id}:{variant}" for preset in list_presets() for variant in preset.variants]
@@ -44,8 +46,18 @@ def test_defaults_for_any_env(name: str) -> None:
     assert load(f"Unheard-of-v0:{name}").config.algo.name == name
 
 
+def made(env_id: str, **kwargs: Any) -> gym.Env[Any, Any]:
+    """An env as its facts describe it."""
+    if not is_atari(env_id):
+        return gym.make(env_id, **kwargs)
+    pytest.importorskip("ale_py")
+    return make(env_id, kwargs)
+
+
 def _components(space: spaces.Space[Any]) -> list[tuple[float, float]]:
-    """(low, high) of each component; infinite where unbounded."""
+    """(low, high) of each component; infinite where unbounded. All pixels of a picture are one."""
+    if isinstance(space, spaces.Box) and space.dtype == np.uint8:
+        return [(0.0, 255.0)]
     if isinstance(space, spaces.Box):
         return list(zip(space.low.ravel().tolist(), space.high.ravel().tolist(), strict=True))
     if isinstance(space, spaces.Discrete):
@@ -58,10 +70,12 @@ def _components(space: spaces.Space[Any]) -> list[tuple[float, float]]:
 def test_facts_agree_with_the_env(env_id: str) -> None:
     facts = load_facts(env_id)
     assert facts is not None
-    env = gym.make(env_id, **facts.kwargs)
+    env = made(env_id, **facts.kwargs)
     action = env.action_space
     n_actions = int(action.n) if isinstance(action, spaces.Discrete) else int(np.prod(action.shape or ()))
     assert len(facts.actions) == n_actions
+    if is_atari(env_id):
+        assert facts.actions == env.unwrapped.get_action_meanings()  # type: ignore[attr-defined]
     components = _components(env.observation_space)
     assert len(facts.observations) == len(components)
     for fact, (low, high) in zip(facts.observations, components, strict=True):
@@ -82,7 +96,7 @@ def test_facts_agree_with_the_env(env_id: str) -> None:
 def test_rewards_of_a_random_walk_lie_in_the_stated_range(env_id: str) -> None:
     facts = load_facts(env_id)
     assert facts is not None
-    env = gym.make(env_id, **facts.kwargs)
+    env = made(env_id, **facts.kwargs)
     env.reset(seed=0)
     env.action_space.seed(0)
     low = -np.inf if facts.reward.low is None else facts.reward.low
@@ -172,6 +186,8 @@ def test_zoo_variants_are_rl_zoos_settings() -> None:
         "LunarLander-v3": (16, 1024, 64, 4, 0.999, 0.98, 0.01, False, 1_000_000),
         "LunarLanderContinuous-v3": (16, 1024, 64, 4, 0.999, 0.98, 0.01, False, 1_000_000),
         "BipedalWalker-v3": (32, 2048, 64, 10, 0.999, 0.95, 0.0, True, 5_000_000),
+        "ALE/Pong-v5": (8, 128, 256, 4, 0.99, 0.95, 0.01, False, 10_000_000),
+        "ALE/Breakout-v5": (8, 128, 256, 4, 0.99, 0.95, 0.01, False, 10_000_000),
     }
     for env_id, expected in table.items():
         config = load(f"{env_id}:zoo").config
@@ -191,3 +207,7 @@ def test_zoo_variants_are_rl_zoos_settings() -> None:
         assert found == expected, env_id
     assert str(load("CartPole-v1:zoo").config.algo.learning_rate) == "lin_0.001"
     assert load("BipedalWalker-v3:zoo").config.algo.model_dump()["clip_range"] == 0.18
+    atari = load("ALE/Pong-v5:zoo").config
+    assert atari.algo.name == "ppo"
+    assert (str(atari.algo.learning_rate), str(atari.algo.clip_range)) == ("lin_0.00025", "lin_0.1")
+    assert (atari.algo.vf_coef.value(0.0), atari.env.reward.clip, atari.agent.shared) == (0.5, 1.0, True)

@@ -86,6 +86,18 @@ def orthogonal(layer: nn.Linear, gain: float, cfg: AgentConfig) -> nn.Linear:
     return layer
 
 
+def dense_layers(width: int, cfg: AgentConfig) -> tuple[nn.Sequential, int]:
+    """The hidden layers of the config on inputs of that width, and the width of what comes out."""
+    layers: list[nn.Module] = []
+    for size in cfg.hidden:
+        layers.append(orthogonal(nn.Linear(width, size), math.sqrt(2), cfg))
+        if cfg.layer_norm:
+            layers.append(nn.LayerNorm(size))
+        layers.append(ACTIVATIONS[cfg.activation]())
+        width = size
+    return nn.Sequential(*layers), width
+
+
 class MLPEncoder(nn.Module):
     """All leaves in one row, then hidden layers."""
 
@@ -94,16 +106,7 @@ class MLPEncoder(nn.Module):
         self.keys = list(obs_space)
         leaves = [leaf_encoder(key, space, cfg) for key, space in obs_space.items()]
         self.leaves = nn.ModuleList(leaves)
-        layers: list[nn.Module] = []
-        width = sum(leaf.out_features for leaf in leaves)
-        for size in cfg.hidden:
-            layers.append(orthogonal(nn.Linear(width, size), math.sqrt(2), cfg))
-            if cfg.layer_norm:
-                layers.append(nn.LayerNorm(size))
-            layers.append(ACTIVATIONS[cfg.activation]())
-            width = size
-        self.layers = nn.Sequential(*layers)
-        self.out_features = width
+        self.layers, self.out_features = dense_layers(sum(leaf.out_features for leaf in leaves), cfg)
 
     def forward(self, obs: dict[str, Tensor]) -> Tensor:
         rows = [leaf(obs[key]) for key, leaf in zip(self.keys, self.leaves, strict=True)]

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
+from gymnast.apps.random_actions import random_actions
 from gymnast.apps.terminal import Cell, Column, facts_grid, heading, number, output, span, table
 from gymnast.apps.training import resolve_config
 from gymnast.envs.make import choose_engine, make_vec
@@ -108,7 +109,7 @@ def _play(env: VecEnv, steps: int, seed: int) -> Seen:
     seen.add(batch)
     with _patience(steps) as tick:
         for _ in range(steps):
-            actions = np.stack([_random_action(env.action_space, mask, rng) for mask in _masks(batch, env.n_envs)])
+            actions = random_actions(env, batch.mask, rng)
             before = time.perf_counter()
             batch = env.step(actions)
             seen.seconds += time.perf_counter() - before
@@ -116,22 +117,6 @@ def _play(env: VecEnv, steps: int, seed: int) -> Seen:
             seen.rewards.append(batch.reward.copy())
             tick()
     return seen
-
-
-def _masks(batch: StepBatch, n_envs: int) -> Sequence[NDArray[np.bool_] | None]:
-    return [None] * n_envs if batch.mask is None else list(batch.mask)
-
-
-def _random_action(space: gym.Space[Any], mask: NDArray[np.bool_] | None, rng: np.random.Generator) -> Any:
-    """Any action the mask allows."""
-    if mask is None:
-        return space.sample()
-    if isinstance(space, gym.spaces.Discrete):
-        return rng.choice(np.flatnonzero(mask))
-    if isinstance(space, gym.spaces.MultiDiscrete):
-        parts = np.split(mask, np.cumsum(space.nvec.ravel())[:-1])
-        return np.array([rng.choice(np.flatnonzero(part)) for part in parts]).reshape(space.shape)
-    return np.logical_and(space.sample(), mask.reshape(space.shape)).astype(np.int8)
 
 
 @contextmanager

@@ -94,12 +94,14 @@ def resume(
     if continues:
         refuse_if_over(origin, saved.state, config)
 
-    from gymnast.session import build, restore_session
+    from gymnast.session import build, plan, restore_session
 
     threshold = solved_threshold(config, configs.load_facts(config.env.id)) if changed else saved.state["threshold"]
     session = build(config, threshold)
     notes = restore_session(session, saved.tensors, saved.state, optimizer=not reset_optimizer)
     step = session.counters.env_steps
+    if changed:
+        plan(session)
     if continues:
         run = origin
         notes.insert(0, f"resumed {run.id} at {step:,} steps")
@@ -181,8 +183,9 @@ def next_commands(run: Run, result: Result, config: RunConfig) -> list[tuple[str
     if not result.solved:
         longer = 2 * config.train.total_timesteps
         return [(f"gymnast resume {token} --steps {longer}{where}", "train on from here"), *look]
-    if any(other.env == config.env.id and other.id != run.id for other in list_runs(run.path.parent)):
-        return [*look, (f"gymnast runs compare @last @best{where}", "hold it against your best")]
+    others = [other for other in list_runs(run.path.parent) if other.env == config.env.id and other.id != run.id]
+    if others:
+        return [*look, (f"gymnast runs compare {token} {others[0].token}{where}", "hold it against the one before")]
     return [*look, (f"gymnast runs list{where}", "all runs")]
 
 
@@ -202,12 +205,12 @@ def evaluate_ref(
     from gymnast import checkpoint
     from gymnast.envs.make import make_vec
     from gymnast.evaluate import Verdict, evaluate
-    from gymnast.runtime import derive_seed, pick_device, set_threads
-    from gymnast.session import build_agent, group, load_agent
+    from gymnast.runtime import derive_seed, pick_device
+    from gymnast.session import build_agent, choose_threads, group, load_agent
 
     saved = checkpoint.load(path)
     config = configs.override(configs.validate(saved.state["config"]), overrides)
-    set_threads(config.train.threads)
+    choose_threads(config)
     env = make_vec(config.env, min(episodes, 32), "eval")
     try:
         agent = build_agent(config, env, pick_device(config.train.device))

@@ -56,6 +56,9 @@ class Merged:
             both_maps = isinstance(value, dict) and isinstance(into.get(name), dict)
             if both_maps and (here in layer.inside or not _is_one_value(here)):
                 self._merge(into[name], value, here, layer)
+                if _is_one_value(here):  # a schedule is explained as one value, and its newest part is what changed it
+                    self._forget(".".join(here))
+                    self.sources[".".join(here)] = layer.source(here)
                 continue
             self._forget(".".join(here))
             into[name] = copy.deepcopy(value)

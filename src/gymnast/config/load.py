@@ -28,6 +28,7 @@ from gymnast.config.problems import ConfigError, explain_errors, rule_line, sour
 from gymnast.config.rules import facts_problems
 from gymnast.config.schema import EnvConfig, RunConfig, StopConfig
 from gymnast.errors import UserError, did_you_mean
+from gymnast.tuned import settle_n_envs
 
 ANY_ENV = "defaults/any"  # for an env without a preset
 SPACES = "from the spaces"
@@ -88,6 +89,7 @@ def load(
     given = [("--set", text) for text in overrides]
     given += [(option, f"{key}={value}") for option, key, value in shortcuts if value is not None]
     merged.add(override_layer(given))
+    settle_n_envs(merged.data, merged.sources, EnvConfig.model_fields["n_envs"].default)
     own_facts = None if place.is_preset else facts_of(place.file)
     config, facts = _validated(merged.data, merged.sources, own_facts, place.file.label)
     return Resolved(config, facts, merged.sources, name, variant, generic)

@@ -93,7 +93,23 @@ def _wrappers(config: RunConfig) -> Iterator[RuleProblem]:
             yield RuleProblem(("env.wrappers",), problem)
 
 
-RULES: tuple[Callable[[RunConfig], Iterator[RuleProblem]], ...] = (_sizes, _reinforce, _stop, _names, _wrappers)
+def _atari(config: RunConfig) -> Iterator[RuleProblem]:
+    if not config.env.id.startswith("ALE/"):
+        return
+    from gymnast.envs.suites.atari_task import task_problems  # knows the task's parameters
+
+    for problem in task_problems(config.env.kwargs):
+        yield RuleProblem(("env.kwargs",), problem)
+
+
+RULES: tuple[Callable[[RunConfig], Iterator[RuleProblem]], ...] = (
+    _sizes,
+    _reinforce,
+    _stop,
+    _names,
+    _wrappers,
+    _atari,
+)
 
 
 def facts_problems(env: EnvConfig, stop: StopConfig, facts: EnvFacts) -> list[RuleProblem]:

@@ -44,8 +44,10 @@ class RewardConfig(Section):
 
 class EnvConfig(Section):
     id: str = Field(description="Environment id.", min_length=1)
-    n_envs: Count = Field(default=8, description="Copies of the env stepped together.")
-    engine: Literal["auto", "sync", "process", "native", "envpool"] = Field(
+    n_envs: Count = Field(
+        default=8, description="Copies of the env stepped together; auto: what `gymnast tune` found best here."
+    )
+    engine: Literal["auto", "sync", "process", "native", "envpool", "ale"] = Field(
         default="auto", description="What steps them; auto picks the fastest that supports the env and its wrappers."
     )
     kwargs: dict[str, Any] = Field(default_factory=dict, description="Passed to the env's constructor.")

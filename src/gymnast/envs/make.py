@@ -14,13 +14,16 @@ from typing import TYPE_CHECKING, Any, Literal
 import gymnasium as gym
 
 from gymnast.envs.engines.envpool import VERIFIED as ENVPOOL_IDS
-from gymnast.envs.recorder import Recorder
+from gymnast.envs.engines.envpool import atari_obstacle as envpool_obstacle
+from gymnast.envs.recorder import Recorder, find_recorder
 from gymnast.envs.suites import gymnasium as suite
+from gymnast.envs.suites.atari_task import MAX_FRAMES, atari_task, is_atari
 from gymnast.envs.suites.gymnasium import list_env_ids
 from gymnast.envs.types import VecEnv
 from gymnast.envs.wrappers import problems
 from gymnast.errors import UserError
 from gymnast.registry import ENGINES, WRAPPERS
+from gymnast.tuned import find as find_tuned
 
 if TYPE_CHECKING:
     from gymnast.config import EnvConfig
@@ -61,13 +64,13 @@ def make_env(
     _check_wrappers(cfg, role)
     wanted = cfg.max_episode_steps
     if factory is None:
-        env = suite.make(cfg.id, cfg.kwargs, wanted, render_mode)
+        env = suite.make(cfg.id, cfg.kwargs, wanted, render_mode, training=role == "train")
     else:
         env = factory()
         if not isinstance(env, gym.Env):
             raise UserError(f"the env factory returned {type(env).__name__}, not a gymnasium.Env.")
         env = gym.wrappers.TimeLimit(env, wanted) if wanted is not None else env
-    env = Recorder(env)
+    env = env if find_recorder(env) else Recorder(env)  # a suite may have put it further down
     for spec in _active_wrappers(cfg, role):
         env = WRAPPERS.get(spec.name)(env, **spec.kwargs)
     return env
@@ -87,10 +90,21 @@ def make_vec(
     if name == "native":
         limit = cfg.max_episode_steps or suite.find_spec(cfg.id).max_episode_steps
         return engine(n_envs, name=cfg.id, max_episode_steps=limit, **cfg.kwargs)
+    if name == "ale":
+        task = atari_task(cfg.kwargs)
+        return engine(
+            n_envs,
+            name=cfg.id,
+            game=suite.find_spec(cfg.id).kwargs["game"],
+            task=task,
+            max_frames=cfg.max_episode_steps or MAX_FRAMES,
+            life_loss=task.episodic_life and role == "train",
+        )
     if name == "envpool":
         env = maker()  # for its spaces
         env.close()
-        return engine(env, n_envs, name=cfg.id, max_episode_steps=cfg.max_episode_steps)
+        atari = atari_task(cfg.kwargs) if is_atari(cfg.id) else None
+        return engine(env, n_envs, name=cfg.id, max_episode_steps=cfg.max_episode_steps, atari=atari)
     options = {"step_timeout": cfg.step_timeout} if name == "process" else {}
     return engine(maker, n_envs, name=_title(cfg, factory), action_masks=cfg.action_masks, **options)
 
@@ -101,8 +115,12 @@ def choose_engine(
     factory: Factory | None = None,
     role: Role = "train",
     render_mode: str | None = None,
+    use_tuned: bool = True,
 ) -> tuple[str, str]:
-    """The engine's name and why it was chosen. A named engine that cannot run this env is refused with what can."""
+    """The engine's name and why it was chosen. A named engine that cannot run this env is refused with what can.
+
+    `use_tuned` False leaves out what `gymnast tune` found here, for those who measure themselves.
+    """
 
     def obstacle(engine: str) -> str | None:
         return _obstacle(engine, cfg, factory, role, render_mode)
@@ -113,11 +131,16 @@ def choose_engine(
             able = [name for name in ENGINES.names() if obstacle(name) is None]
             raise UserError(f"env.engine: {cfg.engine} cannot run this env: {reason} Use auto or {' or '.join(able)}.")
         return cfg.engine, "named in the config"
+    found = find_tuned(cfg.id) if use_tuned and factory is None else None
+    if found is not None and (fastest := found.engines.get(n_envs)) in ENGINES.names() and obstacle(fastest) is None:
+        return fastest, "measured to be the fastest on this machine (`gymnast tune`)"
+    if obstacle("ale") is None:
+        return "ale", "ALE's vector env steps Atari games in C++, and nothing wraps it"
     if n_envs >= NATIVE_FROM and obstacle("native") is None:
         return "native", f"{cfg.id} has a vector version in Gymnasium, and nothing wraps it"
     if cfg.id in ENVPOOL_PAYS and n_envs >= ENVPOOL_FROM and obstacle("envpool") is None:
         return "envpool", f"EnvPool steps {cfg.id} faster than Python does, and nothing wraps it"
-    if cfg.id in SLOW_IDS and n_envs > 1 and obstacle("process") is None:
+    if (cfg.id in SLOW_IDS or is_atari(cfg.id)) and n_envs > 1 and obstacle("process") is None:
         return "process", f"{cfg.id} takes over a millisecond a step"
     return "sync", "runs every env, and is fastest for one that is cheap to step"
 
@@ -133,14 +156,24 @@ def _obstacle(engine: str, cfg: EnvConfig, factory: Factory | None, role: Role, 
     wrappers = [spec.name for spec in _active_wrappers(cfg, role)]
     if factory is not None:
         return "it makes its envs from an id, not from a factory."
-    known = NATIVE_IDS if engine == "native" else ENVPOOL_IDS
-    if cfg.id not in known:
-        return f"it has no {cfg.id}, only {', '.join(sorted(known))}."
+    if engine == "ale":
+        if not is_atari(cfg.id):
+            return f"it has no {cfg.id}, only Atari games (ALE/*)."
+    elif not (engine == "envpool" and is_atari(cfg.id)):
+        known = NATIVE_IDS if engine == "native" else ENVPOOL_IDS
+        if cfg.id not in known:
+            return f"it has no {cfg.id}, only {', '.join(sorted(known))}{' and ALE/*' if engine == 'envpool' else ''}."
     if wrappers:
         return f"it takes no wrappers, and env.wrappers has {', '.join(wrappers)}."
     if cfg.action_masks:
         return "it gives no action masks, and env.action_masks is true."
     allowed = NATIVE_KWARGS if engine == "native" else frozenset[str]()
+    if is_atari(cfg.id):
+        allowed = frozenset(cfg.kwargs)  # checked as a task, for all engines alike
+        if importlib.util.find_spec("ale_py") is None:
+            return 'ale-py is not installed. Run: pip install "gymnast[atari]".'
+        if engine == "envpool" and (reason := envpool_obstacle(atari_task(cfg.kwargs), cfg.max_episode_steps)):
+            return reason
     if refused := sorted(set(cfg.kwargs) - allowed):
         return f"it does not take env.kwargs {', '.join(refused)}."
     if engine == "envpool" and importlib.util.find_spec("envpool") is None:

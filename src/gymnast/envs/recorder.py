@@ -40,11 +40,18 @@ class Recorder(gym.Wrapper[Any, Any, Any, Any]):
         return self.env.reset(seed=seed, options=options)
 
 
-def recorder_of(env: gym.Env[Any, Any]) -> Recorder:
-    """The recorder inside a wrapped env."""
+def find_recorder(env: gym.Env[Any, Any]) -> Recorder | None:
     inner = env
     while isinstance(inner, gym.Wrapper):
         if isinstance(inner, Recorder):
             return inner
         inner = inner.env
-    raise TypeError(f"{env} has no Recorder; build it with gymnast.envs.make.make_env")
+    return None
+
+
+def recorder_of(env: gym.Env[Any, Any]) -> Recorder:
+    """The recorder inside a wrapped env."""
+    recorder = find_recorder(env)
+    if recorder is None:
+        raise TypeError(f"{env} has no Recorder; build it with gymnast.envs.make.make_env")
+    return recorder

@@ -12,6 +12,10 @@ from numpy.typing import NDArray
 Obs = dict[str, NDArray[Any]]  # one array a leaf of the observation space, [N, ...]; {"obs": ...} for a plain space
 ObsSpace = dict[str, gym.Space[Any]]
 
+# An env that declares metadata[LIFE_LOST] sets info[LIFE_LOST] where a life was lost and the game goes on. For the
+# learner the episode ends there (terminated, final_obs); for scores it does not: no EpisodeRecord, no reset.
+LIFE_LOST = "life_lost"
+
 
 @dataclass(slots=True)
 class EpisodeRecord:
@@ -32,7 +36,8 @@ class StepBatch:
     """Buffers belong to the engine and are valid until its next call: copy what must live longer.
 
     SAME-STEP: where an episode ended, `obs` is already the first observation of the next one and `final_obs` holds
-    the last observation of the one that ended. `terminated` and `truncated` are never both true.
+    the last observation of the one that ended. `terminated` and `truncated` are never both true. A row that ended
+    without an EpisodeRecord lost a life: the game goes on, `obs` and `final_obs` are the same picture.
     """
 
     obs: Obs

@@ -65,15 +65,17 @@ class Meter:
         return sum(episode[0] for episode in self._window) / len(self._window) if full else None
 
     def row(self) -> dict[str, float]:
-        """All values since the last row, in catalogue order. What was added or put is forgotten, the window stays.
+        """All values since the last row, in catalogue order. What was added or put is forgotten, the window stays."""
+        row = self.peek()
+        self._added, self._put = {}, {}
+        return row
 
-        A name that was put wins over the same name from the window.
-        """
+    def peek(self) -> dict[str, float]:
+        """What a row would say now. A name that was put wins over the same name from the window."""
         self._read_tensors()
         added = {name: sum(values) / len(values) for name, values in self._added.items()}
         put = {name: values[0] for name, values in self._put.items()}
         row = {**self._episode_row(), **added, **put}
-        self._added, self._put = {}, {}
         return self._catalogue.sort({name: float(value) for name, value in row.items()})
 
     def state(self) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from gymnast.rl.learner import Learner, Metrics, explained_variance, normalized
+from gymnast.rl.optimizer import Optimizer, RMSprop
 from gymnast.rl.rollout import Batch, Rollout
 
 if TYPE_CHECKING:
@@ -19,10 +20,10 @@ class A2C(Learner):
 
     algo: A2CConfig
 
-    def make_optimizer(self) -> torch.optim.Optimizer:
+    def make_optimizer(self) -> Optimizer:
         if self.algo.optimizer == "adam":
             return super().make_optimizer()
-        return torch.optim.RMSprop(self.parameters, lr=0.0, alpha=0.99, eps=self.algo.optimizer_eps)
+        return RMSprop(self.parameters, self.algo.optimizer_eps)
 
     def update(self, rollout: Rollout, progress: float) -> Metrics:
         scheduled = self.schedule(progress)
@@ -48,5 +49,8 @@ class A2C(Learner):
     def loss(self, batch: Batch, progress: float) -> tuple[Tensor, dict[str, Tensor]]:
         now = self.agent.evaluate(batch.obs, batch.action, batch.mask)
         return self.total_loss(
-            -(batch.advantage * now.logp).mean(), self.value_loss(now.value, batch.returns), now.entropy.mean(), progress
+            -(batch.advantage * now.logp).mean(),
+            self.value_loss(now.value, batch.returns),
+            now.entropy.mean(),
+            progress,
         )

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from gymnast.rl.fast_net import FastNet, Work
+from gymnast.rl.optimizer import Optimizer
 from gymnast.rl.rollout import Batch
 
 if TYPE_CHECKING:
@@ -25,26 +26,20 @@ Metrics = dict[str, Tensor]
 
 
 class FlatOptimizer:
-    """A torch optimizer's step over the flat memory. Its moments are views that the torch optimizer holds as its own,
-    so what `Learner.save_state` saves is what is used here."""
+    """An optimizer's step over the flat memory. The moments are views that the optimizer holds as its own, by
+    parameter, so that what `Learner.save_state` saves is what is used here."""
 
-    def __init__(self, net: FastNet, optimizer: torch.optim.Optimizer) -> None:
+    def __init__(self, net: FastNet, optimizer: Optimizer) -> None:
         self.net, self.optimizer = net, optimizer
-        self.is_adam = isinstance(optimizer, torch.optim.Adam)
-        self.moments = {
-            name: net.flat_memory() for name in (("exp_avg", "exp_avg_sq") if self.is_adam else ("square_avg",))
-        }
-        self.steps = torch.zeros(len(net.parameters))
-        self.count = self.steps.numpy()  # the same memory
-        views = {name: net.views(flat) for name, flat in self.moments.items()}
-        self.states: list[dict[str, Any]] = [
-            {"step": self.steps[i]} | {name: tensors[i] for name, tensors in views.items()}
-            for i in range(len(net.parameters))
-        ]
-        self.spare = np.zeros(net.length, np.float32)
+        flat = {name: net.flat_memory() for name in optimizer.moments()}
+        steps = torch.zeros(len(net.parameters))
+        self.count = steps.numpy()  # the same memory
+        self.flat_state = {"step": steps[0]} | flat
+        views = {"step": list(steps.unbind())} | {name: net.views(memory) for name, memory in flat.items()}
+        self.states = [{name: tensors[i] for name, tensors in views.items()} for i in range(len(steps))]
 
     def attach(self) -> None:
-        """Takes over the torch optimizer's state where it is another: new, reset, loaded, or made by torch itself."""
+        """Takes over the optimizer's state where it is another: new, reset, loaded, or made in the reference's way."""
         held = self.optimizer.state
         for parameter, state in zip(self.net.parameters, self.states, strict=True):
             theirs = held.get(parameter)
@@ -57,43 +52,15 @@ class FlatOptimizer:
             parameter.grad = view
 
     def step(self) -> None:
-        group = self.optimizer.param_groups[0]
+        """All parameters as one."""
         self.count += 1
-        if self.is_adam:
-            beta1, beta2 = group["betas"]
-            torch._fused_adam_(  # what torch.optim.Adam(fused=True) calls, with all parameters as one
-                [self.net.flat],
-                [self.net.gradient],
-                [self.moments["exp_avg"]],
-                [self.moments["exp_avg_sq"]],
-                [],
-                [self.steps[0]],
-                lr=group["lr"],
-                beta1=beta1,
-                beta2=beta2,
-                weight_decay=0.0,
-                eps=group["eps"],
-                amsgrad=False,
-                maximize=False,
-            )
-            return
-        gradient, square, spare = self.net.gradient.numpy(), self.moments["square_avg"].numpy(), self.spare
-        np.multiply(gradient, gradient, out=spare)
-        np.multiply(spare, 1 - group["alpha"], out=spare)
-        np.multiply(square, group["alpha"], out=square)
-        np.add(square, spare, out=square)
-        np.sqrt(square, out=spare)
-        np.add(spare, group["eps"], out=spare)
-        np.divide(gradient, spare, out=spare)
-        np.multiply(spare, group["lr"], out=spare)
-        weights = self.net.flat.numpy()
-        np.subtract(weights, spare, out=weights)
+        self.optimizer.apply([self.net.flat], [self.net.gradient], [self.flat_state])
 
 
 class FastSteps:
     """What a learner needs to update a small agent."""
 
-    def __init__(self, net: FastNet, algo: AlgoConfig, optimizer: torch.optim.Optimizer) -> None:
+    def __init__(self, net: FastNet, algo: AlgoConfig, optimizer: Optimizer) -> None:
         self.net, self.algo = net, algo
         self.optimizer = FlatOptimizer(net, optimizer)
         self.kept: dict[str, Floats] = {}

@@ -29,7 +29,7 @@ class CategoricalScores:
 
     @staticmethod
     def sample(outputs: Floats, mask: NDArray[np.bool_] | None, noise: Floats, out: NDArray[Any]) -> None:
-        """Gumbel: the largest of logit - log(exponential) is a sample. `outputs` and `noise` [B, actions] are used up."""
+        """Gumbel: the largest of logit - log(exponential) is a sample. Both arrays, [B, actions], are used up."""
         if mask is not None:
             outputs[~mask] = MASKED
         np.log(noise, out=noise)

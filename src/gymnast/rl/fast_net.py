@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 from weakref import WeakKeyDictionary
 
 import gymnasium as gym
@@ -25,6 +25,7 @@ from torch import Tensor, nn
 
 from gymnast.agent import Agent
 from gymnast.agent.encoders import MLPEncoder
+from gymnast.agent.normalizer import RunningMoments
 from gymnast.rl.fast_heads import CategoricalScores, GaussianScores
 
 Floats = NDArray[np.float32]
@@ -98,7 +99,8 @@ class FastNet:
             for parameter in sorted(parameters, key=lambda p: id(p) not in trunks):
                 spans[id(parameter)] = (end, end + parameter.numel())
                 end += -(-parameter.numel() // ALIGN) * ALIGN
-            self.part_spans[part] = slice(begin, end)
+            if parameters:
+                self.part_spans[part] = slice(begin, end)
         self.length = end
         return spans
 
@@ -119,7 +121,7 @@ class FastNet:
         weights, gradients = self.flat.numpy(), self.gradient.numpy()
         distance = self.part_spans["critic"].start - self.part_spans["actor"].start if self.nets == 2 else 0
 
-        def stacked(memory: Floats, parameter: nn.Parameter) -> Floats:
+        def stacked(memory: Floats, parameter: Tensor) -> Floats:
             begin, end = self.spans[id(parameter)]
             rows = [memory[begin + net * distance : end + net * distance] for net in range(self.nets)]
             strides = (4 * distance, *(4 * step for step in parameter.stride()))
@@ -136,7 +138,7 @@ class FastNet:
         self.forward_layers = [(weight.transpose(0, 2, 1), bias[:, None]) for weight, bias in self.layers]
         self.acting_layers = [(weight[:1], bias[:1]) for weight, bias in self.forward_layers]
 
-        def single(memory: Floats, parameter: nn.Parameter) -> Floats:
+        def single(memory: Floats, parameter: Tensor) -> Floats:
             return memory[slice(*self.spans[id(parameter)])].reshape(parameter.shape)
 
         outputs = (agent.actor_out, agent.critic_out)
@@ -173,7 +175,7 @@ class FastNet:
         rows = obs.reshape(len(obs), self.inputs)
         if self.normalizer is None:
             return rows
-        (moments,) = self.normalizer.moments
+        moments = cast(RunningMoments, self.normalizer.moments[0])
         rows = (rows - moments.shift.numpy().reshape(-1)) * moments.scale.numpy().reshape(-1)
         return np.clip(rows, -self.normalizer.clip, self.normalizer.clip, out=rows)
 

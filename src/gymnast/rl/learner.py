@@ -11,6 +11,7 @@ from torch.nn import functional as F
 from gymnast.agent import Agent
 from gymnast.rl.fast import FastSteps
 from gymnast.rl.fast_net import fast_net
+from gymnast.rl.optimizer import Adam, Optimizer
 from gymnast.rl.rollout import Rollout
 
 if TYPE_CHECKING:
@@ -31,8 +32,8 @@ class Learner:
         self.optimizer = self.make_optimizer()
         self._fast: FastSteps | None = None
 
-    def make_optimizer(self) -> torch.optim.Optimizer:
-        return torch.optim.Adam(self.parameters, lr=0.0, eps=self.algo.optimizer_eps, fused=True)
+    def make_optimizer(self) -> Optimizer:
+        return Adam(self.parameters, self.algo.optimizer_eps)
 
     def fast(self) -> FastSteps | None:
         """The fast way to make this learner's gradient steps; None where the agent has to go the reference's way."""
@@ -55,9 +56,7 @@ class Learner:
         if limit is not None and self.rate and rate and max(rate / self.rate, self.rate / rate) > limit:
             self.optimizer.state.clear()
             self.optimizer_resets += 1
-        self.rate = rate
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate
+        self.rate = self.optimizer.lr = rate
         return {f"train/{name}": torch.tensor(value) for name, value in values.items()}
 
     def value_loss(self, value: Tensor, target: Tensor) -> Tensor:
@@ -84,7 +83,7 @@ class Learner:
 
     def gradient_step(self, loss: Tensor) -> dict[str, Tensor]:
         """One step of the optimizer. The norms reported are those before clipping, for each part and for all."""
-        self.optimizer.zero_grad(set_to_none=True)
+        self.optimizer.zero_grad()
         loss.backward()
         squares: dict[str, Tensor] = {}
         for part, parameters in self.parts.items():
@@ -130,7 +129,7 @@ class Learner:
         for key, value in tensors.items():
             number, name = key.split(".")
             parameter = self.parameters[int(number)]
-            self.optimizer.state[parameter][name] = value.to(parameter.device).clone()
+            self.optimizer.state.setdefault(parameter, {})[name] = value.to(parameter.device).clone()
 
 
 def normalized(advantage: Tensor) -> Tensor:

@@ -47,7 +47,13 @@ class Rollout:
                 return tensor.fill_(torch.nan)
             return tensor.fill_(-1 if dtype.is_signed else 0)
 
-        self.obs = {key: buffer(space.shape or (), _torch_dtype(space)) for key, space in agent.obs_space.items()}
+        def observations(space: gym.Space[Any]) -> Tensor:
+            shape, dtype = space.shape or (), _torch_dtype(space)
+            if dtype == torch.uint8 and len(shape) == 3:  # pictures [C, H, W] lie channels last, as convolutions read
+                return buffer((*shape[1:], shape[0]), dtype).permute(0, 1, 4, 2, 3)
+            return buffer(shape, dtype)
+
+        self.obs = {key: observations(space) for key, space in agent.obs_space.items()}
         self.action = buffer(agent.head.shape, agent.head.dtype)
         self.mask = buffer((agent.head.n_mask,), torch.bool) if masks else None
         self.logp, self.value, self.reward, self.final_value, self.advantage, self.returns = (

@@ -4,13 +4,16 @@ It resets an ended env in the step after (NEXT_STEP) and seeds an env once, at i
 at once by their ids. Its episodes cannot be replayed from a seed, so a resumed run begins new ones (exact_resume
 False), and a record's seed is that of the env, not of the episode. An env that ends by itself in the very step of its
 time limit counts as truncated: EnvPool does not tell the two apart.
+
+Atari (ALE/*): the same games under the same task, but not the same starts: EnvPool presses FIRE after the idle frames,
+ALE's vector env before them, and an observation begins with copies of the first picture instead of black ones.
 """
 
 from __future__ import annotations
 
 import os
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 import numpy as np
@@ -19,8 +22,12 @@ from numpy.typing import NDArray
 from gymnast.envs.engines.buffers import Buffers, refuse_nan
 from gymnast.envs.engines.replay import require_keys
 from gymnast.envs.spaces import ActionLayout, ObsLayout
-from gymnast.envs.types import EpisodeRecord, StepBatch
+from gymnast.envs.suites.atari_task import MAX_FRAMES, NAMESPACE
+from gymnast.envs.types import LIFE_LOST, EpisodeRecord, StepBatch
 from gymnast.runtime import derive_seed
+
+if TYPE_CHECKING:
+    from gymnast.envs.suites.atari_task import AtariTask
 
 # Checked against Gymnasium 1.4 with EnvPool 1.2.5. Classic control, CliffWalking: starts, and steps from equal states
 # to 1e-6. Box2D, whose states cannot be set: starts, and lengths and returns under random policies (LunarLander
@@ -40,8 +47,44 @@ VERIFIED = frozenset(
 )
 
 
+def atari_obstacle(task: AtariTask, max_frames: int | None) -> str | None:
+    """What of an Atari task EnvPool cannot do, or None."""
+    if not task.max_pool and task.frame_skip > 1:
+        return "it always pools two frames, and env.kwargs.max_pool is false."
+    if task.noop_max == 0:
+        return "it idles for a frame at least, and env.kwargs.noop_max is 0."
+    if (max_frames or MAX_FRAMES) % task.frame_skip:
+        return (
+            f"it counts its time limit in decisions of {task.frame_skip} frames, "
+            f"and {max_frames or MAX_FRAMES} frames (env.max_episode_steps) are not a whole number of them."
+        )
+    return None
+
+
+def _atari_options(task: AtariTask, max_frames: int | None) -> dict[str, Any]:
+    """Every parameter of EnvPool's Atari, so that none of its defaults is relied on."""
+    return {
+        "max_episode_steps": (max_frames or MAX_FRAMES) // task.frame_skip,
+        "stack_num": task.stack,
+        "frame_skip": task.frame_skip,
+        "noop_max": task.noop_max,
+        "zero_discount_on_life_loss": False,
+        "episodic_life": False,  # it would idle again, and press FIRE, in the middle of a game; lives are read instead
+        "reward_clip": False,
+        "use_fire_reset": task.fire_reset,
+        "img_height": task.screen_size,
+        "img_width": task.screen_size,
+        "mode": -1,  # the game's own
+        "difficulty": -1,
+        "full_action_space": task.full_action_space,
+        "repeat_action_probability": task.repeat_action_probability,
+        "use_inter_area_resize": True,
+        "gray_scale": True,
+    }
+
+
 class EnvPoolEngine:
-    """`env`: one plain Gymnasium env, for its spaces; EnvPool's own are without bounds."""
+    """`env`: one plain Gymnasium env, for its spaces (EnvPool's own are without bounds) and its life losses."""
 
     engine = "envpool"
     exact_resume = False
@@ -53,16 +96,22 @@ class EnvPoolEngine:
         *,
         name: str,
         max_episode_steps: int | None,
+        atari: AtariTask | None = None,
         threads: int | None = None,
     ) -> None:
         self.n_envs, self.name = n_envs, name
+        self._task = name.removeprefix(NAMESPACE)  # as EnvPool calls it
+        self._frames_a_step = atari.frame_skip if atari else 1
+        self._life_losses = bool(env.metadata.get(LIFE_LOST))
         self._layout, self._actions = ObsLayout(env.observation_space), ActionLayout(env.action_space)
         self.obs_space = self._layout.obs_space
         self.action_space: gym.Space[Any] = self._actions.space
         self._leaf = self._layout.leaves[0]
         self._buffers = Buffers.allocate(self._layout, n_envs, None)
         self._options: dict[str, Any] = {"num_threads": threads or min(n_envs, os.cpu_count() or 1)}
-        if max_episode_steps is not None:
+        if atari is not None:
+            self._options |= _atari_options(atari, max_episode_steps)
+        elif max_episode_steps is not None:
             self._options["max_episode_steps"] = max_episode_steps
         self._pool: Any = None
         self._seed = 0
@@ -70,6 +119,7 @@ class EnvPoolEngine:
         self._lengths = np.zeros(n_envs, np.int64)
         self._raw_returns = np.zeros(n_envs)
         self._episodes = np.zeros(n_envs, np.int64)
+        self._lives = np.zeros(n_envs, np.int64)
 
     def reset(self, seed: int) -> StepBatch:
         self._seed = seed
@@ -86,10 +136,12 @@ class EnvPoolEngine:
         self.close()
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=".*precision lowered by casting.*")  # of spaces not used here
-            self._pool = envpool.make_gymnasium(self.name, num_envs=self.n_envs, seed=self._seeds, **self._options)
-            observation, _ = self._pool.reset()
+            self._pool = envpool.make_gymnasium(self._task, num_envs=self.n_envs, seed=self._seeds, **self._options)
+            observation, info = self._pool.reset()
         self._lengths.fill(0)
         self._raw_returns.fill(0.0)
+        if self._life_losses:
+            self._lives[:] = info["lives"]
         self._buffers.clear()
         self._buffers.obs[self._leaf.name][:] = self._leaf.convert(observation)
         return self._buffers.batch([])
@@ -98,7 +150,7 @@ class EnvPoolEngine:
         buffers, leaf = self._buffers, self._leaf
         obs, final = buffers.obs[leaf.name], buffers.final_obs[leaf.name]
         taken = self._actions.batch(actions, self.n_envs) + self._actions.start
-        observation, reward, terminated, truncated, _ = self._pool.step(taken)
+        observation, reward, terminated, truncated, info = self._pool.step(taken)
         obs[:] = leaf.convert(observation)
         buffers.reward[:] = reward
         buffers.terminated[:] = terminated
@@ -107,14 +159,26 @@ class EnvPoolEngine:
         self._raw_returns += reward
         episodes: list[EpisodeRecord] = []
         ended = np.flatnonzero(terminated | truncated)
+        if self._life_losses:
+            self._mark_life_losses(info["lives"])
         if ended.size:
             final[ended] = obs[ended]
             refuse_nan(final[ended], leaf.name, self.name)
             episodes = [self._end_episode(row) for row in ended.tolist()]
             started, info = self._pool.reset(ended.astype(np.int32))
             obs[info["env_id"]] = leaf.convert(started)
+            if self._life_losses:
+                self._lives[info["env_id"]] = info["lives"]
         buffers.refuse_nonfinite(self.name)
         return buffers.batch(episodes)
+
+    def _mark_life_losses(self, lives: NDArray[np.int32]) -> None:
+        """Where a life went and the game goes on, the learner's episode has ended with what is seen now."""
+        buffers, leaf = self._buffers, self._leaf
+        lost = (lives < self._lives) & (lives > 0) & ~buffers.terminated & ~buffers.truncated
+        buffers.final_obs[leaf.name][lost] = buffers.obs[leaf.name][lost]
+        buffers.terminated |= lost
+        self._lives[:] = lives
 
     def _end_episode(self, row: int) -> EpisodeRecord:
         length = int(self._lengths[row])
@@ -122,7 +186,7 @@ class EnvPoolEngine:
             env=row,
             raw_return=float(self._raw_returns[row]),
             length=length,
-            frames=length,
+            frames=length * self._frames_a_step,  # up to a decision's frames too many where a game ends within it
             seed=self._seeds[row],
             terminated=bool(self._buffers.terminated[row]),
         )

@@ -15,7 +15,7 @@ from gymnast.envs.engines.buffers import Buffers, refuse_nan
 from gymnast.envs.engines.replay import ActionLog, require_keys
 from gymnast.envs.recorder import recorder_of
 from gymnast.envs.spaces import ActionLayout, ObsLayout, mask_size, scalars
-from gymnast.envs.types import EpisodeRecord, StepBatch
+from gymnast.envs.types import LIFE_LOST, EpisodeRecord, StepBatch
 from gymnast.errors import EnvFailure, UserError
 from gymnast.runtime import derive_seed
 
@@ -48,6 +48,7 @@ class SyncEngine:
         self._buffers = buffers or Buffers.allocate(self._layout, n_envs, self._mask_size)
         self._recorders = [recorder_of(env) for env in self.envs]
         self._steppers = [env.step for env in self.envs]
+        self._life_losses = bool(self.envs[0].metadata.get(LIFE_LOST))
         self._log = ActionLog(n_envs, self._actions.shape, self._actions.dtype)
         self._rewards: list[Any] = [0.0] * n_envs
         self._lengths = np.zeros(n_envs, np.int64)  # decisions of the current episodes
@@ -92,6 +93,9 @@ class SyncEngine:
                     self._check_step(row, observation, reward, terminated, truncated)
                 if terminated or truncated:
                     observation, info = self._end_episode(row, observation, bool(terminated), info, episodes)
+                elif self._life_losses and info.get(LIFE_LOST):
+                    self._layout.write(buffers.final_obs, row, observation)
+                    buffers.terminated[row] = self._flags_set = True
                 if plain is not None:
                     plain[row] = observation
                 else:

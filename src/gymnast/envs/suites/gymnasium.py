@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import os
 import sys
 import warnings
@@ -10,10 +11,12 @@ from typing import Any
 
 import gymnasium as gym
 
+from gymnast.envs.suites.atari_task import NAMESPACE as ATARI
+from gymnast.envs.suites.atari_task import atari_task, is_atari
 from gymnast.errors import UserError, did_you_mean
 
 # Namespaces whose ids exist only once a module is imported
-_REGISTERED_BY = {"gymnast": "gymnast.envs.suites.bandit"}
+_REGISTERED_BY = {"gymnast": "gymnast.envs.suites.bandit", "ALE": "ale_py"}
 # Which of our extras brings what an env of this package needs
 _EXTRAS = {
     "gymnasium.envs.box2d": "box2d",
@@ -27,8 +30,9 @@ _EXTRAS = {
 def list_env_ids() -> list[str]:
     """Every id known right now, in alphabetical order; ids of packages that were not imported are not known."""
     for module in _REGISTERED_BY.values():
-        importlib.import_module(module)
-    return sorted(gym.registry)
+        if importlib.util.find_spec(module.partition(".")[0]) is not None:
+            importlib.import_module(module)
+    return sorted(name for name, spec in gym.registry.items() if not _is_old_atari(name, spec))
 
 
 def find_spec(env_id: str) -> gym.envs.registration.EnvSpec:
@@ -38,10 +42,21 @@ def find_spec(env_id: str) -> gym.envs.registration.EnvSpec:
         _import_module(module, env_id)
     namespace = name.partition("/")[0] if "/" in name else ""
     if namespace in _REGISTERED_BY:
-        importlib.import_module(_REGISTERED_BY[namespace])
-    if name in gym.registry:
+        try:
+            importlib.import_module(_REGISTERED_BY[namespace])
+        except ModuleNotFoundError as error:
+            extra = _EXTRAS[_REGISTERED_BY[namespace]]
+            raise UserError(
+                f'env.id: {env_id!r} needs a package that is not installed. Run: pip install "gymnast[{extra}]"'
+            ) from error
+    if name in gym.registry and not _is_old_atari(name, gym.registry[name]):
         return gym.registry[name]
     known = list_env_ids()
+    if name in gym.registry:
+        title = str(gym.registry[name].kwargs["game"]).title().replace("_", "")
+        raise UserError(
+            f"env.id: {env_id!r} is an old name. Use {ATARI}{title}-v5: as made here it is what NoFrameskip-v4 was."
+        )
     versions = [other for other in known if other.rpartition("-v")[0].lower() == _without_version(name).lower()]
     if versions:
         raise UserError(f"env.id: there is no env {env_id!r}. Registered: {', '.join(versions)}.")
@@ -58,10 +73,18 @@ def make(
     kwargs: dict[str, Any] | None = None,
     max_episode_steps: int | None = None,
     render_mode: str | None = None,
+    training: bool = False,
 ) -> gym.Env[Any, Any]:
-    """One env with its registered wrappers and its time limit, or `max_episode_steps` instead of that limit."""
+    """One env with its registered wrappers and its time limit, or `max_episode_steps` instead of that limit.
+
+    `training`: with what its suite does for the learner only, as ending an Atari episode with a life.
+    """
     spec = find_spec(env_id)
     kwargs = dict(kwargs or {})
+    if is_atari(env_id):
+        from gymnast.envs.suites import atari
+
+        return atari.make(spec, atari_task(kwargs), max_episode_steps, render_mode, training)
     if render_mode is not None:
         kwargs["render_mode"] = render_mode
     # no banner on standard output, which may be a JSON line's; no window where pictures only are wanted
@@ -104,6 +127,11 @@ def _missing(env_id: str, spec: gym.envs.registration.EnvSpec, error: Exception)
             return f'env.id: {env_id!r} needs a package that is not installed. Run: pip install "gymnast[{extra}]"'
     reason = " ".join(str(error).split())
     return f"env.id: {env_id!r} needs a package that is not installed: {reason}"
+
+
+def _is_old_atari(name: str, spec: gym.envs.registration.EnvSpec) -> bool:
+    """Pong-v0 to PongNoFrameskip-v4, which ALE registers too: bare games without pictures. Here ALE/Pong-v5 is all."""
+    return not name.startswith(ATARI) and str(spec.entry_point).startswith("ale_py")
 
 
 def _without_version(name: str) -> str:

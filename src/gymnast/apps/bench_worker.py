@@ -1,0 +1,171 @@
+"""Our own side of `gymnast bench` and `gymnast tune`: a process that trains as it is asked to, line by line.
+
+Every request is one line of JSON and gets one back. Training is `train.train` on sessions like any other; nothing is
+evaluated, and nothing is written but the rows.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from gymnast import config as configs
+from gymnast.apps.bench_limit import arithmetic, network_rate
+from gymnast.apps.random_actions import random_actions
+from gymnast.envs.make import choose_engine, make_vec
+from gymnast.errors import EnvFailure, UserError
+from gymnast.metrics.clock import Clock
+from gymnast.metrics.sinks import make_sinks
+from gymnast.runtime import derive_seed
+from gymnast.session import Session, build, choose_threads
+from gymnast.train import Row, train
+
+NO_TIME = 1e-9  # seconds: a window of one iteration
+
+Answer = dict[str, Any]
+
+
+class Bench:
+    """The sessions that are being measured, by the name the asker gave them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.sessions: dict[str, Session] = {}
+
+    def build(self, name: str, config: dict[str, Any]) -> Answer:
+        """A session, with its first iteration behind it."""
+        checked = configs.validate(config)
+        engine, why = choose_engine(checked.env, checked.env.n_envs)
+        self.sessions[name] = session = build(checked, None)
+        window(session, NO_TIME, self.folder)
+        return {"engine": engine, "why": why, "torch": torch.__version__, "threads": torch.get_num_threads()}
+
+    def window(self, name: str, seconds: float) -> Answer:
+        return window(self.sessions[name], seconds, self.folder)
+
+    def drop(self, name: str) -> Answer:
+        self.sessions.pop(name).close()
+        return {}
+
+    def env(self, config: dict[str, Any], seconds: float) -> Answer:
+        """The envs alone, with random actions that the env allows; choosing them is not counted."""
+        checked = configs.validate(config)
+        env = make_vec(checked.env, checked.env.n_envs, "train")
+        rng = np.random.default_rng(derive_seed(checked.train.seed, "bench"))
+        env.action_space.seed(derive_seed(checked.train.seed, "bench"))
+        try:
+            batch = env.reset(derive_seed(checked.train.seed, "train"))
+            spent, steps, rewards = 0.0, 0, 0
+            known = [random_actions(env, None, rng) for _ in range(64)] if batch.mask is None else []
+            while spent < seconds:
+                actions = known[steps // env.n_envs % len(known)] if known else random_actions(env, batch.mask, rng)
+                before = time.perf_counter()
+                batch = env.step(actions)
+                spent += time.perf_counter() - before
+                steps += env.n_envs
+                rewards += int(np.count_nonzero(batch.reward))
+        finally:
+            env.close()
+        return {"steps": steps, "seconds": spent, "rewards": rewards, "engine": env.engine}
+
+    def limit(self, name: str) -> Answer:
+        session = self.sessions[name]
+        choose_threads(session.config)
+        return arithmetic(session) | {"network": network_rate(session)}
+
+    def memory(self) -> Answer:
+        """Megabytes, at the most so far."""
+        import resource
+
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return {"memory_mb": peak / 1e6 if sys.platform == "darwin" else peak / 1e3}
+
+    def solve(self, config: dict[str, Any], threshold: float) -> Answer:
+        """A whole run whose evaluations are the criterion; their time is taken off."""
+        checked = configs.validate(config)
+        session = build(checked, threshold)
+        seconds, last = 0.0, 0.0
+        solved: Answer = {"solved_at": None, "seconds": None}
+
+        def watch(row: Row) -> None:
+            nonlocal seconds, last
+            seconds += (row["time/elapsed"] - last) * (1.0 - row.get("time/share/eval", 0.0))
+            last = row["time/elapsed"]
+            if solved["solved_at"] is None and row.get("eval/mean_reward", -np.inf) >= threshold:
+                solved.update(solved_at=int(row["time/total_timesteps"]), seconds=seconds)
+
+        try:
+            train(session, observer=watch)
+        finally:
+            session.close()
+        return solved
+
+
+def window(session: Session, seconds: float, folder: Path) -> Answer:
+    """Trains for that long, then to the end of the iteration; how far it got, and where the time went."""
+    choose_threads(session.config)
+    stop = session.config.stop.model_copy(update={"seconds": seconds})
+    session.config = session.config.model_copy(update={"stop": stop})
+    session.clock = Clock()
+    phases: dict[str, float] = {}
+    last = 0.0
+
+    def watch(row: Row) -> None:
+        nonlocal last
+        for key, share in row.items():
+            if key.startswith("time/share/"):
+                phase = key.removeprefix("time/share/")
+                phases[phase] = phases.get(phase, 0.0) + share * (row["time/elapsed"] - last)
+        last = row["time/elapsed"]
+
+    with tempfile.TemporaryDirectory(dir=folder) as rows:
+        sinks = make_sinks(
+            ["jsonl"],
+            title="bench",
+            total_steps=0,
+            start_step=0,
+            facts={},
+            metrics_path=Path(rows) / "metrics.jsonl",
+            quiet=True,
+            warn=lambda text: print(text, file=sys.stderr),
+        )
+        before, began = session.counters.env_steps, time.perf_counter()
+        train(session, sinks, observer=watch)
+        spent = time.perf_counter() - began
+        sinks.close()
+    return {"steps": session.counters.env_steps - before, "seconds": spent, "phases": phases}
+
+
+def serve(requests: Any, answers: Any, folder: Path) -> None:
+    bench = Bench(folder)
+    verbs: Mapping[str, Callable[..., Answer]] = {
+        name: getattr(bench, name) for name in ("build", "window", "drop", "env", "limit", "memory", "solve")
+    }
+    for line in requests:
+        asked = json.loads(line)
+        try:
+            answer = verbs[asked.pop("do")](**asked)
+        except (UserError, EnvFailure) as error:
+            answer = {"error": str(error)}
+        answers.write(json.dumps(answer) + "\n")
+        answers.flush()
+
+
+def main() -> None:
+    answers = os.fdopen(os.dup(1), "w")  # the real standard output: what an env prints goes to standard error
+    os.dup2(2, 1)
+    with tempfile.TemporaryDirectory() as folder:
+        serve(sys.stdin, answers, Path(folder))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,249 @@
+"""Trains with stable-baselines3 as `gymnast bench` asks for it, line by line, in whatever interpreter has that library.
+
+Run by path, so nothing of Gymnast is imported. The first line of standard input says what to train; then come requests,
+each answered by one line of JSON. A library that prints something prints it to standard error.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from typing import Any, TextIO
+
+ENDLESS = 10**12  # steps of a run that is measured in windows: its schedules stand at their start
+EVAL_ENVS = 8
+
+
+def only_for_answers() -> TextIO:
+    """The real standard output. What is called that from here on is standard error."""
+    stream = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    return stream
+
+
+answers: TextIO = only_for_answers() if __name__ == "__main__" else sys.stdout
+
+
+def answer(**values: Any) -> None:
+    answers.write(json.dumps(values) + "\n")
+    answers.flush()
+
+
+def request() -> dict[str, Any]:
+    line = sys.stdin.readline()
+    if not line:
+        sys.exit(0)
+    return dict(json.loads(line))
+
+
+try:
+    import gymnasium as gym
+    import numpy as np
+    import stable_baselines3 as sb3
+    import torch
+    from stable_baselines3.common.atari_wrappers import AtariWrapper
+    from stable_baselines3.common.callbacks import BaseCallback
+    from stable_baselines3.common.evaluation import evaluate_policy
+    from stable_baselines3.common.monitor import Monitor
+    from stable_baselines3.common.vec_env import (
+        DummyVecEnv,
+        VecEnv,
+        VecFrameStack,
+        VecNormalize,
+        VecTransposeImage,
+        sync_envs_normalization,
+    )
+except ImportError as error:
+    answer(error=f"{sys.executable} cannot import {error.name}. Run: {sys.executable} -m pip install stable-baselines3")
+    sys.exit(1)
+
+DEFAULT_THREADS = torch.get_num_threads()
+
+
+def import_atari() -> None:
+    """The games, and what stable-baselines3 shrinks their pictures with."""
+    try:
+        import ale_py
+
+        importlib.import_module("cv2")
+    except ImportError as error:
+        package = "opencv-python-headless" if error.name == "cv2" else "ale-py"
+        answer(error=f"{sys.executable} cannot import {error.name}. Run: {sys.executable} -m pip install {package}")
+        sys.exit(1)
+    gym.register_envs(ale_py)
+
+
+def make_env(spec: dict[str, Any], training: bool) -> gym.Env[Any, Any]:
+    settings = spec["env"]
+    kwargs = dict(settings["kwargs"])
+    if settings["max_episode_steps"] is not None:
+        kwargs["max_episode_steps"] = settings["max_episode_steps"]
+    atari = settings["atari"]
+    if atari is not None:
+        import_atari()
+    env: gym.Env[Any, Any] = Monitor(gym.make(settings["id"], **kwargs))
+    if atari is not None:
+        env = AtariWrapper(env, **{**atari, "terminal_on_life_loss": atari["terminal_on_life_loss"] and training})
+    if settings["rescale_actions"] and isinstance(env.action_space, gym.spaces.Box):
+        env = gym.wrappers.RescaleAction(env, np.float32(-1), np.float32(1))
+    scale, clip = settings["reward_scale"], settings["reward_clip"]
+    if scale != 1.0 or clip is not None:
+        limit = float("inf") if clip is None else clip
+        env = gym.wrappers.TransformReward(env, lambda reward: min(max(float(reward) * scale, -limit), limit))
+    return env
+
+
+def make_vec(spec: dict[str, Any], n_envs: int, seed: int, training: bool = True) -> VecEnv:
+    makers: list[Callable[[], gym.Env[Any, Any]]] = [lambda: make_env(spec, training) for _ in range(n_envs)]
+    env: VecEnv = DummyVecEnv(makers)
+    env.seed(seed)
+    if spec["env"]["frame_stack"]:
+        env = VecTransposeImage(VecFrameStack(env, spec["env"]["frame_stack"]))
+    if spec["env"]["normalize"]:
+        env = VecNormalize(env, training=training, **spec["env"]["normalize"])
+    return env
+
+
+def scheduled(value: Any) -> Any:
+    """A number, or a callable of the share of training that is left, as stable-baselines3 asks for it."""
+    if not isinstance(value, dict):
+        return value
+    progress, values = zip(*value["points"], strict=True)
+    return lambda remaining: float(np.interp(1.0 - remaining, progress, values))
+
+
+def make_model(spec: dict[str, Any], seed: int) -> Any:
+    env = make_vec(spec, spec["env"]["n_envs"], seed)
+    policy = spec["policy"]
+    if policy == "MlpPolicy" and isinstance(env.observation_space, gym.spaces.Dict):
+        policy = "MultiInputPolicy"
+    network = dict(spec["policy_kwargs"])
+    if "activation_fn" in network:
+        network["activation_fn"] = getattr(torch.nn, network["activation_fn"])
+    arguments = {name: scheduled(value) for name, value in spec["arguments"].items()}
+    algorithm = getattr(sb3, spec["algorithm"])
+    return algorithm(policy, env, policy_kwargs=network, seed=seed, verbose=0, **arguments)
+
+
+def peak_memory() -> float:
+    """Megabytes."""
+    import resource
+
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / 1e6 if sys.platform == "darwin" else peak / 1e3
+
+
+class Windows(BaseCallback):
+    """One endless training run; between two updates it answers how far the last window got, and waits for the next."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rounds = self.began_with = 0
+        self.began = 0.0
+        self.length: float | None = None
+
+    def _on_rollout_start(self) -> None:
+        now = time.perf_counter()
+        self.rounds += 1
+        if self.rounds == 1:  # the first iteration warms everything up
+            return
+        if self.length is None:
+            answer(ready=True)
+        elif now - self.began < self.length:
+            return
+        else:
+            steps = self.num_timesteps - self.began_with
+            answer(steps=steps, seconds=now - self.began, memory_mb=peak_memory())
+        asked = request()
+        torch.set_num_threads(asked["threads"] or DEFAULT_THREADS)
+        self.length, self.began_with, self.began = asked["seconds"], self.num_timesteps, time.perf_counter()
+
+    def _on_step(self) -> bool:
+        return True
+
+
+class UntilSolved(BaseCallback):
+    """Scores the agent after the update that passes each `every` steps; the time that takes does not count."""
+
+    def __init__(self, eval_env: VecEnv, threshold: float, episodes: int, every: int) -> None:
+        super().__init__()
+        self.eval_env, self.threshold, self.episodes, self.every = eval_env, threshold, episodes, every
+        self.next_check = every
+        self.evaluating = 0.0
+        self.began = time.perf_counter()
+        self.solved_at: int | None = None
+        self.seconds = 0.0
+
+    def check(self) -> None:
+        now = time.perf_counter()
+        if self.solved_at is not None or self.num_timesteps < self.next_check:
+            return
+        self.next_check = (self.num_timesteps // self.every + 1) * self.every
+        sync_envs_normalization(self.training_env, self.eval_env)
+        returns, _ = evaluate_policy(
+            self.model, self.eval_env, self.episodes, deterministic=True, return_episode_rewards=True
+        )
+        if float(np.mean(returns)) >= self.threshold:
+            self.solved_at, self.seconds = self.num_timesteps, now - self.began - self.evaluating
+        self.evaluating += time.perf_counter() - now
+
+    def _on_rollout_start(self) -> None:
+        self.check()
+
+    def _on_step(self) -> bool:
+        return self.solved_at is None
+
+
+class FirstUpdate(BaseCallback):
+    """When the first update was done, by the clock that other processes share."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rounds = 0
+        self.at: float | None = None
+
+    def _on_rollout_start(self) -> None:
+        self.rounds += 1
+        if self.rounds == 2:
+            self.at = time.time()
+
+    def _on_step(self) -> bool:
+        return True
+
+
+def solve(spec: dict[str, Any], asked: dict[str, Any]) -> None:
+    torch.set_num_threads(asked["threads"] or DEFAULT_THREADS)
+    model = make_model(spec, asked["seed"])
+    eval_env = make_vec(spec, min(EVAL_ENVS, asked["episodes"]), asked["seed"] + 10_000, training=False)
+    watch = UntilSolved(eval_env, asked["threshold"], asked["episodes"], asked["every"])
+    model.learn(spec["total_timesteps"], watch, log_interval=spec["log_interval"])
+    watch.check()
+    answer(solved_at=watch.solved_at, seconds=watch.seconds if watch.solved_at is not None else None)
+
+
+def once(spec: dict[str, Any], asked: dict[str, Any]) -> None:
+    torch.set_num_threads(asked["threads"] or DEFAULT_THREADS)
+    watch = FirstUpdate()
+    make_model(spec, spec["seed"]).learn(asked["steps"], watch, log_interval=spec["log_interval"])
+    answer(first_update_at=watch.at or time.time())
+
+
+def main() -> None:
+    spec = request()
+    mode = spec["mode"]
+    if mode == "once":  # a whole run from Enter to its end: nothing is said before it
+        once(spec, request())
+        return
+    answer(version=sb3.__version__, torch=torch.__version__, threads=DEFAULT_THREADS)
+    if mode == "windows":
+        make_model(spec, spec["seed"]).learn(ENDLESS, Windows(), log_interval=spec["log_interval"])
+    while mode == "solve":
+        solve(spec, request())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,204 @@
+"""ALE's own vector env: Atari games and their pictures in C++ threads, equal to the plain env bit for bit.
+
+It would reset an ended game in the step after (NEXT_STEP); here that is done at once. It is asked neither to clip
+rewards nor to end games with a life: the score is the game's, lost lives are read off `lives`.
+
+Each env is seeded once, with that of its first episode, and then draws its idle frames from a stream of its own: a seed
+for every episode would boot the emulator again, a tenth of a second. So a record's seed is that of the env. A resumed
+game is reached by as many resets and actions as before; sticky actions depend on all games before and begin a new one.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import gymnasium as gym
+import numpy as np
+from numpy.typing import NDArray
+
+from gymnast.envs.engines.replay import ActionLog, require_keys
+from gymnast.envs.spaces import ActionLayout, ObsLayout
+from gymnast.envs.suites.atari import ale_seed
+from gymnast.envs.types import EpisodeRecord, StepBatch
+from gymnast.runtime import derive_seed
+
+if TYPE_CHECKING:
+    from gymnast.envs.suites.atari_task import AtariTask
+
+Ints = NDArray[np.int64]
+
+
+class AleEngine:
+    """`life_loss`: a lost life ends the learner's episode. `threads`: of the emulators; None: one a core."""
+
+    engine = "ale"
+
+    def __init__(
+        self,
+        n_envs: int,
+        *,
+        name: str,
+        game: str,
+        task: AtariTask,
+        max_frames: int,
+        life_loss: bool,
+        threads: int | None = None,
+    ) -> None:
+        from ale_py.vector_env import AtariVectorEnv
+
+        self.n_envs, self.name, self._life_loss = n_envs, name, life_loss
+        self.exact_resume = task.repeat_action_probability == 0.0
+        self._vec = AtariVectorEnv(
+            game,
+            n_envs,
+            num_threads=threads or min(n_envs, os.cpu_count() or 1),
+            max_num_frames_per_episode=max_frames,
+            repeat_action_probability=task.repeat_action_probability,
+            full_action_space=task.full_action_space,
+            autoreset_mode=gym.vector.AutoresetMode.NEXT_STEP,
+            img_height=task.screen_size,
+            img_width=task.screen_size,
+            grayscale=True,
+            stack_num=task.stack,
+            frameskip=task.frame_skip,
+            maxpool=task.max_pool,
+            noop_max=task.noop_max,
+            episodic_life=False,
+            life_loss_info=False,
+            reward_clipping=False,
+            use_fire_reset=task.fire_reset,
+        )
+        self.obs_space = ObsLayout(self._vec.single_observation_space).obs_space
+        self._actions = ActionLayout(self._vec.single_action_space)
+        self.action_space: gym.Space[Any] = self._actions.space
+        self._n_actions = len(self._vec.ale.get_action_set())
+        self._log = ActionLog(n_envs, (), self._actions.dtype)
+        self._seed = 0
+        self._episodes, self._lengths = np.zeros(n_envs, np.int64), np.zeros(n_envs, np.int64)
+        self._raw_returns, self._lives = np.zeros(n_envs, np.int64), np.zeros(n_envs, np.int64)
+        self._first_frames = np.zeros(n_envs, np.int64)  # ALE's count at the start: idle frames are not the agent's
+        self._obs: NDArray[np.uint8] = np.zeros(0, np.uint8)
+
+    def reset(self, seed: int) -> StepBatch:
+        self._seed = seed
+        self._episodes.fill(0)
+        self._log.clear()
+        self._start_envs(np.ones(self.n_envs, np.bool_))
+        return self._present()
+
+    def step(self, actions: NDArray[Any]) -> StepBatch:
+        taken = self._actions.batch(actions, self.n_envs)
+        if taken.min() < 0 or taken.max() >= self._n_actions:  # in C++ it would wait for ever
+            raise ValueError(f"{self.name}: actions {taken} are not all from 0 to {self._n_actions - 1}")
+        self._log.append(taken, self._lengths)
+        # every array is a new one, made in C++ for this step: it is handed on, not copied
+        obs, reward, terminated, truncated, info = self._vec.step(taken)
+        self._lengths += 1
+        self._raw_returns += reward
+        self._obs = obs
+        lives, ended = info["lives"], terminated | truncated
+        if self._life_loss:
+            terminated = terminated | ((lives < self._lives) & (lives > 0) & ~ended)
+        self._lives = lives
+        episodes: list[EpisodeRecord] = []
+        if ended.any():
+            frames = info["episode_frame_number"]
+            episodes = [
+                self._end_episode(row, bool(terminated[row]), int(frames[row]))
+                for row in np.flatnonzero(ended).tolist()
+            ]
+            self._next_episodes(ended)
+        return StepBatch(
+            {"obs": self._obs}, reward.astype(np.float32), terminated, truncated, {"obs": obs}, episodes, None
+        )
+
+    def _end_episode(self, row: int, terminated: bool, frame: int) -> EpisodeRecord:
+        record = EpisodeRecord(
+            env=row,
+            raw_return=float(self._raw_returns[row]),
+            length=int(self._lengths[row]),
+            frames=frame - int(self._first_frames[row]),
+            seed=derive_seed(self._seed, row, 0),
+            terminated=terminated,
+            info={"lives": int(self._lives[row]), "episode_frame_number": frame},
+        )
+        self._episodes[row] += 1
+        return record
+
+    def _start_envs(self, which: NDArray[np.bool_]) -> None:
+        """The first episode of these envs; the others stay as they are."""
+        rows = np.flatnonzero(which).tolist()
+        seeds = [ale_seed(derive_seed(self._seed, row, 0)) for row in rows]
+        self._started(which, *self._vec.reset(seed=np.array(seeds), options={"reset_mask": which}))
+
+    def _next_episodes(self, which: NDArray[np.bool_]) -> None:
+        self._started(which, *self._vec.reset(options={"reset_mask": which}))
+
+    def _started(self, which: NDArray[np.bool_], obs: NDArray[np.uint8], info: dict[str, Any]) -> None:
+        self._obs, self._lives = obs, info["lives"]
+        self._first_frames[which] = info["episode_frame_number"][which]
+        self._lengths[which] = 0
+        self._raw_returns[which] = 0
+
+    def _present(self) -> StepBatch:
+        no_ends = np.zeros(self.n_envs, np.bool_)
+        return StepBatch(
+            {"obs": self._obs}, np.zeros(self.n_envs, np.float32), no_ends, no_ends.copy(), {"obs": self._obs}, [], None
+        )
+
+    def save_state(self) -> dict[str, NDArray[Any]]:
+        """The same arrays as the sync engine's."""
+        taken = [self._log.of(row, length) for row, length in enumerate(self._lengths.tolist())]
+        return {
+            "obs/obs": self._obs.copy(),
+            "seed": np.array([self._seed], np.int64),
+            "episode": self._episodes.copy(),
+            "length": self._lengths.copy(),
+            "actions": np.concatenate(taken),
+        }
+
+    def load_state(self, state: dict[str, NDArray[Any]]) -> StepBatch:
+        """Plays every game again. One that then differs begins a new episode, with a warning."""
+        require_keys(state, {"seed", "episode", "length", "actions", "obs/obs"}, self.n_envs, self.engine)
+        self._seed = int(state["seed"][0])
+        self._episodes[:] = state["episode"]
+        lengths: Ints = state["length"].astype(np.int64)
+        taken = np.split(state["actions"].astype(self._actions.dtype), np.cumsum(lengths)[:-1])
+        longest = int(lengths.max())
+        self._start_envs(np.ones(self.n_envs, np.bool_))
+        # All games are stepped together: one of k steps starts when k are left, whatever its env did until then.
+        for left in range(longest, -1, -1):
+            self._rewind(np.flatnonzero(lengths == left))
+            if left:
+                actions = [part[len(part) - left] if len(part) >= left else 0 for part in taken]
+                self._obs, reward, _, _, info = self._vec.step(np.array(actions, self._actions.dtype))
+                self._raw_returns += reward
+                self._lives = info["lives"]
+        self._lengths[:] = lengths
+        different = (self._obs != state["obs/obs"]).any(axis=(1, 2, 3))
+        if different.any():
+            rows = np.flatnonzero(different).tolist()
+            if self.exact_resume:
+                warnings.warn(
+                    f"{self.name}: envs {', '.join(map(str, rows))} do not repeat themselves from their seeds; "
+                    "they continue with new episodes instead of the interrupted ones.",
+                    stacklevel=2,
+                )
+            self._episodes[rows] += 1
+            self._next_episodes(different)
+            taken = [part[:0] if different[row] else part for row, part in enumerate(taken)]
+        self._log.restore(taken)
+        return self._present()
+
+    def _rewind(self, rows: NDArray[np.intp]) -> None:
+        """The start of these envs' current episodes: their first one, and then one after the other."""
+        which = np.isin(np.arange(self.n_envs), rows)
+        if len(rows):
+            self._start_envs(which)
+        for episode in range(int(self._episodes[rows].max(initial=0))):
+            self._next_episodes(which & (self._episodes > episode))
+
+    def close(self) -> None:
+        self._vec.close()

@@ -1,0 +1,58 @@
+"""Atari from pixels through the whole loop: a few hundred steps of Pong."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from gymnast import runtime
+from gymnast.config import load
+from gymnast.session import Session, build, restore_session, save_session
+from gymnast.train import train
+
+pytest.importorskip("ale_py")
+
+SMALL = ["env.n_envs=4", "algo.n_steps=32", "algo.batch_size=64", "algo.n_epochs=1", "eval.every=0", "train.threads=2"]
+
+
+def session(steps: int, *overrides: str) -> Session:
+    resolved = load("ALE/Pong-v5:zoo", [*SMALL, f"train.total_timesteps={steps}", *overrides])
+    return build(resolved.config, None)
+
+
+def trained(run: Session) -> tuple[Session, list[dict[str, float]]]:
+    rows: list[dict[str, float]] = []
+    train(run, observer=rows.append)
+    run.close()
+    return run, rows
+
+
+def test_pong_learns_from_bytes_and_resumes_exactly() -> None:
+    """256 steps at once are 128 steps, a checkpoint, and 128 more; constant schedules, because the budgets differ."""
+    constant = ("algo.learning_rate=0.00025", "algo.clip_range=0.1")
+    whole, rows = trained(session(256, *constant))
+    assert whole.env.engine == "ale"
+    assert whole.rollout.obs["obs"].dtype == torch.uint8
+    row = rows[-1]
+    assert row["train/ratio_first"] == pytest.approx(1.0, abs=1e-5)
+    assert row["train/grad_norm"] > 0
+    assert row["train/approx_kl"] >= 0
+    assert 0 < row["rollout/obs_mean"] < 255
+    assert abs(row["rollout/reward_mean"]) <= 1
+
+    half, _ = trained(session(128, *constant))
+    tensors, state = save_session(half)
+    tensors = {name: tensor.clone().contiguous() for name, tensor in tensors.items()}
+    rest = session(256, *constant)
+    assert restore_session(rest, tensors, state) == []
+    rest, _ = trained(rest)
+    for (name, one), other in zip(whole.agent.state_dict().items(), rest.agent.state_dict().values(), strict=True):
+        torch.testing.assert_close(other, one, rtol=0, atol=0, msg=name)
+
+
+def test_threads_follow_the_network() -> None:
+    session(128, "train.threads=3").close()
+    assert (torch.get_num_threads(), runtime.parts_of_a_batch()) == (1, 3)
+    resolved = load("CartPole-v1", ["train.total_timesteps=10000"])
+    build(resolved.config, None).close()
+    assert (torch.get_num_threads(), runtime.parts_of_a_batch()) == (1, 1)
