@@ -213,7 +213,8 @@ def test_kill_9_at_any_moment_leaves_a_whole_checkpoint(tmp_path: Path) -> None:
         path, draw = sys.argv[1], random.Random(0)
 
         def save(step):
-            checkpoint.save(path, {"w": torch.full((50_000,), float(step))}, {"counters": {"env_steps": step}}, {"time/fps": step})
+            weights, state = torch.full((50_000,), float(step)), {"counters": {"env_steps": step}}
+            checkpoint.save(path, {"w": weights}, state, {"time/fps": step})
 
         save(0)
         for kill in range(40):

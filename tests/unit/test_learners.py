@@ -232,13 +232,13 @@ def test_minibatches_visit_every_sample_once_an_epoch_in_a_new_order() -> None:
 # REINFORCE
 
 
-def bandit_rollout(agent: Agent, n_envs: int, payout: torch.Tensor, seed: int = 0) -> Rollout:
-    """One-step episodes of a bandit: every step ends its episode."""
-    rollout = Rollout(1, n_envs, agent)
+def bandit_rollout(agent: Agent, steps: int, payout: torch.Tensor, seed: int = 0) -> Rollout:
+    """One-step episodes of a bandit: every step of its one env ends its episode."""
+    rollout = Rollout(steps, 1, agent)
     rollout.obs["obs"].zero_()
-    acted = agent.act({"obs": rollout.obs["obs"][0]}, generator=torch.Generator().manual_seed(seed))
-    rollout.action[0], rollout.logp[0], rollout.value[0] = acted.action, acted.logp, acted.value
-    rollout.reward[0] = payout[acted.action]
+    acted = agent.act({"obs": rollout.obs["obs"][:, 0]}, generator=torch.Generator().manual_seed(seed))
+    rollout.action[:, 0], rollout.logp[:, 0], rollout.value[:, 0] = acted.action, acted.logp, acted.value
+    rollout.reward[:, 0] = payout[acted.action]
     rollout.terminated.fill_(True)
     rollout.truncated.fill_(False)
     return rollout

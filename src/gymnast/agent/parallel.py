@@ -27,7 +27,7 @@ def in_parts(module: nn.Module, x: Tensor) -> Tensor:
     if parts < 2 or x.device.type != "cpu":
         return module(x)
     if torch.is_grad_enabled():
-        return _InParts.apply(module, x.chunk(parts), *module.parameters())  # type: ignore[no-untyped-call]
+        return _InParts.apply(module, x.chunk(parts), *module.parameters())
     return torch.cat(_together([_forward(module, part, grad=False) for part in x.chunk(parts)]))
 
 

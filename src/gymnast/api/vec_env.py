@@ -64,14 +64,18 @@ class VecEnv:
         now = self.engine.step(taken - self._spaces.actions.start if np.any(self._spaces.actions.start) else taken)
         self._mask = now.mask
         infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
-        final = self._spaces.layout.to_raw(now.final_obs) if now.episodes else None
-        for record in now.episodes:
-            infos[record.env] = record.info | {
-                "terminal_observation": _row(final, record.env),
-                "TimeLimit.truncated": not record.terminated,
-                "episode": {"r": record.raw_return, "l": record.length},
+        dones = now.terminated | now.truncated
+        final = self._spaces.layout.to_raw(now.final_obs) if dones.any() else None
+        for index in np.flatnonzero(dones).tolist():  # also where only a life was lost: no episode's score there
+            infos[index] = {
+                "terminal_observation": _row(final, index),
+                "TimeLimit.truncated": bool(now.truncated[index]),
             }
-        return self._spaces.layout.to_raw(now.obs), now.reward.copy(), now.terminated | now.truncated, infos
+        for record in now.episodes:
+            infos[record.env] = (
+                record.info | infos[record.env] | {"episode": {"r": record.raw_return, "l": record.length}}
+            )
+        return self._spaces.layout.to_raw(now.obs), now.reward.copy(), dones, infos
 
     @property
     def action_masks(self) -> NDArray[np.bool_] | None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -62,9 +64,14 @@ class Worker:
         try:
             self._process.wait(PATIENCE)
         except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+            self._kill()
         self._said.close()
+
+    def _kill(self) -> None:
+        """With the processes it has started: they are one session."""
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
 
     def _last_words(self) -> str:
         self._said.seek(0)
@@ -78,7 +85,7 @@ class Worker:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if kind is not None:
-            self._process.kill()
+            self._kill()
         self.close()
 
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from gymnast.config import RunConfig
 
 SHORT_RUN = 5_120  # env steps
+SHORT_RUN_SECONDS = 5.0  # that it takes, about
 LOOK = 0.005  # seconds between two looks at a file that is to appear
 SOLVE_EPISODES = 20
 SOLVE_EVERY = 5_000  # env steps
@@ -42,16 +43,20 @@ def measure_startup(
     command = [sys.executable, "-m", "gymnast", "train", target, "--steps", str(steps), "--quiet"]
     for setting in (*overrides, *SAME_WORK):
         command += ["--set", setting]
-    contestants: list[tuple[str, int | None, Opponent | None]] = [("gymnast", config.train.threads, None)]
-    contestants += [(rival.name, threads, rival) for rival in rivals for threads in (None, 1)]
-    bar.plan(5.0 * rounds * len(contestants))
-    times: dict[tuple[str, int | None], list[tuple[float, float]]] = {}
+    starts: dict[tuple[str, int | None], list[tuple[float, float]]] = {}
+    defaults: dict[str, int] = {}
+    bar.plan(SHORT_RUN_SECONDS * rounds * (1 + 2 * len(rivals)))
     for turn in range(rounds):
-        for who, threads, rival in contestants:
-            bar.step(f"start {turn + 1} of {rounds}: {who}, threads {threads or 'default'}")
-            took = _our_start(command) if rival is None else _rival_start(rival, threads, steps)
-            times.setdefault((who, threads), []).append(took)
-            bar.done(5.0)
+        bar.step(f"start {turn + 1} of {rounds}: gymnast")
+        starts.setdefault(("gymnast", config.train.threads), []).append(_our_start(command))
+        bar.done(SHORT_RUN_SECONDS)
+        for rival in rivals:
+            for threads in (None, 1):
+                if threads != defaults.get(rival.name):
+                    bar.step(f"start {turn + 1} of {rounds}: {rival.name}, threads {threads or 'default'}")
+                    took, defaults[rival.name] = _rival_start(rival, threads, steps)
+                    starts.setdefault((rival.name, threads), []).append(took)
+                bar.done(SHORT_RUN_SECONDS)
     rows: list[dict[str, Any]] = [
         {
             "who": who,
@@ -60,7 +65,7 @@ def measure_startup(
             "whole": min(whole for _, whole in took),
             "runs": [whole for _, whole in took],
         }
-        for (who, threads), took in times.items()
+        for (who, threads), took in starts.items()
     ]
     ours = rows[0]["whole"]
     ratios = {rival.name: ours / min(row["whole"] for row in rows if row["who"] == rival.name) for rival in rivals}
@@ -91,13 +96,14 @@ def _our_start(command: Sequence[str]) -> tuple[float, float]:
     return (whole if math.isnan(first) else first), whole
 
 
-def _rival_start(rival: Opponent, threads: int | None, steps: int) -> tuple[float, float]:
+def _rival_start(rival: Opponent, threads: int | None, steps: int) -> tuple[tuple[float, float], int]:
+    """The same of a rival; and how many threads it takes where nobody says."""
     began = time.time()
     with Worker(rival.name, rival.command) as worker:
         worker.tell({**rival.job, "mode": "once"})
-        first = worker.ask(steps=steps, threads=threads)["first_update_at"] - began
+        answer = worker.ask(steps=steps, threads=threads)
         worker.wait()
-        return first, time.time() - began
+        return (answer["first_update_at"] - began, time.time() - began), answer["threads"]
 
 
 def measure_solving(
@@ -168,7 +174,9 @@ def _best_threads(rival: Opponent, bar: Bar) -> int | None:
     """The setting a rival is fastest with, default (None) or one thread."""
     bar.step(f"{rival.name}: which thread setting is its best")
     with Worker(rival.name, rival.command) as worker:
-        worker.ask(**rival.job, mode="windows")
+        default = worker.ask(**rival.job, mode="windows")["threads"]
+        if default == 1:
+            return None
         worker.hear()
         rates: dict[int | None, float] = {}
         for threads in (None, 1, None, 1):

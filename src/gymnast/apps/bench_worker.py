@@ -25,7 +25,7 @@ from gymnast.envs.make import choose_engine, make_vec
 from gymnast.errors import EnvFailure, UserError
 from gymnast.metrics.clock import Clock
 from gymnast.metrics.sinks import make_sinks
-from gymnast.runtime import derive_seed
+from gymnast.runtime import derive_seed, parts_of_a_batch, set_threads
 from gymnast.session import Session, build, choose_threads
 from gymnast.train import Row, train
 
@@ -47,7 +47,7 @@ class Bench:
         engine, why = choose_engine(checked.env, checked.env.n_envs)
         self.sessions[name] = session = build(checked, None)
         window(session, NO_TIME, self.folder)
-        return {"engine": engine, "why": why, "torch": torch.__version__, "threads": torch.get_num_threads()}
+        return {"engine": engine, "why": why, "threads": threads_in_use()}
 
     def window(self, name: str, seconds: float) -> Answer:
         return window(self.sessions[name], seconds, self.folder)
@@ -78,9 +78,13 @@ class Bench:
         return {"steps": steps, "seconds": spent, "rewards": rewards, "engine": env.engine}
 
     def limit(self, name: str) -> Answer:
+        """With as many threads as training has, all of them inside torch's operators and NumPy's."""
         session = self.sessions[name]
         choose_threads(session.config)
-        return arithmetic(session) | {"network": network_rate(session)}
+        set_threads(threads_in_use())
+        found = arithmetic(session) | {"network": network_rate(session)}
+        choose_threads(session.config)
+        return found
 
     def memory(self) -> Answer:
         """Megabytes, at the most so far."""
@@ -108,6 +112,10 @@ class Bench:
         finally:
             session.close()
         return solved
+
+
+def threads_in_use() -> int:
+    return torch.get_num_threads() * parts_of_a_batch()
 
 
 def window(session: Session, seconds: float, folder: Path) -> Answer:
@@ -142,6 +150,7 @@ def window(session: Session, seconds: float, folder: Path) -> Answer:
         train(session, sinks, observer=watch)
         spent = time.perf_counter() - began
         sinks.close()
+    phases["log"] = phases.get("log", 0.0) + spent - last  # the last row cannot tell how long it took to write
     return {"steps": session.counters.env_steps - before, "seconds": spent, "phases": phases}
 
 

@@ -171,7 +171,7 @@ class Search:
             for name in engines_for(config, env_rate, n_envs) if n_steps else []:
                 if n_steps and (name, n_envs) != (now.engine, now.n_envs):
                     found.append(Candidate(name, n_envs, n_steps, config.train.threads))
-        return found
+        return sorted(found, key=lambda one: (not one.current, one.engine == "process"))  # processes start slowly
 
     def other_threads(self) -> list[Candidate]:
         """Only of the few that are left: threads hardly change which engine is the best."""

@@ -26,12 +26,10 @@ def mask_tensor(batch: StepBatch, device: torch.device) -> Tensor | None:
     return None if batch.mask is None else torch.from_numpy(batch.mask).to(device)
 
 
-def values_of(agent: Agent, obs: dict[str, NDArray[Any]]) -> Tensor:
-    """Values of any number of observations, on the CPU."""
+def values_of(agent: Agent, obs: dict[str, Tensor]) -> Tensor:
+    """Values of any number of observations."""
     net = fast_net(agent)
-    if net is not None:
-        return torch.from_numpy(net.value(obs[net.key]))
-    return agent.value(to_tensors(obs, next(agent.parameters()).device)).to("cpu")
+    return agent.value(obs) if net is None else torch.from_numpy(net.value(obs[net.key].numpy()))
 
 
 def collect(
@@ -92,12 +90,13 @@ def collect(
     lap("copy")
     if net is not None:
         net.score_rollout(all_obs[net.key], action, mask, rollout.logp.numpy(), rollout.value.numpy())
-    rollout.last_value.copy_(values_of(agent, now.obs))
+    rollout.last_value.copy_(values_of(agent, to_tensors(now.obs, rollout.device)))
     rollout.final_value.zero_()
     if cut:
         final_obs = {key: np.concatenate([obs[key] for _, _, obs in cut]) for key in rollout.obs}
         steps = np.concatenate([np.full(len(rows), t) for t, rows, _ in cut])
         envs = np.concatenate([rows for _, rows, _ in cut])
-        rollout.final_value[torch.from_numpy(steps), torch.from_numpy(envs)] = values_of(agent, final_obs)
+        values = values_of(agent, to_tensors(final_obs, rollout.device)).to("cpu")
+        rollout.final_value[torch.from_numpy(steps), torch.from_numpy(envs)] = values
     lap("act")
     return now, episodes

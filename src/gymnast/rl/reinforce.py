@@ -13,6 +13,7 @@ from torch import Tensor
 
 from gymnast.agent import Agent
 from gymnast.errors import UserError
+from gymnast.rl.collect import values_of
 from gymnast.rl.learner import Learner, Metrics, explained_variance, normalized
 from gymnast.rl.returns import discounted_returns
 from gymnast.rl.rollout import Rollout
@@ -47,30 +48,41 @@ class Reinforce(Learner):
             return metrics
         mask = data.get("mask")
         obs = {key.removeprefix("obs."): tensor for key, tensor in data.items() if key.startswith("obs.")}
-        now = self.agent.evaluate(obs, data["action"], mask)
-        returns = data["returns"]
-        baseline = self.baseline(returns, now.value.detach())
+        returns, value = data["returns"], values_of(self.agent, obs)
+        baseline = self.baseline(returns, value)
         weight = returns if self.algo.target == "returns" else returns - baseline
         if self.algo.normalize_advantage != "off":
             weight = normalized(weight)
-        learns_value = self.algo.baseline == "value"
-        value_loss = self.value_loss(now.value, returns) if learns_value else torch.zeros((), device=returns.device)
-        loss, losses = self.total_loss(-(weight * now.logp).mean(), value_loss, now.entropy.mean(), progress)
-        norms = self.gradient_step(loss)
+        target = returns if self.algo.baseline == "value" else None  # nothing else teaches the critic
+        fast = self.fast()
+        if fast is None:
+            metrics |= self.reference_step(obs, data["action"], mask, weight, target, progress)
+        else:
+            metrics |= fast.policy_gradient(obs, data["action"], mask, weight, target, progress)
         if self.algo.baseline == "mean":  # moved after use: an estimate that contains its own sample is biased
             self.mean_count += len(returns)
             self.mean_return += (float(returns.mean()) - self.mean_return) * len(returns) / self.mean_count
-        return (
-            metrics
-            | losses
-            | norms
-            | {
-                "train/complete_episodes": data["ended"].sum().float(),
-                "train/baseline": baseline.mean(),
-                "train/approx_kl": self.kl_since(obs, data["action"], data["logp"], mask),
-                "train/explained_variance": explained_variance(now.value.detach(), returns),
-            }
-        )
+        return metrics | {
+            "train/complete_episodes": data["ended"].sum().float(),
+            "train/baseline": baseline.mean(),
+            "train/approx_kl": self.kl_since(obs, data["action"], data["logp"], mask),
+            "train/explained_variance": explained_variance(value, returns),
+        }
+
+    def reference_step(
+        self,
+        obs: dict[str, Tensor],
+        action: Tensor,
+        mask: Tensor | None,
+        weight: Tensor,
+        target: Tensor | None,
+        progress: float,
+    ) -> Metrics:
+        """One step on -mean(weight * logp), the value loss (none without a target) and the entropy."""
+        now = self.agent.evaluate(obs, action, mask)
+        value_loss = torch.zeros((), device=weight.device) if target is None else self.value_loss(now.value, target)
+        loss, losses = self.total_loss(-(weight * now.logp).mean(), value_loss, now.entropy.mean(), progress)
+        return losses | self.gradient_step(loss)
 
     def baseline(self, returns: Tensor, value: Tensor) -> Tensor:
         """What is subtracted from the returns: it lowers the gradient's variance and leaves its mean alone."""

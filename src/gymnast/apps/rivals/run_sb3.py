@@ -229,7 +229,7 @@ def once(spec: dict[str, Any], asked: dict[str, Any]) -> None:
     torch.set_num_threads(asked["threads"] or DEFAULT_THREADS)
     watch = FirstUpdate()
     make_model(spec, spec["seed"]).learn(asked["steps"], watch, log_interval=spec["log_interval"])
-    answer(first_update_at=watch.at or time.time())
+    answer(first_update_at=watch.at or time.time(), threads=DEFAULT_THREADS)
 
 
 def main() -> None:
