@@ -38,13 +38,13 @@ class AtariGame(gym.Env[Any, Any]):
         from ale_py import roms
 
         self.render_mode = render_mode
+        ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)  # before its banner is printed
         self.ale: Any = ale_py.ALEInterface()
-        self.ale.setLoggerMode(ale_py.LoggerMode.Error)
         self.ale.setFloat("repeat_action_probability", task.repeat_action_probability)
         if render_mode == "human":
             self.ale.setBool("display_screen", True)
             self.ale.setBool("sound", True)
-        self._rom: Any = roms.get_rom_path(game)
+        self._rom = roms.get_rom_path(game)
         self.ale.loadROM(self._rom)
         self.actions = self.ale.getLegalActionSet() if task.full_action_space else self.ale.getMinimalActionSet()
         self._noop, self._fire = ale_py.Action.NOOP, ale_py.Action.FIRE
