@@ -44,7 +44,9 @@ class AtariGame(gym.Env[Any, Any]):
         if render_mode == "human":
             self.ale.setBool("display_screen", True)
             self.ale.setBool("sound", True)
-        self._rom = roms.get_rom_path(game)
+        rom = roms.get_rom_path(game)
+        assert rom is not None  # every registered game has one in the wheel
+        self._rom = rom
         self.ale.loadROM(self._rom)
         self.actions = self.ale.getLegalActionSet() if task.full_action_space else self.ale.getMinimalActionSet()
         self._noop, self._fire = ale_py.Action.NOOP, ale_py.Action.FIRE
