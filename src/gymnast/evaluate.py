@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from gymnast.agent import Agent
 from gymnast.envs.types import EpisodeRecord, VecEnv
 from gymnast.errors import UserError
-from gymnast.rl.collect import mask_tensor, to_tensors
+from gymnast.rl.collect import choose_actions
 from gymnast.runtime import derive_seed
 
 CONFIDENCE = 0.95
@@ -65,16 +65,16 @@ def evaluate(agent: Agent, env: VecEnv, episodes: int, seed: int, deterministic:
     Each env has its quota and counts its first episodes only: counting whichever finish first would favour short
     ones. The agent does not learn and its normaliser does not move.
     """
-    device = next(agent.parameters()).device
-    generator = torch.Generator(device).manual_seed(derive_seed(seed, "actions"))
+    generator = None
+    if not deterministic:
+        generator = torch.Generator(next(agent.parameters()).device).manual_seed(derive_seed(seed, "actions"))
     quota = np.full(env.n_envs, episodes // env.n_envs)
     quota[: episodes % env.n_envs] += 1
     done: list[EpisodeRecord] = []
     now = env.reset(derive_seed(seed, "envs"))
     waited = 0
     while quota.any():
-        acted = agent.act(to_tensors(now.obs, device), mask_tensor(now, device), deterministic, generator)
-        now = env.step(agent.head.to_env(acted.action.cpu().numpy()))
+        now = env.step(choose_actions(agent, now, generator))
         for record in now.episodes:
             if quota[record.env]:
                 quota[record.env] -= 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from contextlib import nullcontext
 from typing import Any
 
 import gymnasium as gym
@@ -12,7 +13,9 @@ import torch
 
 from gymnast.agent import Agent
 from gymnast.config import A2CConfig, AgentConfig, PPOConfig, ReinforceConfig
+from gymnast.envs.types import StepBatch
 from gymnast.rl.a2c import A2C
+from gymnast.rl.collect import choose_actions
 from gymnast.rl.fast_net import FastNet, fast_net, reference_only, supports
 from gymnast.rl.learner import Learner
 from gymnast.rl.ppo import PPO
@@ -319,3 +322,17 @@ def test_reinforce_with_every_baseline(kind: str, baseline: str) -> None:
     target = "returns" if baseline == "none" else "advantages"
     config = ReinforceConfig(baseline=baseline, target=target, learning_rate=1e-2, ent_coef=0.02)
     assert_same(*update_both(kind, lambda agent, generator: Reinforce(agent, config, generator)))
+
+
+@pytest.mark.parametrize("kind", ["choice", "continuous", "category", "normalised"])
+@pytest.mark.parametrize("greedy", [True, False])
+def test_the_same_actions_are_chosen(kind: str, greedy: bool) -> None:
+    agent = make_agent(kind)
+    obs = observations(agent.obs_space["obs"], torch.Generator().manual_seed(5))[0]
+    now = StepBatch({"obs": obs.numpy()}, *np.zeros((3, ENVS), np.float32), final_obs={}, episodes=[])
+    chosen = []
+    for reference in (False, True):
+        generator = None if greedy else torch.Generator().manual_seed(6)
+        with reference_only() if reference else nullcontext():
+            chosen.append(choose_actions(agent, now, generator))
+    np.testing.assert_allclose(chosen[0], chosen[1], atol=1e-6)

@@ -22,8 +22,17 @@ def to_tensors(obs: dict[str, NDArray[Any]], device: torch.device) -> dict[str, 
     return {key: torch.from_numpy(array).to(device) for key, array in obs.items()}
 
 
-def mask_tensor(batch: StepBatch, device: torch.device) -> Tensor | None:
-    return None if batch.mask is None else torch.from_numpy(batch.mask).to(device)
+def choose_actions(agent: Agent, now: StepBatch, generator: torch.Generator | None) -> NDArray[Any]:
+    """What the agent does next, as the envs take it: sampled, or the likeliest where there is no generator."""
+    net = fast_net(agent)
+    if net is not None:
+        chosen = np.empty((len(now.reward), *agent.head.shape), np.int64 if net.log_std is None else np.float32)
+        net.act(now.obs[net.key], now.mask, generator, out=chosen)
+        return agent.head.to_env(chosen)
+    device = next(agent.parameters()).device
+    mask = None if now.mask is None else torch.from_numpy(now.mask).to(device)
+    acted = agent.act(to_tensors(now.obs, device), mask, deterministic=generator is None, generator=generator)
+    return agent.head.to_env(acted.action.cpu().numpy())
 
 
 def values_of(agent: Agent, obs: dict[str, Tensor]) -> Tensor:

@@ -28,12 +28,11 @@ class CategoricalScores:
         self.mask: NDArray[np.bool_] | None = None
 
     @staticmethod
-    def sample(outputs: Floats, mask: NDArray[np.bool_] | None, noise: Floats, out: NDArray[Any]) -> None:
+    def sample(outputs: Floats, noise: Floats | None, out: NDArray[Any]) -> None:
         """Gumbel: the largest of logit - log(exponential) is a sample. Both arrays, [B, actions], are used up."""
-        if mask is not None:
-            outputs[~mask] = MASKED
-        np.log(noise, out=noise)
-        np.subtract(outputs, noise, out=outputs)
+        if noise is not None:
+            np.log(noise, out=noise)
+            np.subtract(outputs, noise, out=outputs)
         outputs.argmax(1, out=out)
 
     def evaluate(self, action: NDArray[Any], mask: NDArray[np.bool_] | None) -> None:
@@ -87,9 +86,11 @@ class GaussianScores:
         self.std = np.ones((n_actions, 1), np.float32)
 
     @staticmethod
-    def sample(outputs: Floats, log_std: Floats, noise: Floats, out: NDArray[Any]) -> None:
-        np.multiply(noise, np.exp(log_std), out=noise)
-        np.add(outputs, noise, out=out)
+    def sample(outputs: Floats, log_std: Floats, noise: Floats | None, out: NDArray[Any]) -> None:
+        np.copyto(out, outputs)
+        if noise is not None:
+            np.multiply(noise, np.exp(log_std), out=noise)
+            np.add(out, noise, out=out)
 
     def evaluate(self, action: NDArray[Any], mask: NDArray[np.bool_] | None) -> None:
         """Sets `logp` and `entropy`; a mask makes no sense here."""

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from gymnast.agent import Agent
+from gymnast.agent.distributions import MASKED
 from gymnast.agent.encoders import MLPEncoder
 from gymnast.agent.normalizer import RunningMoments
 from gymnast.rl.fast_heads import CategoricalScores, GaussianScores
@@ -252,10 +253,11 @@ class FastNet:
     # Acting
 
     def act(
-        self, obs: NDArray[Any], mask: NDArray[np.bool_] | None, generator: torch.Generator, out: NDArray[Any]
+        self, obs: NDArray[Any], mask: NDArray[np.bool_] | None, generator: torch.Generator | None, out: NDArray[Any]
     ) -> None:
         """Samples an action for each observation into `out`, from the same random numbers as `Agent.act`.
 
+        Without a generator the likeliest is taken.
         Only the actor runs: the agent stands still during a rollout, so `score` can follow in large batches.
         """
         rows = len(obs)
@@ -264,11 +266,15 @@ class FastNet:
         features = self.hidden(self.acting_layers, self.features(obs), self.acting)[0]
         outputs = np.matmul(features, self.actor_weight.T)
         np.add(outputs, self.actor_bias, out=outputs)
+        if mask is not None:
+            outputs[~mask] = MASKED
         noise = torch.empty(outputs.shape)
         if self.log_std is None:
-            CategoricalScores.sample(outputs, mask, noise.exponential_(generator=generator).numpy(), out)
+            waits = noise.exponential_(generator=generator).numpy() if generator else None
+            CategoricalScores.sample(outputs, waits, out)
         else:
-            GaussianScores.sample(outputs, self.log_std[0], noise.normal_(generator=generator).numpy(), out)
+            normal = noise.normal_(generator=generator).numpy() if generator else None
+            GaussianScores.sample(outputs, self.log_std[0], normal, out)
 
     def score(self, obs: NDArray[Any], action: NDArray[Any], mask: NDArray[np.bool_] | None) -> tuple[Floats, Floats]:
         """Log-probabilities of actions taken, and values, [B] each."""
