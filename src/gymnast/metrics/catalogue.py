@@ -70,6 +70,7 @@ class Catalogue:
             if metric.style not in STYLES or metric.better not in ("up", "down", None):
                 raise ValueError(f"catalogue.yaml: {metric.name}: bad style or better")
         self._metrics = {metric.name: metric for metric in metrics if not metric.name.endswith("/*")}
+        self._members: dict[str, Metric] = {}  # of families, as they are asked for
         self._families = {metric.name[:-1]: metric for metric in metrics if metric.name.endswith("/*")}
 
     def __iter__(self) -> Iterator[Metric]:
@@ -80,13 +81,13 @@ class Catalogue:
         return name in self._metrics or self._family(name) is not None
 
     def get(self, name: str) -> Metric:
-        metric = self._metrics.get(name)
+        metric = self._metrics.get(name) or self._members.get(name)
         if metric is None:
             family = self._family(name)
             if family is None:
                 near = did_you_mean(name, self._metrics)
                 raise UserError(f"metric {name!r} is not in metrics/catalogue.yaml; add it there.{near}")
-            metric = self._metrics[name] = replace(family, name=name)
+            metric = self._members[name] = replace(family, name=name)
         return metric
 
     def sort(self, row: Mapping[str, float]) -> dict[str, float]:
