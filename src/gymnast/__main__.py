@@ -1,3 +1,3 @@
-from gymnast.cli import main
+from gymnast.cli import entry
 
-main()
+entry()
