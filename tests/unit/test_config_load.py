@@ -26,7 +26,7 @@ def test_config_is_frozen_and_derives_its_sizes() -> None:
         config.train.seed = 3
     assert config.rollout_steps == 8 * 32
     assert config.eval_every == 100_000 // 20
-    assert config.log_every == 256  # 100000 / 500 = 200 is less than one rollout
+    assert config.log_every == 500  # 100000 / 200
     assert config.eval_n_envs == 20  # as many as episodes
     many = load("CartPole-v1", ["eval.episodes=100", "eval.every=0", "log.every=1000"]).config
     assert (many.eval_n_envs, many.eval_every, many.log_every) == (32, 0, 1000)
