@@ -100,7 +100,7 @@ def train(
     """Train an agent on ENV until a verdict on fresh episodes says solved, or its budget is spent.
 
     ENV is any id registered with Gymnasium (`module:Env-v0` imports the module first), or a YAML file of yours.
-    Tuned presets: `gymnast envs list`.
+    Envs with presets: `gymnast envs list`.
 
     \b
     gymnast train CartPole-v1
