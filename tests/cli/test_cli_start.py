@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import tomllib
 from collections.abc import Callable
 
@@ -32,14 +31,8 @@ def test_every_verb_explains_itself(gymnast: Command) -> None:
         assert ("--json" in outcome.out and "--runs-dir" in outcome.out) != is_group, verb
 
 
-def test_help_is_quick_because_it_imports_nothing_big(gymnast: Command, packages_of: Callable[..., set[str]]) -> None:
+def test_help_imports_nothing_big(packages_of: Callable[..., set[str]]) -> None:
     assert not packages_of("--help") & {"torch", "pydantic", "rich", "numpy", "gymnasium", "ruamel"}
-    best = float("inf")
-    for _ in range(5):  # the best of five: other work on the machine must not fail this
-        before = time.perf_counter()
-        gymnast("--help")
-        best = min(best, time.perf_counter() - before)
-    assert best < 0.3
 
 
 @pytest.mark.parametrize(

@@ -303,7 +303,7 @@ def test_a_lost_worker_ends_the_run(make: Make, trouble: str, expected: str) -> 
     began = time.monotonic()
     with pytest.raises(EnvFailure, match=expected):
         vec.step(zeros())
-    assert time.monotonic() - began < 5.0
+    assert time.monotonic() - began < 60.0  # told, not waited for
     for process in processes:  # closed means: ended and waited for, no zombie left
         with pytest.raises(ValueError, match="closed"):
             process.is_alive()
