@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from gymnast.metrics.sinks import SinkGroup
 
 Row = dict[str, float]
+ROLLOUT_NUMBERS = ("reward", "value", "advantage", "return", "action", "obs")  # described in every row
 OBS_NUMBERS = 1_000_000  # of a leaf, that a row's mean and deviation are taken from
 Observer = Callable[[Row], None]
 
@@ -267,21 +268,18 @@ def judge_best(session: Session) -> Verdict:
 def make_row(session: Session) -> Row:
     """All there is to say about this moment, by the names of the metric catalogue."""
     counters, rollout, clock = session.counters, session.rollout, session.clock
-    statistics = {
-        "reward": rollout.reward,
-        "action": rollout.action.float(),
-        "value": rollout.value,
-        "advantage": rollout.advantage,
-        "return": rollout.returns,
-        "obs": torch.cat([sample(obs) for obs in rollout.obs.values()]),
-    }
+    columns = torch.stack([rollout.reward, rollout.value, rollout.advantage, rollout.returns]).flatten(1)
+    means, spreads = columns.mean(1).tolist(), columns.std(1, unbiased=False).tolist()
+    for tensor in (rollout.action.float(), torch.cat([sample(obs) for obs in rollout.obs.values()])):
+        means.append(float(tensor.mean()))
+        spreads.append(float(tensor.std(unbiased=False)))
     values: dict[str, Any] = {}
-    for name, tensor in statistics.items():
-        values[f"rollout/{name}_mean"], values[f"rollout/{name}_std"] = tensor.mean(), tensor.std(unbiased=False)
-    rewarded = (rollout.reward != 0).float().mean()
-    values["rollout/reward_nonzero_fraction"] = rewarded
-    if rewarded > 0:
-        values["rollout/samples_per_reward"] = 1 / rewarded
+    for name, mean, spread in zip(ROLLOUT_NUMBERS, means, spreads, strict=True):
+        values[f"rollout/{name}_mean"], values[f"rollout/{name}_std"] = mean, spread
+    rewarded = int(rollout.reward.count_nonzero())
+    values["rollout/reward_nonzero_fraction"] = rewarded / rollout.size
+    if rewarded:
+        values["rollout/samples_per_reward"] = rollout.size / rewarded
     if (std := session.agent.std()) is not None:
         values["train/std"] = std
     session.meter.put(

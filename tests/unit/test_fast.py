@@ -220,14 +220,17 @@ def test_gradients_do_not_depend_on_what_was_in_the_buffers() -> None:
     results = []
     for poison in (0.0, np.nan):
         work = net.work(32)
-        for array in (*work.arrays, *work.gradients, *work.slopes, work.value, work.scores.outputs):
+        for array in (*work.hidden, *work.gradients, work.values, work.outputs, work.outputs_gradient, work.logp):
             array.fill(poison)
         net.gradient.numpy()[:] = 0.0  # the gaps between parameters stay zero, the rest is overwritten
         for view in net.gradient_views:
             view.fill_(poison)
         net.forward(x, work)
-        work.scores.evaluate(np.ones(32, np.int64), None)
-        net.backward(work.scores.gradient(np.ones(32, np.float32), 0.1), np.ones(32, np.float32), work)
+        action = np.ones(32, np.int64)
+        net.evaluate(action, None, work)
+        work.weight.fill(1.0)
+        work.value_weight.fill(1.0)
+        net.backward(action, 0.1, work)
         results.append(net.gradient.clone())
     assert torch.equal(results[0], results[1])
 

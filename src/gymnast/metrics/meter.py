@@ -123,22 +123,22 @@ class Meter:
         if not self._window:
             return row
         count = len(self._window)
-        returns = [episode[0] for episode in self._window]
+        returns, lengths, frames, terminated, components = zip(*self._window, strict=True)
         mean = sum(returns) / count
         self._best = mean if self._best is None else max(self._best, mean)
         row |= {
             "rollout/ep_rew_mean": mean,
-            "rollout/ep_rew_std": math.sqrt(sum((value - mean) ** 2 for value in returns) / count),
+            "rollout/ep_rew_std": math.dist(returns, [mean] * count) / math.sqrt(count),
             "rollout/ep_rew_min": min(returns),
             "rollout/ep_rew_max": max(returns),
             "rollout/ep_rew_best": self._best,
-            "rollout/ep_len_mean": sum(episode[1] for episode in self._window) / count,
-            "rollout/truncated_fraction": sum(not episode[3] for episode in self._window) / count,
+            "rollout/ep_len_mean": sum(lengths) / count,
+            "rollout/truncated_fraction": terminated.count(False) / count,
         }
-        if any(frames != length for _, length, frames, _, _ in self._window):
-            row["rollout/ep_frames_mean"] = sum(episode[2] for episode in self._window) / count
+        if frames != lengths:
+            row["rollout/ep_frames_mean"] = sum(frames) / count
         parts: dict[str, list[float]] = {}
-        for *_, components in self._window:
-            for name, value in components.items():
+        for named in filter(None, components):
+            for name, value in named.items():
                 parts.setdefault(name, []).append(float(value))
         return row | {f"rollout/component/{name}": sum(values) / len(values) for name, values in parts.items()}

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-import torch
 from torch import Tensor
 
 from gymnast.rl.learner import Learner, Metrics, explained_variance, normalized
@@ -31,20 +31,19 @@ class A2C(Learner):
         if self.algo.normalize_advantage != "off":
             data.advantage = normalized(data.advantage)
         fast = self.fast()
+        learned: Mapping[str, Tensor | float]
         if fast is None:
             loss, metrics = self.loss(data, progress)
-            metrics |= self.gradient_step(loss)
+            learned = metrics | self.gradient_step(loss)
         else:
-            metrics = fast.policy_gradient(data.obs, data.action, data.mask, data.advantage, data.returns, progress)
-        return (
-            scheduled
-            | metrics
-            | {
-                "train/approx_kl": self.kl_since(data.obs, data.action, data.logp, data.mask),
-                "train/explained_variance": explained_variance(data.value, data.returns),
-                "train/optimizer_resets": torch.tensor(float(self.optimizer_resets)),
-            }
-        )
+            learned = fast.policy_gradient(data.obs, data.action, data.mask, data.advantage, data.returns, progress)
+        return {
+            **scheduled,
+            **learned,
+            "train/approx_kl": self.kl_since(data.obs, data.action, data.logp, data.mask),
+            "train/explained_variance": explained_variance(data.value, data.returns),
+            "train/optimizer_resets": float(self.optimizer_resets),
+        }
 
     def loss(self, batch: Batch, progress: float) -> tuple[Tensor, dict[str, Tensor]]:
         now = self.agent.evaluate(batch.obs, batch.action, batch.mask)

@@ -1,10 +1,11 @@
-"""A small agent's networks in NumPy, on the agent's own weights, with the gradients written out by hand.
+"""A small agent's networks on the agent's own weights, with the gradients written out by hand.
 
 For a 64-64 network the arithmetic takes a tenth of the time that a general framework spends around it: a graph per
-step, a dispatch per operator, a distribution per batch. Here every operator writes into a buffer that exists already
-and nothing is recorded. The `Agent` stays the owner of its weights: its parameters become views of one flat memory
-(actor, then critic), so that a state_dict, a checkpoint or an evaluation sees what is learned here, and so that the
-norm, the clipping and the optimizer are one operator each for all parameters together.
+step, a dispatch per operator, a distribution per batch. Here products are NumPy's, what is between them is compiled
+(`kernels.py`), everything is written into buffers that exist already, and nothing is recorded. The `Agent` stays the
+owner of its weights: its parameters become views of one flat memory (actor, then critic), so that a state_dict, a
+checkpoint or an evaluation sees what is learned here, and so that the norm, the clipping and the optimizer are one loop
+each for all parameters together.
 
 `Agent.act` and `Agent.evaluate` say what is right; `tests/unit/test_fast.py` holds this file to them. Agents that it
 cannot serve (`fast_net` gives None) are served by those.
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, cast
 from weakref import WeakKeyDictionary
 
@@ -24,39 +26,44 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from gymnast.agent import Agent
-from gymnast.agent.distributions import MASKED
 from gymnast.agent.encoders import MLPEncoder
 from gymnast.agent.normalizer import RunningMoments
-from gymnast.rl.fast_heads import CategoricalScores, GaussianScores
+from gymnast.rl import kernels
 
 Floats = NDArray[np.float32]
-Layer = tuple[Floats, Floats]  # weight and bias
 
 ALIGN = 16  # floats: every block of the flat memory begins on a cache line
 BLOCK = 2048  # rows scored at once after a rollout: few enough to stay in the processor's cache
 MOST_SIZES = 8  # of batches whose buffers are kept: REINFORCE has another one each time
-SMALL = 2048  # numbers up to which one call of a slow tanh beats three calls of fast operators
+NO_NOISE = torch.zeros(0, 0)
+NOTHING = np.zeros((0, 0, 0), np.float32)
+FEW = 32  # rows up to which a compiled loop beats BLAS
 
 
-class Activations:
-    """Buffers of one forward pass: each layer's outputs [nets, B, H], also as tensors on the same memory."""
+@dataclass(frozen=True)
+class Layer:
+    """A trunk's layer: views of its weights [nets, out, in] and their gradients; where it lies in the flat memory."""
 
-    def __init__(self, sizes: list[int], nets: int, rows: int) -> None:
-        self.tensors = [torch.zeros(nets, rows, size) for size in sizes]
-        self.arrays: list[Floats] = [tensor.numpy() for tensor in self.tensors]
+    weight: Floats
+    weight_t: Floats  # [nets, in, out]
+    weight_gradient: Floats
+    weight_offset: int
+    bias_offset: int
 
 
-class Work(Activations):
+class Work:
     """All that a forward and backward pass over `rows` samples writes to."""
 
     def __init__(self, net: FastNet, rows: int) -> None:
-        super().__init__(net.sizes, net.nets, rows)
-        self.gradients: list[Floats] = [np.zeros_like(array) for array in self.arrays]
-        self.slopes: list[Floats] = [np.zeros_like(array) for array in self.arrays]
-        self.value = np.zeros(rows, np.float32)
-        self.ones = np.ones(rows, np.float32)
-        self.scores = net.scores(rows)
+        n_actions = len(net.actor_bias)
+        self.hidden: list[Floats] = [np.zeros((net.nets, rows, size), np.float32) for size in net.sizes]
+        self.gradients: list[Floats] = [np.zeros_like(array) for array in self.hidden]
+        self.outputs, self.outputs_gradient = (np.zeros((rows, n_actions), np.float32) for _ in range(2))
+        self.values = np.zeros((rows, 1), np.float32)
+        self.value = self.values[:, 0]
+        self.logp, self.entropy, self.weight, self.value_weight = np.zeros((4, rows), np.float32)
         self.input: NDArray[Any] = np.zeros(0)
+        self.mask = kernels.NO_MASK
 
 
 class FastNet:
@@ -81,7 +88,9 @@ class FastNet:
         self.addresses = [parameter.data_ptr() for parameter in self.parameters]
         self._bind(agent)
         self.works: dict[int, Work] = {}
-        self.acting = Activations(self.sizes, 1, 0)
+        self.acting: list[Floats] = []
+        self.acting_outputs = np.zeros((0, 0), np.float32)
+        self.noise = NO_NOISE
 
     # Memory
 
@@ -119,45 +128,38 @@ class FastNet:
 
     def _bind(self, agent: Agent) -> None:
         """NumPy views of weights and gradients, trunks of actor and critic stacked: [nets, out, in]."""
-        weights, gradients = self.flat.numpy(), self.gradient.numpy()
-        distance = self.part_spans["critic"].start - self.part_spans["actor"].start if self.nets == 2 else 0
+        weights, gradients = self.weights, self.gradients = self.flat.numpy(), self.gradient.numpy()
+        distance = self.distance = (
+            self.part_spans["critic"].start - self.part_spans["actor"].start if self.nets == 2 else 0
+        )
 
         def stacked(memory: Floats, parameter: Tensor) -> Floats:
-            begin, end = self.spans[id(parameter)]
-            rows = [memory[begin + net * distance : end + net * distance] for net in range(self.nets)]
             strides = (4 * distance, *(4 * step for step in parameter.stride()))
-            return np.lib.stride_tricks.as_strided(rows[0], (self.nets, *parameter.shape), strides)
+            first = memory[slice(*self.spans[id(parameter)])]
+            return np.lib.stride_tricks.as_strided(first, (self.nets, *parameter.shape), strides)
 
-        def layer(memory: Floats, linear: nn.Linear) -> Layer:
-            return stacked(memory, linear.weight), stacked(memory, linear.bias)
+        def layer(linear: nn.Linear) -> Layer:
+            offsets = (self.spans[id(parameter)][0] for parameter in (linear.weight, linear.bias))
+            weight = stacked(weights, linear.weight)
+            return Layer(weight, weight.transpose(0, 2, 1), stacked(gradients, linear.weight), *offsets)
 
         linears = [module for module in agent.actor_body.layers if isinstance(module, nn.Linear)]
-        self.layers = [layer(weights, linear) for linear in linears]
-        self.layer_gradients = [layer(gradients, linear) for linear in linears]
+        self.layers = [layer(linear) for linear in linears]
         self.inputs = linears[0].in_features if linears else agent.actor_out.in_features
-        # As a forward pass wants them: [nets, in, out] and [nets, 1, out].
-        self.forward_layers = [(weight.transpose(0, 2, 1), bias[:, None]) for weight, bias in self.layers]
-        self.acting_layers = [(weight[:1], bias[:1]) for weight, bias in self.forward_layers]
 
         def single(memory: Floats, parameter: Tensor) -> Floats:
             return memory[slice(*self.spans[id(parameter)])].reshape(parameter.shape)
 
         outputs = (agent.actor_out, agent.critic_out)
-        (self.actor_weight, self.actor_bias), (critic_weight, self.critic_bias) = (
+        (self.actor_weight, self.actor_bias), (self.critic_weight, self.critic_bias) = (
             (single(weights, out.weight), single(weights, out.bias)) for out in outputs
         )
         (self.actor_weight_gradient, self.actor_bias_gradient), (critic_gradient, self.critic_bias_gradient) = (
             (single(gradients, out.weight), single(gradients, out.bias)) for out in outputs
         )
-        self.critic_weight, self.critic_weight_gradient = critic_weight[0], critic_gradient[0]
+        self.critic_weight_gradient = critic_gradient[0]
         log_std = getattr(agent.head, "log_std", None)
         self.log_std = None if log_std is None else (single(weights, log_std), single(gradients, log_std))
-
-    def scores(self, rows: int) -> CategoricalScores | GaussianScores:
-        n_actions = len(self.actor_bias)
-        if self.log_std is None:
-            return CategoricalScores(n_actions, rows)
-        return GaussianScores(n_actions, rows, *self.log_std)
 
     def work(self, rows: int) -> Work:
         """Buffers for batches of this size, kept: a run knows few sizes."""
@@ -177,78 +179,80 @@ class FastNet:
         if self.normalizer is None:
             return rows
         moments = cast(RunningMoments, self.normalizer.moments[0])
-        rows = (rows - moments.shift.numpy().reshape(-1)) * moments.scale.numpy().reshape(-1)
-        return np.clip(rows, -self.normalizer.clip, self.normalizer.clip, out=rows)
+        out = np.empty((len(obs), self.inputs), np.float32)
+        shift, scale = (numbers.numpy().reshape(-1) for numbers in (moments.shift, moments.scale))
+        kernels.normalize(rows, shift, scale, np.float32(self.normalizer.clip), out)
+        return out
 
-    def hidden(self, layers: list[Layer], x: NDArray[Any], buffers: Activations) -> Floats:
-        """Through the trunks; the last layer's outputs [nets, B, H]."""
-        if not layers:
+    def trunk(self, x: NDArray[Any], hidden: list[Floats]) -> Floats:
+        """Through the first `hidden[i].shape[0]` nets; the last layer's outputs [nets, B, H]."""
+        if not hidden:
             return x[None]
-        for i, (weight, bias) in enumerate(layers):
-            out = buffers.arrays[i]
+        for i, (layer, out) in enumerate(zip(self.layers, hidden, strict=True)):
+            nets, rows, _ = out.shape
             if i == 0 and self.discrete:  # a one-hot row times a matrix is a row of the matrix
-                np.take(weight, x, 1, out=out, mode="clip")
+                np.take(layer.weight_t[:nets], x, 1, out=out, mode="clip")
+            elif nets == 1 and rows <= FEW:
+                row = x if i == 0 else x[0]
+                kernels.dense(row, self.weights, layer.weight_offset, layer.bias_offset, self.relu, out[0])
+                x = out
+                continue
             else:
-                np.matmul(x, weight, out=out)
-            np.add(out, bias, out=out)
-            if self.relu:
-                np.maximum(out, 0.0, out=out)
-            elif out.size <= SMALL:
-                np.tanh(out, out=out)
-            else:  # tanh x = 2 sigmoid(2x) - 1, which torch computes in half the time of either library's tanh
-                np.add(out, out, out=out)
-                buffers.tensors[i].sigmoid_()
-                np.add(out, out, out=out)
-                np.subtract(out, 1.0, out=out)
+                np.matmul(x, layer.weight_t[:nets], out=out)
+            kernels.activate(out, self.weights, layer.bias_offset, self.distance, self.relu)
             x = out
         return x
 
     def forward(self, x: NDArray[Any], work: Work) -> None:
-        """Values, and the actor's outputs in `work.scores`, [actions, B]: operators over actions run along rows."""
+        """The actor's outputs [B, actions] and the values."""
         work.input = x
-        features = self.hidden(self.forward_layers, x, work)
-        np.matmul(self.actor_weight, features[0].T, out=work.scores.outputs)
-        np.add(work.scores.outputs, self.actor_bias[:, None], out=work.scores.outputs)
-        np.matmul(features[-1], self.critic_weight, out=work.value)
-        np.add(work.value, self.critic_bias, out=work.value)
+        features = self.trunk(x, work.hidden)
+        kernels.outputs_of(features[0], self.actor_weight, self.actor_bias, work.outputs)
+        kernels.outputs_of(features[-1], self.critic_weight, self.critic_bias, work.values)
 
-    def backward(self, outputs_gradient: Floats, value_gradient: Floats, work: Work) -> None:
-        """The loss's gradient with respect to every weight, from those for outputs [actions, B] and values [B]."""
-        x = work.input
-        features = work.arrays[-1] if self.layers else x[None]
-        np.matmul(outputs_gradient, features[0], out=self.actor_weight_gradient)
-        np.matmul(outputs_gradient, work.ones, out=self.actor_bias_gradient)
-        np.matmul(value_gradient, features[-1], out=self.critic_weight_gradient)
-        self.critic_bias_gradient[0] = value_gradient.sum()
-        if not self.layers:
-            return
-        delta = work.gradients[-1]
-        np.matmul(outputs_gradient.T, self.actor_weight, out=delta[0])
-        if self.nets == 2:
-            np.multiply(value_gradient[:, None], self.critic_weight, out=delta[1])
+    def evaluate(self, action: NDArray[Any], mask: NDArray[np.bool_] | None, work: Work) -> None:
+        """Log-probabilities of the actions, and entropies, from the outputs, which are used up."""
+        work.mask = kernels.NO_MASK if mask is None else mask
+        if self.log_std is None:
+            kernels.score_categories(work.outputs, action, work.mask, work.logp, work.entropy)
         else:
-            np.add(delta[0], value_gradient[:, None] * self.critic_weight, out=delta[0])
+            kernels.score_gaussian(work.outputs, action, self.log_std[0], work.logp, work.entropy)
+
+    def backward(self, action: NDArray[Any], entropy_weight: float, work: Work) -> None:
+        """The gradient of sum(weight * logp) + entropy_weight * sum(entropy) + sum(value_weight * value), with respect
+        to every weight, from what `evaluate` left and the `weight` and `value_weight` [B] set since."""
+        x, slope = work.input, np.float32(entropy_weight)
+        if self.log_std is None:
+            kernels.category_gradient(
+                work.outputs, action, work.mask, work.entropy, work.weight, slope, work.outputs_gradient
+            )
+        else:
+            log_std, gradient = self.log_std
+            kernels.gaussian_gradient(work.outputs, log_std, work.weight, slope, gradient, work.outputs_gradient)
+        kernels.outputs_backward(
+            work.outputs_gradient,
+            work.value_weight,
+            work.hidden[-1] if self.layers else x[None],
+            self.actor_weight,
+            self.critic_weight[0],
+            self.actor_weight_gradient,
+            self.actor_bias_gradient,
+            self.critic_weight_gradient,
+            self.critic_bias_gradient,
+            work.gradients[-1] if self.layers else NOTHING,
+        )
         for i in range(len(self.layers) - 1, -1, -1):
-            out, slope = work.arrays[i], work.slopes[i]
-            if self.relu:
-                np.multiply(delta, np.greater(out, 0.0), out=delta)
-            else:  # tanh' = 1 - tanh^2
-                np.multiply(out, out, out=slope)
-                np.multiply(slope, delta, out=slope)
-                np.subtract(delta, slope, out=delta)
-            weight_gradient, bias_gradient = self.layer_gradients[i]
-            np.matmul(work.ones, delta, out=bias_gradient)
+            layer, delta = self.layers[i], work.gradients[i]
+            kernels.activate_backward(
+                delta, work.hidden[i], self.gradients, layer.bias_offset, self.distance, self.relu
+            )
             if i:
-                np.matmul(delta.transpose(0, 2, 1), work.arrays[i - 1], out=weight_gradient)
-                np.matmul(delta, self.layers[i][0], out=work.gradients[i - 1])
-                delta = work.gradients[i - 1]
-            elif self.discrete:  # each category's column gathers the rows of the samples that were in it
-                order = np.argsort(x, kind="stable")
-                seen, first = np.unique(x[order], return_index=True)
-                weight_gradient.fill(0.0)
-                weight_gradient.transpose(0, 2, 1)[:, seen] = np.add.reduceat(delta[:, order], first, axis=1)
+                np.matmul(delta.transpose(0, 2, 1), work.hidden[i - 1], out=layer.weight_gradient)
+                np.matmul(delta, layer.weight, out=work.gradients[i - 1])
+            elif self.discrete:
+                kernels.category_rows(delta, x, self.gradients, layer.weight_offset, self.distance, self.inputs)
             else:
-                np.matmul(delta.transpose(0, 2, 1), x, out=weight_gradient)
+                np.matmul(delta.transpose(0, 2, 1), x, out=layer.weight_gradient)
 
     # Acting
 
@@ -261,20 +265,19 @@ class FastNet:
         Only the actor runs: the agent stands still during a rollout, so `score` can follow in large batches.
         """
         rows = len(obs)
-        if self.acting.arrays and self.acting.arrays[0].shape[1] != rows:
-            self.acting = Activations(self.sizes, 1, rows)
-        features = self.hidden(self.acting_layers, self.features(obs), self.acting)[0]
-        outputs = np.matmul(features, self.actor_weight.T)
-        np.add(outputs, self.actor_bias, out=outputs)
-        if mask is not None:
-            outputs[~mask] = MASKED
-        noise = torch.empty(outputs.shape)
+        if len(self.acting_outputs) != rows:
+            self.acting = [np.zeros((1, rows, size), np.float32) for size in self.sizes]
+            self.acting_outputs = np.zeros((rows, len(self.actor_bias)), np.float32)
+            self.noise = torch.zeros(self.acting_outputs.shape)
+        features, outputs = self.trunk(self.features(obs), self.acting)[0], self.acting_outputs
+        kernels.outputs_of(features, self.actor_weight, self.actor_bias, outputs)
+        noise = self.noise if generator else NO_NOISE
         if self.log_std is None:
-            waits = noise.exponential_(generator=generator).numpy() if generator else None
-            CategoricalScores.sample(outputs, waits, out)
+            if mask is not None:
+                kernels.mask_outputs(outputs, mask)
+            kernels.sample_category(outputs, noise.exponential_(generator=generator).numpy(), out)
         else:
-            normal = noise.normal_(generator=generator).numpy() if generator else None
-            GaussianScores.sample(outputs, self.log_std[0], normal, out)
+            kernels.sample_gaussian(outputs, self.log_std[0], noise.normal_(generator=generator).numpy(), out)
 
     def score(self, obs: NDArray[Any], action: NDArray[Any], mask: NDArray[np.bool_] | None) -> tuple[Floats, Floats]:
         """Log-probabilities of actions taken, and values, [B] each."""
@@ -284,8 +287,8 @@ class FastNet:
             some = slice(begin, min(begin + BLOCK, rows))
             work = self.work(some.stop - begin)
             self.forward(self.features(obs[some]), work)
-            work.scores.evaluate(action[some], None if mask is None else mask[some])
-            logp[some], value[some] = work.scores.logp, work.value
+            self.evaluate(action[some], None if mask is None else mask[some], work)
+            logp[some], value[some] = work.logp, work.value
         return logp, value
 
     def score_rollout(
@@ -301,8 +304,8 @@ class FastNet:
     def value(self, obs: NDArray[Any]) -> Floats:
         """Values alone, of any number of observations."""
         x = self.features(obs)
-        features = self.hidden(self.forward_layers, x, Activations(self.sizes, self.nets, len(x)))
-        return features[-1] @ self.critic_weight + self.critic_bias
+        hidden: list[Floats] = [np.empty((self.nets, len(x), size), np.float32) for size in self.sizes]
+        return self.trunk(x, hidden)[-1] @ self.critic_weight[0] + self.critic_bias
 
 
 def supports(agent: Agent) -> bool:

@@ -17,7 +17,7 @@ from gymnast.rl.rollout import Rollout
 if TYPE_CHECKING:
     from gymnast.config import AlgoConfig
 
-Metrics = dict[str, Tensor]
+Metrics = dict[str, Tensor | float]  # tensors where asking for the number would wait for a device
 
 
 class Learner:
@@ -57,7 +57,7 @@ class Learner:
             self.optimizer.state.clear()
             self.optimizer_resets += 1
         self.rate = self.optimizer.lr = rate
-        return {f"train/{name}": torch.tensor(value) for name, value in values.items()}
+        return {f"train/{name}": value for name, value in values.items()}
 
     def value_loss(self, value: Tensor, target: Tensor) -> Tensor:
         if self.algo.value_loss == "huber":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import torch
@@ -25,18 +26,17 @@ class PPO(Learner):
         if self.algo.normalize_advantage == "rollout":
             data.advantage = normalized(data.advantage)
         fast = self.fast()
+        learned: Mapping[str, Tensor | float]
         if fast is not None and len(data.logp) % self.algo.batch_size == 0:
             learned = fast.ppo(self.algo, data, progress, self.generator)
         else:
             learned = self.epochs(data, progress)
-        return (
-            scheduled
-            | learned
-            | {
-                "train/explained_variance": explained_variance(data.value, data.returns),
-                "train/optimizer_resets": torch.tensor(float(self.optimizer_resets)),
-            }
-        )
+        return {
+            **scheduled,
+            **learned,
+            "train/explained_variance": explained_variance(data.value, data.returns),
+            "train/optimizer_resets": float(self.optimizer_resets),
+        }
 
     def epochs(self, data: Batch, progress: float) -> Metrics:
         """The reference: what `fast.ppo` is tested against, and what agents that it cannot serve are trained by."""
@@ -60,8 +60,8 @@ class PPO(Learner):
             | mean_metrics(steps)
             | {
                 "train/ratio_first": seen[0]["train/ratio"],
-                "train/epochs": torch.tensor(float(epochs)),
-                "train/kl_stop": torch.tensor(float(kl_stop)),
+                "train/epochs": float(epochs),
+                "train/kl_stop": float(kl_stop),
             }
         )
 

@@ -40,9 +40,9 @@ class Reinforce(Learner):
         data = self.complete_episodes(rollout)
         waiting = sum(len(columns["reward"]) for columns in self.pending)
         metrics = scheduled | {
-            "train/pending_steps": torch.tensor(float(waiting)),
-            "train/optimizer_resets": torch.tensor(float(self.optimizer_resets)),
-            "train/complete_episodes": torch.tensor(0.0),
+            "train/pending_steps": float(waiting),
+            "train/optimizer_resets": float(self.optimizer_resets),
+            "train/complete_episodes": 0.0,
         }
         if data is None:
             return metrics
@@ -77,7 +77,7 @@ class Reinforce(Learner):
         weight: Tensor,
         target: Tensor | None,
         progress: float,
-    ) -> Metrics:
+    ) -> dict[str, Tensor]:
         """One step on -mean(weight * logp), the value loss (none without a target) and the entropy."""
         now = self.agent.evaluate(obs, action, mask)
         value_loss = torch.zeros((), device=weight.device) if target is None else self.value_loss(now.value, target)

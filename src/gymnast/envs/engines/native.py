@@ -1,17 +1,17 @@
-"""Gymnasium's own vector CartPole: all envs in one set of NumPy arrays.
+"""CartPole with all envs in one set of arrays, stepped by a compiled loop.
 
-It resets an ended env only in the step after (NEXT_STEP). Here ended envs are given their next episode at once, from
-that episode's own seed and exactly as the plain env draws it, so that this engine equals the sync engine bit for bit.
+The arithmetic is that of Gymnasium's env, operation for operation, and every episode starts from its own seed exactly
+as the plain env draws it, so this engine equals the sync engine bit for bit (`tests/contract`).
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
-from gymnasium import spaces
-from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
+from numba import njit
 from numpy.typing import NDArray
 
 from gymnast.envs.engines.buffers import Buffers
@@ -24,12 +24,51 @@ _CHECKED_STEPS = 3
 _START_LOW, _START_HIGH = -0.05, 0.05  # the plain env draws its four numbers from between these
 _BLOCK = 64  # episodes of one env whose starts are computed together
 
+_GRAVITY, _MASS_POLE, _TOTAL_MASS, _LENGTH, _FORCE, _TAU = 9.8, 0.1, 0.1 + 1.0, 0.5, 10.0, 0.02
+_POLE_MASS_LENGTH = _MASS_POLE * _LENGTH
+_MOST_X, _MOST_THETA = 2.4, 12 * 2 * math.pi / 360
 
-class _UncheckedActions(spaces.MultiDiscrete):
-    """The vector env asserts all actions in every step, a seventh of its time; here the first steps are checked."""
 
-    def contains(self, x: Any) -> bool:
-        return True
+@njit(cache=True, error_model="numpy")
+def _advance(
+    state: NDArray[np.float64],
+    cosine: NDArray[np.float64],
+    sine: NDArray[np.float64],
+    action: NDArray[np.int64],
+    steps: NDArray[np.int64],
+    limit: int,
+    punishes: bool,
+    returns: NDArray[np.float64],
+    obs: NDArray[np.float32],
+    reward: NDArray[np.float32],
+    terminated: NDArray[np.bool_],
+    truncated: NDArray[np.bool_],
+) -> bool:
+    """One step of every env; returns whether any episode ended. Euler's method, in the plain env's order.
+
+    Sine and cosine are given: NumPy's, like the plain env's, which may differ from the compiler's in the last bit.
+    """
+    any_ended = False
+    for i in range(len(steps)):
+        x, x_dot, theta, theta_dot = state[0, i], state[1, i], state[2, i], state[3, i]
+        force = _FORCE if action[i] == 1 else -_FORCE
+        temp = (force + _POLE_MASS_LENGTH * (theta_dot * theta_dot) * sine[i]) / _TOTAL_MASS
+        theta_acc = (_GRAVITY * sine[i] - cosine[i] * temp) / (
+            _LENGTH * (4.0 / 3.0 - _MASS_POLE * (cosine[i] * cosine[i]) / _TOTAL_MASS)
+        )
+        x_acc = temp - _POLE_MASS_LENGTH * theta_acc * cosine[i] / _TOTAL_MASS
+        x, x_dot = x + _TAU * x_dot, x_dot + _TAU * x_acc
+        theta, theta_dot = theta + _TAU * theta_dot, theta_dot + _TAU * theta_acc
+        state[0, i], state[1, i], state[2, i], state[3, i] = x, x_dot, theta, theta_dot
+        obs[i, 0], obs[i, 1], obs[i, 2], obs[i, 3] = x, x_dot, theta, theta_dot
+        steps[i] += 1
+        fell = x < -_MOST_X or x > _MOST_X or theta < -_MOST_THETA or theta > _MOST_THETA
+        terminated[i] = fell
+        truncated[i] = not fell and steps[i] >= limit
+        reward[i] = (-1.0 if fell else 0.0) if punishes else 1.0
+        returns[i] += reward[i]
+        any_ended |= fell or truncated[i]
+    return any_ended
 
 
 class NativeEngine:
@@ -38,59 +77,64 @@ class NativeEngine:
 
     def __init__(self, n_envs: int, *, name: str, max_episode_steps: int, sutton_barto_reward: bool = False) -> None:
         self.n_envs, self.name = n_envs, name
-        self._env: Any = CartPoleVectorEnv(n_envs, max_episode_steps, sutton_barto_reward=sutton_barto_reward)
-        self._checked_actions = self._env.action_space
-        self._env.action_space = _UncheckedActions([2] * n_envs)
-        self._layout, self._actions = (
-            ObsLayout(self._env.single_observation_space),
-            ActionLayout(self._env.single_action_space),
-        )
+        self._limit, self._punishes = max_episode_steps, sutton_barto_reward
+        most = np.array([2 * _MOST_X, np.inf, 2 * _MOST_THETA, np.inf], np.float32)
+        self._layout = ObsLayout(gym.spaces.Box(-most, most, dtype=np.float32))
+        self._actions = ActionLayout(gym.spaces.Discrete(2))
         self.obs_space = self._layout.obs_space
         self.action_space: gym.Space[Any] = self._actions.space
         self._buffers = Buffers.allocate(self._layout, n_envs, None)
+        self._state = np.zeros((4, n_envs))
+        self._cosine, self._sine = np.zeros(n_envs), np.zeros(n_envs)
+        self._steps = np.zeros(n_envs, np.int64)
         self._raw_returns = np.zeros(n_envs)
         self._episodes = np.zeros(n_envs, np.int64)
         self._seed = 0
         self._block_seeds = np.zeros((n_envs, _BLOCK), np.uint32)
         self._block_starts = np.zeros((n_envs, _BLOCK, 4))
-        self._none_ended = np.zeros(n_envs, np.bool_)
         self._steps_to_check = 0
 
     def reset(self, seed: int) -> StepBatch:
         self._seed = seed
         self._episodes.fill(0)
         self._raw_returns.fill(0.0)
-        self._env.reset(seed=0)  # makes its arrays; every state in them is replaced below
         self._fill_blocks(np.arange(self.n_envs))
         for row in range(self.n_envs):
             self._start_episode(row)
         return self._present()
 
     def step(self, actions: NDArray[Any]) -> StepBatch:
-        buffers, env = self._buffers, self._env
+        buffers, theta = self._buffers, self._state[2]
         taken = self._actions.batch(actions, self.n_envs)
         if self._steps_to_check:
             self._steps_to_check -= 1
-            if not self._checked_actions.contains(taken):
+            if not np.isin(taken, (0, 1)).all():
                 raise ValueError(f"{self.name}: actions {taken} are not all 0 or 1")
-        env.prev_done = self._none_ended  # no env is left to reset by itself
-        observation, reward, terminated, truncated, _ = env.step(taken)
-        self._raw_returns += reward
-        np.copyto(buffers.obs["obs"], observation)
-        np.copyto(buffers.reward, reward)
-        np.copyto(buffers.terminated, terminated)
-        np.logical_and(truncated, ~terminated, out=buffers.truncated)
+        any_ended = _advance(
+            self._state,
+            np.cos(theta, out=self._cosine),
+            np.sin(theta, out=self._sine),
+            taken,
+            self._steps,
+            self._limit,
+            self._punishes,
+            self._raw_returns,
+            buffers.obs["obs"],
+            buffers.reward,
+            buffers.terminated,
+            buffers.truncated,
+        )
         episodes: list[EpisodeRecord] = []
-        ended = np.flatnonzero(terminated | truncated)
-        if ended.size:
-            buffers.final_obs["obs"][ended] = observation[ended]
+        if any_ended:
+            ended = np.flatnonzero(buffers.terminated | buffers.truncated)
+            buffers.final_obs["obs"][ended] = buffers.obs["obs"][ended]
             for row in ended.tolist():
                 episodes.append(self._end_episode(row))
-            buffers.obs["obs"][ended] = env.state[:, ended].T
+            buffers.obs["obs"][ended] = self._state[:, ended].T
         return buffers.batch(episodes)
 
     def _end_episode(self, row: int) -> EpisodeRecord:
-        length = int(self._env.steps[row])
+        length = int(self._steps[row])
         record = EpisodeRecord(
             env=row,
             raw_return=float(self._raw_returns[row]),
@@ -107,8 +151,8 @@ class NativeEngine:
         return record
 
     def _start_episode(self, row: int) -> None:
-        self._env.state[:, row] = self._block_starts[row, self._episodes[row] % _BLOCK]
-        self._env.steps[row] = 0
+        self._state[:, row] = self._block_starts[row, self._episodes[row] % _BLOCK]
+        self._steps[row] = 0
 
     def _fill_blocks(self, rows: NDArray[np.int64]) -> None:
         """Seeds and first states of the block of episodes that each of these envs is in."""
@@ -121,7 +165,7 @@ class NativeEngine:
 
     def _present(self) -> StepBatch:
         self._buffers.clear()
-        self._buffers.obs["obs"][:] = self._env.state.T
+        self._buffers.obs["obs"][:] = self._state.T
         self._steps_to_check = _CHECKED_STEPS
         return self._buffers.batch([])
 
@@ -129,8 +173,8 @@ class NativeEngine:
         return {
             "seed": np.array([self._seed], np.int64),
             "episode": self._episodes.copy(),
-            "steps": self._env.steps.copy(),
-            "state": self._env.state.copy(),
+            "steps": self._steps.copy(),
+            "state": self._state.copy(),
             "raw_return": self._raw_returns.copy(),
         }
 
@@ -140,10 +184,9 @@ class NativeEngine:
         self._episodes[:] = state["episode"]
         self._raw_returns[:] = state["raw_return"]
         self._fill_blocks(np.arange(self.n_envs))
-        self._env.reset(seed=0)
-        self._env.state = state["state"].astype(np.float64)
-        self._env.steps[:] = state["steps"]
+        self._state[:] = state["state"]
+        self._steps[:] = state["steps"]
         return self._present()
 
     def close(self) -> None:
-        self._env.close()
+        """Nothing is held outside this process's memory."""
