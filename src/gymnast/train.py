@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -11,8 +12,8 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-import torch
-from torch import Tensor
+import numpy as np
+from numpy.typing import NDArray
 
 from gymnast import checkpoint
 from gymnast.evaluate import Evaluation, Verdict, evaluate
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from gymnast.metrics.sinks import SinkGroup
 
 Row = dict[str, float]
-ROLLOUT_NUMBERS = ("reward", "value", "advantage", "return", "action", "obs")  # described in every row
 OBS_NUMBERS = 1_000_000  # of a leaf, that a row's mean and deviation are taken from
 Observer = Callable[[Row], None]
 
@@ -268,14 +268,17 @@ def judge_best(session: Session) -> Verdict:
 def make_row(session: Session) -> Row:
     """All there is to say about this moment, by the names of the metric catalogue."""
     counters, rollout, clock = session.counters, session.rollout, session.clock
-    columns = torch.stack([rollout.reward, rollout.value, rollout.advantage, rollout.returns]).flatten(1)
-    means, spreads = columns.mean(1).tolist(), columns.std(1, unbiased=False).tolist()
-    for tensor in (rollout.action.float(), torch.cat([sample(obs) for obs in rollout.obs.values()])):
-        means.append(float(tensor.mean()))
-        spreads.append(float(tensor.std(unbiased=False)))
+    statistics = {
+        "reward": rollout.reward.numpy(),
+        "action": rollout.action.numpy(),
+        "value": rollout.value.numpy(),
+        "advantage": rollout.advantage.numpy(),
+        "return": rollout.returns.numpy(),
+        "obs": np.concatenate([sample(obs.numpy()) for obs in rollout.obs.values()]),
+    }
     values: dict[str, Any] = {}
-    for name, mean, spread in zip(ROLLOUT_NUMBERS, means, spreads, strict=True):
-        values[f"rollout/{name}_mean"], values[f"rollout/{name}_std"] = mean, spread
+    for name, numbers in statistics.items():
+        values[f"rollout/{name}_mean"], values[f"rollout/{name}_std"] = mean_and_spread(numbers)
     rewarded = int(rollout.reward.count_nonzero())
     values["rollout/reward_nonzero_fraction"] = rewarded / rollout.size
     if rewarded:
@@ -306,11 +309,19 @@ def moment(session: Session) -> Row:
     }
 
 
-def sample(obs: Tensor) -> Tensor:
+def mean_and_spread(numbers: NDArray[Any]) -> tuple[float, float]:
+    """In float64, whatever they come in; half the time of NumPy's own for few numbers."""
+    values = numbers.astype(np.float64).ravel()
+    mean = float(values.sum()) / len(values)
+    values -= mean
+    return mean, math.sqrt(float(values.dot(values)) / len(values))
+
+
+def sample(obs: NDArray[Any]) -> NDArray[np.float32]:
     """Numbers of a leaf for its statistics: all of them, or those of evenly spaced rows where they are pictures."""
-    rows = obs.flatten(0, 1)
-    most = max(1, OBS_NUMBERS // max(1, rows[0].numel()))
-    return rows[:: -(-len(rows) // most)].flatten().float()
+    rows = obs.reshape(-1, *obs.shape[2:])
+    most = max(1, OBS_NUMBERS // max(1, rows[0].size))
+    return rows[:: -(-len(rows) // most)].astype(np.float32).ravel()
 
 
 def checkpoint_names(session: Session, new_best: bool, ending: bool, age: float) -> list[str]:

@@ -70,6 +70,7 @@ class Catalogue:
             if metric.style not in STYLES or metric.better not in ("up", "down", None):
                 raise ValueError(f"catalogue.yaml: {metric.name}: bad style or better")
         self._metrics = {metric.name: metric for metric in metrics if not metric.name.endswith("/*")}
+        self._sorted: dict[tuple[str, ...], list[str]] = {}
         self._members: dict[str, Metric] = {}  # of families, as they are asked for
         self._families = {metric.name[:-1]: metric for metric in metrics if metric.name.endswith("/*")}
 
@@ -92,7 +93,10 @@ class Catalogue:
 
     def sort(self, row: Mapping[str, float]) -> dict[str, float]:
         """The row in catalogue order; members of a family by name."""
-        return {name: row[name] for name in sorted(row, key=lambda name: (self.get(name).order, name))}
+        names = tuple(row)
+        if names not in self._sorted:  # a run's rows have few sets of names
+            self._sorted[names] = sorted(names, key=lambda name: (self.get(name).order, name))
+        return {name: row[name] for name in self._sorted[names]}
 
     def check(self, row: Mapping[str, float]) -> list[str]:
         """A line for each value out of its bounds or not finite; names that are not catalogued are a UserError."""

@@ -137,10 +137,11 @@ def normalized(advantage: Tensor) -> Tensor:
     return (advantage - advantage.mean()) / (advantage.std() + 1e-8) if len(advantage) > 1 else advantage
 
 
-def explained_variance(value: Tensor, returns: Tensor) -> Tensor:
+def explained_variance(value: Tensor, returns: Tensor) -> Tensor | float:
     """1: values predict returns exactly; 0: no better than their mean; below: worse. NaN where returns do not vary."""
-    spread = returns.var()
-    return torch.where(spread > 0, 1 - (returns - value).var() / spread, torch.nan)
+    error, spread = torch.stack((returns - value, returns)).var(1)
+    explained = torch.where(spread > 0, 1 - error / spread, torch.nan)
+    return float(explained) if explained.device.type == "cpu" else explained
 
 
 def mean_metrics(rows: list[dict[str, Tensor]]) -> Metrics:
