@@ -14,7 +14,7 @@ from rich.text import Text
 
 from gymnast.apps.bench_process import Bar, progress_bar
 from gymnast.apps.benchmark_page import number, seconds, solved_cells, with_interval, write_report
-from gymnast.apps.benchmark_plan import Row, Task, checked, parse_seeds, read_plan, settle
+from gymnast.apps.benchmark_plan import OURS, Row, Task, checked, parse_seeds, read_plan, settle
 from gymnast.apps.benchmark_pool import Job, run_all
 from gymnast.apps.benchmark_report import MEASURES, Summary, judged
 from gymnast.apps.benchmark_results import Record, Store, make_record
@@ -48,7 +48,7 @@ def benchmark(
     if redo:
         for task in tasks:
             store.forget(task)
-    wanted = [job for task in tasks for job in jobs_of(task)]
+    wanted = [job for task in tasks for job in jobs_of(task, store)]
     left = [] if report else [job for job in wanted if not store.has(job.task, job.who, job.seed)]
     store.save()  # a report made while this runs, or after it was killed, knows its rows
     failures: list[str] = []
@@ -69,7 +69,7 @@ def benchmark(
     if not quiet and not as_json:
         print_summaries(mine, path)
     if failures:
-        raise EnvFailure("\n".join([*failures, f"{len(failures)} runs failed; the same command tries them again."]))
+        raise EnvFailure(f"{len(failures)} failed: {', '.join(failures)}. The same command tries them again.")
     return {"results": str(path), "ran": len(left), "rows": mine}
 
 
@@ -92,9 +92,11 @@ def rows_of(
     return read_plan(plan, targets, seeds)
 
 
-def jobs_of(task: Task) -> list[Job]:
+def jobs_of(task: Task, store: Store) -> list[Job]:
     """Seed by seed, so that half of the runs is half of the seeds for everybody."""
-    return [Job(task, seed, who) for seed in parse_seeds(task.row.seeds) for who in (None, *task.opponents)]
+    sides = {OURS: None, **{rival.name: rival for rival in task.opponents}}
+    seeds = parse_seeds(task.row.seeds)
+    return [Job(task, seed, sides[who], store.scratch(task, who, seed)) for seed in seeds for who in sides]
 
 
 def run_and_keep(jobs: Sequence[Job], at_once: int, store: Store, bar: Bar, failures: list[str]) -> None:
@@ -115,9 +117,9 @@ def run_and_keep(jobs: Sequence[Job], at_once: int, store: Store, bar: Bar, fail
                     store.keep(record)
                     bar.say(Text(f"{share}  {job.name}: {told(record)}"))
                 else:
-                    failures.append(message["error"])
+                    failures.append(job.name)
                     bar.say(Text(f"{share}  {message['error']}", style="red"))
-            bar.step(f"{job.name}, {ended} of {len(jobs)} done")
+            bar.step(f"{ended} of {len(jobs)} runs · {job.task.row.target}")
 
 
 def told(record: Record) -> str:

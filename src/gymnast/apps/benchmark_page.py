@@ -50,15 +50,17 @@ def write_report(store: Store) -> tuple[list[Summary], Path]:
 
 
 def machines(store: Store) -> list[str]:
-    """Where the runs that count were made, and with what, the commonest first."""
-    counted = [
-        record for row, config in store.rows.values() for runs in store.runs_of(row, config).values() for record in runs
-    ]
-    places: Counter[str] = Counter()
-    for record in counted:
-        packages = ", ".join(f"{name} {version}" for name, version in record["versions"].items())
-        places[f"{record['machine']['cpu']}, {record['machine']['cores']} cores; {packages}"] += 1
-    return [f"{place} ({count} runs)" for place, count in places.most_common()]
+    """Where the runs that count were made, and with what."""
+    runs: Counter[str] = Counter()
+    packages: dict[str, dict[str, None]] = {}
+    for row, config in store.rows.values():
+        for record in (record for records in store.runs_of(row, config).values() for record in records):
+            place = f"{record['machine']['cpu']}, {record['machine']['cores']} cores"
+            runs[place] += 1
+            packages.setdefault(place, {}).update(
+                dict.fromkeys(f"{name} {v}" for name, v in record["versions"].items())
+            )
+    return [f"{place}; {', '.join(packages[place])} ({count} runs)" for place, count in runs.most_common()]
 
 
 def page(summaries: Sequence[Summary], overall: dict[str, dict[str, Any]], machines: Sequence[str]) -> str:
@@ -125,7 +127,7 @@ def goal(summary: Summary, side: Summary) -> str:
         if value is not None:
             word = "" if name not in side else " met" if side[name] else " missed"
             parts.append(f"{sign} {value:g}{' s' if name == 'in_time' else ''}{word}")
-    return ", ".join(parts) or "none"
+    return ", ".join(parts)
 
 
 def equal_table(summaries: Sequence[Summary]) -> str:

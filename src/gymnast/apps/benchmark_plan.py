@@ -131,19 +131,18 @@ def checked(model: type[BaseModel], data: Mapping[str, Any], label: str) -> Any:
 
 
 def read_plan(path: Path, targets: Sequence[str] = (), seeds: str | None = None) -> list[Row]:
-    """The rows of a plan file; with targets, theirs alone."""
+    """The rows of a plan file; with targets (ENV or ENV:VARIANT), theirs alone."""
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
         raise UserError(f"--plan {path}: {error.strerror}.") from None
     rows: list[Row] = checked(Plan, parse_yaml(text, str(path)).data, str(path)).rows
+    chosen = [row for row in rows if not targets or {row.target, row.target.partition(":")[0]} & {*targets}]
     for target in targets:
-        if target not in {row.target for row in rows}:
+        if not any(target in (row.target, row.target.partition(":")[0]) for row in chosen):
             known = ", ".join(dict.fromkeys(row.target for row in rows))
             raise UserError(f"{target}: {path} has no row for it. It has: {known}.")
-    if targets:
-        rows = [row for row in rows if row.target in targets]
-    return [row if seeds is None else row.model_copy(update={"seeds": seeds}) for row in rows]
+    return [row if seeds is None else row.model_copy(update={"seeds": seeds}) for row in chosen]
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from queue import Queue
 from threading import Thread
 from typing import Any
@@ -26,7 +28,8 @@ class Job:
 
     task: Task
     seed: int
-    rival: Opponent | None = None
+    rival: Opponent | None
+    folder: Path  # for what it writes on the way; gone when it ends, or when it is done again after a kill
 
     @property
     def who(self) -> str:
@@ -45,8 +48,14 @@ class Job:
         config = self.task.config
         if self.rival is None:
             seeded = configs.override(config, [f"train.seed={self.seed}"])
-            final = self.task.row.equal_steps
-            return [{"config": seeded.model_dump(mode="json"), "threshold": self.task.threshold, "final": final}]
+            return [
+                {
+                    "config": seeded.model_dump(mode="json"),
+                    "threshold": self.task.threshold,
+                    "final": self.task.row.equal_steps,
+                    "folder": str(self.folder),
+                }
+            ]
         return [
             {**self.rival.job, "mode": "benchmark"},
             {
@@ -70,15 +79,18 @@ def run_all(jobs: Sequence[Job], at_once: int) -> Generator[tuple[Job, Message],
         while waiting or workers:
             while waiting and len(workers) < at_once:
                 job = waiting.pop()
+                shutil.rmtree(job.folder, ignore_errors=True)
                 workers[job] = worker = Worker(job.name, COMMAND if job.rival is None else job.rival.command)
                 Thread(target=_listen, args=(job, worker, told), daemon=True).start()
             job, message = told.get()
             if "steps" not in message:
                 workers.pop(job).close()
+                shutil.rmtree(job.folder, ignore_errors=True)
             yield job, message
     finally:
-        for worker in workers.values():
+        for job, worker in workers.items():
             worker.kill()
+            shutil.rmtree(job.folder, ignore_errors=True)
 
 
 def _listen(job: Job, worker: Worker, told: Queue[tuple[Job, Message]]) -> None:

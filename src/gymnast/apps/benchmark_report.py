@@ -35,9 +35,7 @@ def summary_of(row: Row, runs: dict[str, list[Record]]) -> Summary:
         "command": row.command(seeds),
         "sides": sides,
         "notes": sorted({f"{record['who']}: {note}" for record in done for note in record["notes"]}),
-        "picture": slug("-".join(str(part) for part in row.key if part not in (None, False))) + ".svg"
-        if done
-        else None,
+        "picture": f"{slug(name_of(row))}.svg" if done else None,
         "improvement": {},
     }
     if row.equal_steps:
@@ -48,6 +46,12 @@ def summary_of(row: Row, runs: dict[str, list[Record]]) -> Summary:
                 chances = {name: estimate(improvement, ours[name], theirs[name]) for name in MEASURES}
                 summary["improvement"][who] = chances
     return summary
+
+
+def name_of(row: Row) -> str:
+    """Of its files: what tells it from the other rows."""
+    parts = ["equal-steps" if row.equal_steps else None, row.steps, None if row.bar is None else f"bar {row.bar:g}"]
+    return "-".join(str(part) for part in (row.target, *parts, *row.set) if part is not None)
 
 
 def side_of(row: Row, records: Sequence[Record], asked: int) -> Summary:

@@ -21,7 +21,6 @@ from gymnast.apps.benchmark_plan import OURS, Row, Task, checked
 from gymnast.apps.benchmark_stats import interval, mean
 from gymnast.errors import UserError
 from gymnast.files import numbers_to_json, write_atomic, write_json
-from gymnast.recording import versions
 from gymnast.tuned import cores, cpu_model
 
 RESULTS = "results.json"
@@ -61,20 +60,26 @@ class Store:
 
     def forget(self, task: Task) -> None:
         for key in [key for key in self.records if key[:2] == (task.row.target, task.fingerprint)]:
-            self._path(self.records.pop(key)).unlink(missing_ok=True)
+            del self.records[key]
+            self._path(key).unlink(missing_ok=True)
 
     def has(self, task: Task, who: str, seed: int) -> bool:
         return (task.row.target, task.fingerprint, who, seed) in self.records
 
+    def scratch(self, task: Task, who: str, seed: int) -> Path:
+        """A hidden folder for a run that is under way."""
+        path = self._path((task.row.target, task.fingerprint, who, seed))
+        return path.with_name(f".{path.stem}")
+
     def keep(self, record: Record) -> None:
         """On the disk before it counts."""
-        path = self._path(record)
+        path = self._path(key_of(record))
         path.parent.mkdir(parents=True, exist_ok=True)
         write_json(path, record)
         self.records[key_of(record)] = record
 
-    def _path(self, record: Record) -> Path:
-        target, config, who, seed = key_of(record)
+    def _path(self, key: Key) -> Path:
+        target, config, who, seed = key
         return self.folder / "runs" / f"{slug(target)}-{config}" / f"{who}-s{seed}.json"
 
     def runs_of(self, row: Row, config: str) -> dict[str, list[Record]]:
@@ -129,7 +134,7 @@ def make_record(task: Task, who: str, seed: int, done: dict[str, Any], notes: li
         "exact_value": done.get("exact_value"),
         "curve": [[steps, _short(score), _short(seconds)] for steps, score, seconds in done["curve"]],
         "notes": notes,
-        "versions": versions() | done["versions"],
+        "versions": done["versions"],
         "machine": {"cpu": cpu_model(), "cores": cores()},
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
     }

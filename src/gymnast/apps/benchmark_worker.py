@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-import tempfile
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -46,7 +45,7 @@ class Watch:
         if self.solved is None and row["solved"]:
             self.solved = self.steps, seconds
         if "verdict/mean" in row:
-            self.exact = row.get("eval/exact_value")  # of tabular envs: what the judged policy is worth, no sampling
+            self.exact = row.get("verdict/exact_value")  # of tabular envs: what the judged policy is worth
         self.tell({"steps": self.steps})
 
 
@@ -56,8 +55,7 @@ def run(job: dict[str, Any], tell: Tell) -> dict[str, Any]:
     watch = Watch(tell)
     final = None
     try:
-        with tempfile.TemporaryDirectory() as folder:
-            result = record(session, new_run(config, None, Path(folder)), quiet=True, observer=watch)
+        result = record(session, new_run(config, None, Path(job["folder"])), quiet=True, observer=watch)
         if result.stop_reason == "interrupted":
             raise UserError("interrupted before its end.")
         if job["final"]:

@@ -318,8 +318,9 @@ def benchmark(spec: dict[str, Any], asked: dict[str, Any]) -> None:
     eval_env = make_vec(spec, min(EVAL_ENVS, asked["episodes"]), asked["seed"] + 10_000, training=False)
     watch = Benchmark(eval_env, asked)
     model.learn(spec["total_timesteps"], watch, log_interval=spec["log_interval"])
-    versions = {"stable-baselines3": sb3.__version__, "torch": torch.__version__, "gymnasium": gym.__version__}
-    answer(done=watch.finish() | {"versions": versions})
+    packages = {"stable-baselines3": sb3, "torch": torch, "gymnasium": gym, "numpy": np}
+    versions = {name: package.__version__ for name, package in packages.items()}
+    answer(done=watch.finish() | {"versions": {"python": sys.version.split()[0]} | versions})
 
 
 def end_with_parent() -> None:
