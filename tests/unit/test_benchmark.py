@@ -138,7 +138,7 @@ def done(score: float, solved_at: tuple[int, float] | None, final: float | None 
 
 def keep(store: Store, row: Row, who: str, seed: int, told: dict[str, Any]) -> Record:
     task = settle([row], {})[0]
-    store.ask([task], reorder=False)
+    store.ask([task])
     record = make_record(task, who, seed, told, [])
     store.keep(record)
     return record
@@ -206,10 +206,10 @@ def test_rows_keep_their_order_unless_a_plan_sets_it(tmp_path: Path) -> None:
     store = Store(tmp_path)
     tasks = settle([Row(target=f"CartPole-v1:{name}") for name in ("ppo", "a2c", "reinforce")], {})
     ppo, a2c, reinforce = (task.row.key for task in tasks)
-    store.ask(tasks[:2], reorder=False)
-    store.ask(tasks[1:], reorder=False)
+    store.ask(tasks[:2])
+    store.ask(tasks[1:])
     assert list(store.rows) == [ppo, a2c, reinforce]
-    store.ask(tasks[1:], reorder=True)
+    store.ask(tasks[1:], first=True)
     assert list(store.rows) == [a2c, reinforce, ppo]
 
 
@@ -226,10 +226,7 @@ def test_the_plan_of_this_repository() -> None:
     assert [row.target for row in read_plan(path, ["Taxi-v4"], seeds="2")] == ["Taxi-v4:ppo"] * 2
     assert all(len(parse_seeds(row.seeds)) >= 5 for row in rows)
     # Every target exists, every bar can be reached, every rival can be told what it needs
-    try:
-        settle(rows, {})
-    except UserError as error:
-        assert [line for line in str(error).splitlines() if "unknown variant 'randomised'" not in line] == []
+    settle([row for row in rows if row.target != "LunarLander-v3:randomised"], {})
 
 
 def test_mistakes_in_a_plan_are_told_at_once(tmp_path: Path) -> None:

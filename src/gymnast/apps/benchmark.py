@@ -44,7 +44,7 @@ def benchmark(
         raise UserError("name a target like CartPole-v1, a --plan, or say --report.")
     tasks = settle(rows, parse_pythons(pythons))
     store = Store(out)
-    store.ask(tasks, reorder=plan is not None and not targets)
+    store.ask(tasks, first=plan is not None and not targets)
     if redo:
         for task in tasks:
             store.forget(task)
@@ -59,11 +59,11 @@ def benchmark(
                 bar.say(Text(f"{there} of {len(wanted)} runs are there already", style="dim"))
             run_and_keep(left, jobs, store, bar, failures)
     except KeyboardInterrupt:
-        write_report(store)
+        store = write_all(out, tasks)[0]
         kept = sum(store.has(job.task, job.who, job.seed) for job in wanted)
         message = f"stopped; {kept} of {len(wanted)} runs are kept in {out}. The same command does the others."
         raise Stopped(message) from None
-    summaries, path = write_report(store)
+    store, summaries, path = write_all(out, tasks)
     keys = [task.row.key for task in tasks]
     mine = [summary for key, summary in zip(store.rows, summaries, strict=True) if key in keys or not keys]
     if not quiet and not as_json:
@@ -71,6 +71,13 @@ def benchmark(
     if failures:
         raise EnvFailure(f"{len(failures)} failed: {', '.join(failures)}. The same command tries them again.")
     return {"results": str(path), "ran": len(left), "rows": mine}
+
+
+def write_all(out: Path, tasks: Sequence[Task]) -> tuple[Store, list[Summary], Path]:
+    """From what is on the disk now: another benchmark may have added to it."""
+    store = Store(out)
+    store.ask(tasks)
+    return store, *write_report(store)
 
 
 def rows_of(

@@ -53,10 +53,10 @@ class Store:
         for record in [*saved.get("results", []), *map(_read, files)]:
             self.records[key_of(record)] = record
 
-    def ask(self, tasks: Iterable[Task], reorder: bool) -> None:
-        """These rows belong to it from now on; a plan's come first and in its order."""
+    def ask(self, tasks: Iterable[Task], first: bool = False) -> None:
+        """These rows belong to it from now on; a whole plan's come first and in its order."""
         new = {task.row.key: (task.row, task.fingerprint) for task in tasks}
-        self.rows = {**new, **self.rows, **new} if reorder else {**self.rows, **new}
+        self.rows = {**new, **self.rows, **new} if first else {**self.rows, **new}
 
     def forget(self, task: Task) -> None:
         for key in [key for key in self.records if key[:2] == (task.row.target, task.fingerprint)]:
