@@ -39,7 +39,19 @@ def stop_after(runs: int, how: signal.Signals, arguments: list[str], out: Path) 
 
 def test_killed_stopped_and_continued(gymnast: Command, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    arguments = ["benchmark", "CartPole-v1", *TINY, "--bar", "500", "--seeds", "3", "--jobs", "1", "--out", str(out)]
+    arguments = [
+        "benchmark",
+        "CartPole-v1:zoo",
+        *TINY,
+        "--bar",
+        "500",
+        "--seeds",
+        "3",
+        "--jobs",
+        "1",
+        "--out",
+        str(out),
+    ]
     killed = stop_after(1, signal.SIGKILL, arguments, out)
     assert killed.wait(PATIENCE) == -signal.SIGKILL
     first = records(out)
@@ -63,8 +75,9 @@ def test_killed_stopped_and_continued(gymnast: Command, tmp_path: Path) -> None:
     assert third["gymnast-s2"] == second["gymnast-s2"]
 
     # A run of a benchmark is the run that `gymnast train` makes, number for number
-    settings = [*TINY, "--set", "stop.threshold=500", "--set", "train.threads=1", "--runs-dir", tmp_path / "runs"]
-    alone = gymnast("train", "CartPole-v1", *settings, "--seed", "3", "--quiet", "--json", **ONE_THREAD).json
+    settings = [*TINY, "--set", "stop={threshold: 500, on_solved: true}", "--set", "train.threads=1"]
+    settings += ["--runs-dir", str(tmp_path / "runs")]
+    alone = gymnast("train", "CartPole-v1:zoo", *settings, "--seed", "3", "--quiet", "--json", **ONE_THREAD).json
     run = third["gymnast-s3"]
     assert run["verdict"]["mean"] == pytest.approx(alone["eval_mean"], rel=1e-5)
     assert (run["env_steps"], run["solved"]) == (alone["env_steps"], alone["solved"])
@@ -75,9 +88,9 @@ def test_killed_stopped_and_continued(gymnast: Command, tmp_path: Path) -> None:
     nothing = gymnast(*arguments, **ONE_THREAD)
     assert records(out) == third
     row = (out / "RESULTS.md").read_text().split("## Learning curves")[0]
-    assert "| CartPole-v1 | ppo | gymnast | 0/3 |" in row
-    assert "`gymnast benchmark CartPole-v1:ppo --seeds 3 --steps 1024 --bar 500 --set eval.episodes=2" in row
-    assert "CartPole-v1:ppo" in nothing.out
+    assert "| CartPole-v1 | zoo | gymnast | 0/3 |" in row
+    assert "`gymnast benchmark CartPole-v1:zoo --seeds 3 --steps 1024 --bar 500 --set eval.episodes=2" in row
+    assert "CartPole-v1:zoo" in nothing.out
     assert len(list((out / "pictures").glob("*.svg"))) == 1
     everything = json.loads((out / "results.json").read_text())
     assert [record["seed"] for record in everything["results"]] == [1, 2, 3]
