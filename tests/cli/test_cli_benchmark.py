@@ -75,8 +75,9 @@ def test_killed_stopped_and_continued(gymnast: Command, tmp_path: Path) -> None:
     assert third["gymnast-s2"] == second["gymnast-s2"]
 
     # A run of a benchmark is the run that `gymnast train` makes, number for number
-    settings = [*TINY, "--set", "stop={threshold: 500, on_solved: true}", "--set", "train.threads=1"]
-    settings += ["--runs-dir", str(tmp_path / "runs")]
+    settings = [*TINY, "--runs-dir", str(tmp_path / "runs")]
+    for setting in ("stop.threshold=500", "stop.on_solved=true", "train.threads=1"):
+        settings += ["--set", setting]
     alone = gymnast("train", "CartPole-v1:zoo", *settings, "--seed", "3", "--quiet", "--json", **ONE_THREAD).json
     run = third["gymnast-s3"]
     assert run["verdict"]["mean"] == pytest.approx(alone["eval_mean"], rel=1e-5)
