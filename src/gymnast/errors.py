@@ -14,6 +14,10 @@ class EnvFailure(Exception):
     """An environment crashed, hung or died. The message carries its traceback; the run ends, nothing waits for it."""
 
 
+class Stopped(Exception):
+    """Ctrl-C has ended a command that can go on later. The message says what is kept and how."""
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """ " Did you mean 'x' or 'y'?" for the nearest known names, or an empty string."""
     names = list(known)

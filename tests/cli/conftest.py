@@ -87,7 +87,8 @@ def without(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Command]:
     (folder / "sitecustomize.py").write_text(BLOCKER)
 
     def on_a_machine_without(*packages: str) -> Command:
-        return lambda *args: run_command(*args, PYTHONPATH=str(folder), BLOCKED_PACKAGES=",".join(packages))
+        path = os.pathsep.join(filter(None, (str(folder), os.environ.get("PYTHONPATH"))))
+        return lambda *args: run_command(*args, PYTHONPATH=path, BLOCKED_PACKAGES=",".join(packages))
 
     return on_a_machine_without
 

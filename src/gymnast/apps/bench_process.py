@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Any
 
+from rich.console import RenderableType
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from gymnast.apps.terminal import output
@@ -64,10 +65,10 @@ class Worker:
         try:
             self._process.wait(PATIENCE)
         except subprocess.TimeoutExpired:
-            self._kill()
+            self.kill()
         self._said.close()
 
-    def _kill(self) -> None:
+    def kill(self) -> None:
         """With the processes it has started: they are one session."""
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
@@ -85,7 +86,7 @@ class Worker:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if kind is not None:
-            self._kill()
+            self.kill()
         self.close()
 
 
@@ -109,10 +110,15 @@ class Bar:
         """Something has ended that was planned to take this long."""
         self._progress.advance(self._task, seconds)
 
+    def say(self, text: RenderableType) -> None:
+        """A line above the bar, which stays."""
+        self._progress.console.print(text)
+
 
 @contextmanager
-def progress_bar() -> Iterator[Bar]:
+def progress_bar(quiet: bool = False) -> Iterator[Bar]:
     console = output(stderr=True)
+    console.quiet = quiet
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         yield Bar(progress)

@@ -23,7 +23,7 @@ from gymnast.apps.bench_limit import arithmetic, network_rate
 from gymnast.apps.random_actions import random_actions
 from gymnast.envs.make import choose_engine, make_vec
 from gymnast.errors import EnvFailure, UserError
-from gymnast.metrics.clock import Clock
+from gymnast.metrics.clock import Clock, TrainingTime
 from gymnast.metrics.sinks import make_sinks
 from gymnast.runtime import derive_seed, parts_of_a_batch, set_threads
 from gymnast.session import Session, build, choose_threads
@@ -97,13 +97,11 @@ class Bench:
         """A whole run whose evaluations are the criterion; their time is taken off."""
         checked = configs.validate(config)
         session = build(checked, threshold)
-        seconds, last = 0.0, 0.0
+        time_trained = TrainingTime()
         solved: Answer = {"solved_at": None, "seconds": None}
 
         def watch(row: Row) -> None:
-            nonlocal seconds, last
-            seconds += (row["time/elapsed"] - last) * (1.0 - row.get("time/share/eval", 0.0))
-            last = row["time/elapsed"]
+            seconds = time_trained.add(row)
             if solved["solved_at"] is None and row.get("eval/mean_reward", -np.inf) >= threshold:
                 solved.update(solved_at=int(row["time/total_timesteps"]), seconds=seconds)
 

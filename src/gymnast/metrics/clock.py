@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from time import perf_counter
 
 
@@ -57,3 +58,18 @@ class Clock:
     def report(self, env_steps: int, updates: int) -> dict[str, float]:
         """What a row says about time."""
         return self.rates(env_steps, updates) | self.shares()
+
+
+class TrainingTime:
+    """Seconds of training alone, from a run's rows: what evaluations and verdicts took is taken off."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self._last = 0.0
+
+    def add(self, row: Mapping[str, float]) -> float:
+        """Up to this row, which must be the next one."""
+        elapsed = row["time/elapsed"]
+        self.seconds += (elapsed - self._last) * (1.0 - row.get("time/share/eval", 0.0))
+        self._last = elapsed
+        return self.seconds

@@ -1,4 +1,4 @@
-"""Trains with stable-baselines3 as `gymnast bench` asks for it, line by line, in whatever interpreter has that library.
+"""Trains with stable-baselines3, in whatever interpreter has it, as `gymnast bench` and `gymnast benchmark` ask for it.
 
 Run by path, so nothing of Gymnast is imported. The first line of standard input says what to train; then come requests,
 each answered by one line of JSON. A library that prints something prints it to standard error.
@@ -6,16 +6,19 @@ each answered by one line of JSON. A library that prints something prints it to 
 
 from __future__ import annotations
 
+import copy
 import importlib
 import json
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable
 from typing import Any, TextIO
 
 ENDLESS = 10**12  # steps of a run that is measured in windows: its schedules stand at their start
 EVAL_ENVS = 8
+TELL_EVERY = 1.0  # seconds between two words about how far a run is
 
 
 def only_for_answers() -> TextIO:
@@ -198,6 +201,90 @@ class UntilSolved(BaseCallback):
         return self.solved_at is None
 
 
+class Benchmark(BaseCallback):
+    """Gymnast's rules of evaluating and judging: an evaluation after the update that passes each `every` steps, a
+    verdict on fresh episodes when it reaches the threshold, and one on the best agent in the end. Their time does not
+    count."""
+
+    def __init__(self, eval_env: VecEnv, asked: dict[str, Any]) -> None:
+        super().__init__()
+        self.eval_env, self.asked = eval_env, asked
+        self.next_look = asked["every"]
+        self.began = self.told = time.perf_counter()
+        self.judging = 0.0
+        self.curve: list[tuple[int, float, float]] = []
+        self.best = -np.inf
+        self.best_agent: tuple[dict[str, Any], Any] | None = None
+        self.solved_at: tuple[int, float] | None = None
+        self.verdict: list[float] | None = None
+
+    def score(self, episodes: int) -> list[float]:
+        returns, _ = evaluate_policy(
+            self.model, self.eval_env, episodes, deterministic=True, return_episode_rewards=True
+        )
+        return [float(value) for value in np.asarray(returns)]
+
+    def look(self) -> None:
+        before = time.perf_counter()
+        seconds = before - self.began - self.judging
+        self.next_look = (self.num_timesteps // self.asked["every"] + 1) * self.asked["every"]
+        sync_envs_normalization(self.training_env, self.eval_env)
+        mean = float(np.mean(self.score(self.asked["episodes"])))
+        self.curve.append((self.num_timesteps, mean, seconds))
+        if mean >= self.best:
+            weights = {name: tensor.clone() for name, tensor in self.model.policy.state_dict().items()}
+            self.best, self.best_agent = mean, (weights, copy.deepcopy(getattr(self.eval_env, "obs_rms", None)))
+        if self.asked["threshold"] is not None and self.solved_at is None and mean >= self.asked["threshold"]:
+            self.judge(seconds)
+        self.judging += time.perf_counter() - before
+
+    def judge(self, seconds: float) -> None:
+        self.verdict = self.score(self.asked["verdict_episodes"])
+        threshold = self.asked["threshold"]
+        if threshold is not None and self.solved_at is None and np.mean(self.verdict) >= threshold:
+            self.solved_at = self.num_timesteps, seconds
+
+    def finish(self) -> dict[str, Any]:
+        """The last evaluation, the last agent's score where it is asked for, and the best agent's verdict."""
+        seconds = time.perf_counter() - self.began - self.judging
+        final = None
+        if not self.done:
+            if not self.curve or self.curve[-1][0] < self.num_timesteps:
+                self.look()
+            final = self.score(self.asked["verdict_episodes"]) if self.asked["final"] else None
+        if not self.done and self.best_agent is not None:
+            weights, obs_rms = self.best_agent
+            self.model.policy.load_state_dict(weights)
+            if obs_rms is not None:
+                self.eval_env.obs_rms = obs_rms  # type: ignore[attr-defined]
+            self.judge(seconds)
+        return {
+            "env_steps": self.curve[-1][0],
+            "seconds": self.curve[-1][2],
+            "verdict": self.verdict,
+            "final": final,
+            "solved_at": self.solved_at,
+            "curve": self.curve,
+        }
+
+    @property
+    def done(self) -> bool:
+        return bool(self.asked["on_solved"]) and self.solved_at is not None
+
+    def _on_training_start(self) -> None:
+        self.began = time.perf_counter()
+
+    def _on_rollout_start(self) -> None:
+        if self.num_timesteps >= self.next_look:
+            self.look()
+        if (now := time.perf_counter()) - self.told > TELL_EVERY:
+            self.told = now
+            answer(steps=self.num_timesteps)
+
+    def _on_step(self) -> bool:
+        return not self.done
+
+
 class FirstUpdate(BaseCallback):
     """When the first update was done, by the clock that other processes share."""
 
@@ -225,6 +312,28 @@ def solve(spec: dict[str, Any], asked: dict[str, Any]) -> None:
     answer(solved_at=watch.solved_at, seconds=watch.seconds if watch.solved_at is not None else None)
 
 
+def benchmark(spec: dict[str, Any], asked: dict[str, Any]) -> None:
+    torch.set_num_threads(asked["threads"] or DEFAULT_THREADS)
+    model = make_model(spec, asked["seed"])
+    eval_env = make_vec(spec, min(EVAL_ENVS, asked["episodes"]), asked["seed"] + 10_000, training=False)
+    watch = Benchmark(eval_env, asked)
+    model.learn(spec["total_timesteps"], watch, log_interval=spec["log_interval"])
+    packages = {"stable-baselines3": sb3, "torch": torch, "gymnasium": gym, "numpy": np}
+    versions = {name: package.__version__ for name, package in packages.items()}
+    answer(done=watch.finish() | {"versions": {"python": sys.version.split()[0]} | versions})
+
+
+def end_with_parent() -> None:
+    """Standard input ends when the process at its other end does, however that happens."""
+
+    def wait() -> None:
+        while os.read(0, 4096):
+            pass
+        os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
 def once(spec: dict[str, Any], asked: dict[str, Any]) -> None:
     torch.set_num_threads(asked["threads"] or DEFAULT_THREADS)
     watch = FirstUpdate()
@@ -237,6 +346,11 @@ def main() -> None:
     mode = spec["mode"]
     if mode == "once":  # a whole run from Enter to its end: nothing is said before it
         once(spec, request())
+        return
+    if mode == "benchmark":
+        asked = request()
+        end_with_parent()
+        benchmark(spec, asked)
         return
     answer(version=sb3.__version__, torch=torch.__version__, threads=DEFAULT_THREADS)
     if mode == "windows":

@@ -1,0 +1,68 @@
+"""What a handful of seeds says: robust means with intervals, chances of being better, areas under curves.
+
+Every function takes runs along the last axis, so that one call serves a sample and all its resamples at once. A sample
+is resampled within itself alone: with several of them (tasks, or two sides) that is the stratified bootstrap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+RESAMPLES = 4_000
+CONFIDENCE = 0.95
+
+Array = NDArray[np.float64]
+Statistic = Callable[..., Any]
+
+
+def iqm(scores: ArrayLike) -> Any:
+    """Interquartile mean: the mean of what is left without the lowest and the highest quarter (rounded down)."""
+    ordered = np.sort(np.asarray(scores, dtype=np.float64), axis=-1)
+    cut = ordered.shape[-1] // 4
+    return ordered[..., cut : ordered.shape[-1] - cut].mean(axis=-1)
+
+
+def mean(scores: ArrayLike) -> Any:
+    return np.asarray(scores, dtype=np.float64).mean(axis=-1)
+
+
+def improvement(ours: ArrayLike, theirs: ArrayLike, *more: ArrayLike) -> Any:
+    """How likely a run of A is better than one of B; ties count half. Further pairs are tasks, and are averaged."""
+    samples = [np.asarray(sample, dtype=np.float64) for sample in (ours, theirs, *more)]
+    chances = []
+    for a, b in zip(samples[::2], samples[1::2], strict=True):
+        a, b = a[..., :, None], b[..., None, :]
+        chances.append(((a > b) + 0.5 * (a == b)).mean(axis=(-2, -1)))
+    return sum(chances) / len(chances)
+
+
+def interval(statistic: Statistic, *samples: Sequence[float]) -> tuple[float, float]:
+    """Where the statistic lies with 95 % confidence: percentiles of the bootstrap, the same for the same samples."""
+    rng = np.random.default_rng(0)
+    resamples = [rng.choice(np.asarray(sample, dtype=np.float64), (RESAMPLES, len(sample))) for sample in samples]
+    low, high = np.quantile(statistic(*resamples), [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
+    return float(low), float(high)
+
+
+def estimate(statistic: Statistic, *samples: Sequence[float]) -> dict[str, float]:
+    """The statistic and its interval."""
+    low, high = interval(statistic, *samples)
+    return {"value": float(statistic(*samples)), "low": low, "high": high}
+
+
+def area_under_curve(points: Sequence[Sequence[float]]) -> float:
+    """The mean height of the lines that join (steps, score): the area by the steps it spans."""
+    steps, scores = np.array([point[0] for point in points]), np.array([point[1] for point in points])
+    if len(points) == 1:
+        return float(scores[0])
+    heights = (scores[1:] + scores[:-1]) / 2
+    return float((heights * np.diff(steps)).sum() / (steps[-1] - steps[0]))
+
+
+def median(values: Sequence[float | None]) -> float:
+    """Of times: one that was never reached (None) took for ever."""
+    return float(np.median([np.inf if value is None else value for value in values]))

@@ -1,0 +1,177 @@
+"""gymnast benchmark as a user runs it: small real runs, killed and continued, beside another library."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import ROOT, Command, environment
+
+ONE_THREAD = {"OMP_NUM_THREADS": "1"}
+# 4 rollouts of 8 envs x 32 steps; evaluations of 2 episodes and a verdict of 4: seconds a run
+TINY = ("--steps", "1024", "--set", "eval.episodes=2", "--set", "stop.episodes=4")
+PATIENCE = 100.0  # seconds
+
+
+def records(out: Path) -> dict[str, Any]:
+    return {path.stem: json.loads(path.read_text()) for path in sorted(out.glob("runs/*/[!.]*.json"))}
+
+
+def stop_after(runs: int, how: signal.Signals, arguments: list[str], out: Path) -> subprocess.Popen[str]:
+    """Starts the command, and stops it when so many runs are on the disk."""
+    command = [sys.executable, "-m", "gymnast", *arguments]
+    process = subprocess.Popen(command, cwd=ROOT, env=environment(**ONE_THREAD), text=True, stderr=subprocess.PIPE)
+    deadline = time.monotonic() + PATIENCE
+    while len(list(out.glob("runs/*/[!.]*.json"))) < runs and time.monotonic() < deadline:
+        assert process.poll() is None, process.stderr and process.stderr.read()
+        time.sleep(0.02)
+    process.send_signal(how)
+    return process
+
+
+def test_killed_stopped_and_continued(gymnast: Command, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    arguments = [
+        "benchmark",
+        "CartPole-v1:zoo",
+        *TINY,
+        "--bar",
+        "500",
+        "--seeds",
+        "3",
+        "--jobs",
+        "1",
+        "--out",
+        str(out),
+    ]
+    killed = stop_after(1, signal.SIGKILL, arguments, out)
+    assert killed.wait(PATIENCE) == -signal.SIGKILL
+    first = records(out)
+    assert list(first) == ["gymnast-s1"]
+
+    stopped = stop_after(2, signal.SIGINT, arguments, out)
+    _, said = stopped.communicate(timeout=PATIENCE)
+    assert stopped.returncode == 130
+    assert "2 of 3 runs are kept" in said
+    assert "Traceback" not in said
+    second = records(out)
+    assert "| 0/2 (3 asked) |" in (out / "RESULTS.md").read_text()
+    assert not list(out.glob("runs/*/.*"))  # nothing is left of the run that was cut short
+
+    finished = gymnast(*arguments, "--json", **ONE_THREAD)
+    assert finished.code == 0, finished.err
+    assert finished.json["ran"] == 1
+    third = records(out)
+    assert list(third) == ["gymnast-s1", "gymnast-s2", "gymnast-s3"]
+    assert third["gymnast-s1"] == first["gymnast-s1"]  # with its time: it was not run again
+    assert third["gymnast-s2"] == second["gymnast-s2"]
+
+    # A run of a benchmark is the run that `gymnast train` makes, number for number
+    settings = [*TINY, "--runs-dir", str(tmp_path / "runs")]
+    for setting in ("stop.threshold=500", "stop.on_solved=true", "train.threads=1"):
+        settings += ["--set", setting]
+    alone = gymnast("train", "CartPole-v1:zoo", *settings, "--seed", "3", "--quiet", "--json", **ONE_THREAD).json
+    run = third["gymnast-s3"]
+    assert run["verdict"]["mean"] == pytest.approx(alone["eval_mean"], rel=1e-5)
+    assert (run["env_steps"], run["solved"]) == (alone["env_steps"], alone["solved"])
+    assert run["seconds"] > 0
+    assert run["verdict"]["episodes"] == 4
+    assert [point[0] for point in run["curve"]] == [256, 512, 768, 1024]  # a 20th of the run is less than a rollout
+
+    nothing = gymnast(*arguments, **ONE_THREAD)
+    assert records(out) == third
+    row = (out / "RESULTS.md").read_text().split("## Learning curves")[0]
+    assert "| CartPole-v1 | zoo | gymnast | 0/3 |" in row
+    assert "`gymnast benchmark CartPole-v1:zoo --seeds 3 --steps 1024 --bar 500 --set eval.episodes=2" in row
+    assert "CartPole-v1:zoo" in nothing.out
+    assert len(list((out / "pictures").glob("*.svg"))) == 1
+    everything = json.loads((out / "results.json").read_text())
+    assert [record["seed"] for record in everything["results"]] == [1, 2, 3]
+
+    again = gymnast(*arguments[:-4], "--seeds", "1", "--redo", "--quiet", "--out", str(out), **ONE_THREAD)
+    assert (again.code, again.out, again.err) == (0, "", "")
+    assert list(records(out)) == ["gymnast-s1"]
+    same = [records(out)["gymnast-s1"][key] for key in ("verdict", "solved", "env_steps")]
+    assert same == [first["gymnast-s1"][key] for key in ("verdict", "solved", "env_steps")]  # the same seed
+
+
+def test_beside_another_library(gymnast: Command, tmp_path: Path) -> None:
+    pytest.importorskip("stable_baselines3")
+    out = tmp_path / "out"
+    # Observations and rewards are normalised here: 16 envs x 16 steps = 256 a rollout, 4 of them
+    arguments = ["benchmark", "MountainCar-v0:zoo", *TINY, "--seeds", "2-2", "--equal-steps", "--against", "sb3"]
+    outcome = gymnast(*arguments, "--out", out, "--json", **ONE_THREAD)
+    assert outcome.code == 0, outcome.err
+    runs = records(out)
+    ours, theirs = runs["gymnast-s2"], runs["sb3-s2"]
+    for run in (ours, theirs):
+        assert (run["env_steps"], run["solved"], run["solved_steps"]) == (1024, False, None)
+        assert [point[0] for point in run["curve"]] == [256, 512, 768, 1024]  # looked at the same moments
+        for _, score, _ in run["curve"]:  # raw returns: -1 a step, at most 200 of them, the mean of two episodes
+            assert -200 <= score <= -80
+            assert float(2 * score).is_integer()
+        assert run["final"]["episodes"] == run["verdict"]["episodes"] == 4
+        times = [point[2] for point in run["curve"]]
+        assert times == sorted(times)
+    assert theirs["versions"]["stable-baselines3"]
+    (row,) = outcome.json["rows"]
+    mine, other = ours["final"]["mean"], theirs["final"]["mean"]
+    chance = 0.5 if mine == other else float(mine > other)
+    assert row["improvement"]["sb3"]["final"] == {"value": chance, "low": chance, "high": chance}  # one run a side
+    assert "--seeds 2-2 --steps 1024 --against sb3 --equal-steps" in row["command"]
+
+
+def test_the_rival_stops_when_its_verdict_says_solved(gymnast: Command, tmp_path: Path) -> None:
+    pytest.importorskip("stable_baselines3")
+    arguments = ["benchmark", "CartPole-v1:zoo", *TINY, "--seeds", "1", "--bar", "5", "--against", "sb3"]
+    outcome = gymnast(*arguments, "--out", tmp_path, **ONE_THREAD)
+    assert outcome.code == 0, outcome.err
+    for run in records(tmp_path).values():  # 5 points are what any policy gets: solved at the first look
+        assert (run["solved"], run["solved_steps"], run["env_steps"]) == (True, 256, 256)
+        assert run["verdict"]["mean"] >= 5
+    assert outcome.out.count("1/1") == 2
+
+
+def test_a_run_that_fails_does_not_stop_the_others(gymnast: Command, tmp_path: Path) -> None:
+    crashing = "tests.envs_for_tests:test/Crashing-v0"
+    settings = ("--set", "algo.n_steps=32", *TINY, "--bar", "2", "--seeds", "1", "--jobs", "1")
+    outcome = gymnast("benchmark", crashing, "CartPole-v1", *settings, "--out", tmp_path, **ONE_THREAD)
+    assert outcome.code == 1
+    assert "the gearbox is on fire" in outcome.err
+    assert outcome.err.splitlines()[-1].startswith(f"gymnast: 1 failed: {crashing}")
+    (run,) = records(tmp_path).values()
+    assert run["env"] == "CartPole-v1"
+    assert "0 of 1 runs done" in (tmp_path / "RESULTS.md").read_text()
+
+
+def test_mistakes_are_told_before_anything_runs(
+    gymnast: Command, without: Callable[..., Command], tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    for arguments, expected in (
+        (["CartPol-v1"], "Did you mean 'CartPole-v1'"),
+        (["CartPole-v1:nope"], "unknown variant 'nope'"),
+        (["CartPole-v1", "--seeds", "five"], "--seeds five: must be a number of seeds like 5"),
+        (["CartPole-v1", "--bar", "501"], "above the best possible"),
+        (["CartPole-v1", "--against", "sb4"], "Did you mean 'sb3'"),
+        (["CartPole-v1:reinforce", "--against", "sb3"], "no reinforce"),
+        (["--plan", str(tmp_path / "none.yaml")], "No such file"),
+        (["--plan", "benchmarks/plan.yaml", "--steps", "5"], "--steps: stands in the plan file"),
+        ([], "name a target"),
+    ):
+        outcome = gymnast("benchmark", *arguments, "--out", out)
+        assert (outcome.code, outcome.out) == (2, ""), arguments
+        assert expected in outcome.err
+        assert outcome.err.count("\n") == 1
+    missing = without("stable_baselines3")("benchmark", "CartPole-v1:zoo", "--against", "sb3", "--out", out)
+    assert missing.code == 2
+    assert 'pip install "gymnast[sb3]"' in missing.err
+    assert not out.exists()

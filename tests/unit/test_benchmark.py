@@ -1,0 +1,253 @@
+"""The statistics of `gymnast benchmark` by arithmetic on paper, its rows and what it keeps of runs."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from gymnast.apps.benchmark_page import number, page, write_report
+from gymnast.apps.benchmark_plan import Row, parse_seeds, read_plan, settle, write_seeds
+from gymnast.apps.benchmark_report import overall_improvement, summarise
+from gymnast.apps.benchmark_results import Record, Store, make_record
+from gymnast.apps.benchmark_stats import area_under_curve, estimate, improvement, interval, iqm, mean, median
+from gymnast.apps.benchmark_worker import Watch
+from gymnast.errors import UserError
+from gymnast.metrics.clock import TrainingTime
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_interquartile_mean() -> None:
+    # A quarter of 8 is 2: without 1, 2 and 50, 1000 the mean of 3, 4, 6, 7 is 5
+    assert iqm([7, 1, 1000, 3, 2, 50, 6, 4]) == 5
+    # A quarter of 5 is 1.25, rounded down 1: the mean of 2, 3, 4
+    assert iqm([1, 2, 3, 4, 100]) == 3
+    assert iqm([1, 2, 6]) == 3  # nothing to cut
+    assert iqm([[0, 1, 1, 9], [2, 4, 4, 4]]).tolist() == [1, 4]  # every resample by itself
+
+
+def test_probability_of_improvement() -> None:
+    # 1 loses to 2 and 3; 2 ties with 2 and loses to 3, twice: (0 + 0 + 0.5 + 0 + 0.5 + 0) / 6 pairs
+    assert improvement([1, 2, 2], [2, 3]) == pytest.approx(1 / 6)
+    assert improvement([5, 5], [5, 5, 5]) == 0.5
+    assert improvement([2, 3], [1, 1]) == 1
+    # A second task, always lost, halves it
+    assert improvement([2, 3], [1, 1], [0, 0], [1, 1]) == 0.5
+
+
+def test_intervals_resample_each_sample_by_itself() -> None:
+    # Each task's runs agree. Within tasks there is nothing to vary; runs drawn over both tasks would.
+    assert interval(improvement, [1, 1], [0, 0], [10, 10], [20, 20]) == (0.5, 0.5)
+    assert interval(iqm, [7.0, 7.0, 7.0]) == (7.0, 7.0)
+    low, high = interval(mean, [0.0] * 50 + [1.0] * 50)
+    # The mean of 100 coins has a standard error of 0.05: +- 1.96 of them is 0.402 to 0.598
+    assert low == pytest.approx(0.402, abs=0.015)
+    assert high == pytest.approx(0.598, abs=0.015)
+    assert interval(iqm, [1, 2, 3, 4, 5]) == interval(iqm, [1, 2, 3, 4, 5])
+    chance = estimate(improvement, [1, 2, 3, 4], [1, 2, 3, 4])
+    assert chance["low"] < 0.5 == chance["value"] < chance["high"]
+
+
+def test_area_and_median() -> None:
+    # 0 to 10 in 10 steps: 50; 20 steps at 10: 200. Together 250 over 30 steps
+    assert area_under_curve([(0, 0), (10, 10), (30, 10)]) == pytest.approx(250 / 30)
+    assert area_under_curve([(256, 3.5)]) == 3.5
+    assert median([3, None, 5]) == 5  # one of three never got there
+    assert median([3, None]) == math.inf
+
+
+@pytest.mark.parametrize(
+    "text, seeds, short",
+    [("3", [1, 2, 3], "3"), ("2-4", [2, 3, 4], "2-4"), ("1,4-5, 9", [1, 4, 5, 9], "1,4-5,9"), ("7-7", [7], "7-7")],
+)
+def test_seeds(text: str, seeds: list[int], short: str) -> None:
+    assert parse_seeds(text) == seeds
+    assert write_seeds(seeds) == short
+    assert parse_seeds(short) == seeds
+
+
+@pytest.mark.parametrize("text", ["", "x", "0", "5-1", "1-", "-3", "1.5", "1;2"])
+def test_seeds_that_are_none(text: str) -> None:
+    with pytest.raises(ValueError, match="seeds like 1-10"):
+        parse_seeds(text)
+
+
+def test_training_time_leaves_evaluation_out() -> None:
+    time = TrainingTime()
+    assert time.add({"time/elapsed": 2.0}) == 2.0
+    # 4 more seconds, a quarter of them evaluation: 3
+    assert time.add({"time/elapsed": 6.0, "time/share/eval": 0.25}) == 5.0
+
+
+def test_a_runs_story() -> None:
+    told: list[dict[str, Any]] = []
+    watch = Watch(told.append)
+    row = {"time/elapsed": 1.0, "solved": 0.0}
+    watch({**row, "time/total_timesteps": 100.0})
+    watch({**row, "time/total_timesteps": 200.0, "eval/mean_reward": 0.5})
+    judged = {"eval/mean_reward": 0.8, "verdict/mean": 0.75, "verdict/exact_value": 0.7442, "solved": 1.0}
+    watch({"time/elapsed": 3.0, "time/share/eval": 0.5, "time/total_timesteps": 300.0, **judged})
+    watch({"time/elapsed": 4.0, "time/total_timesteps": 400.0, "solved": 1.0})
+    assert watch.curve == [(200, 0.5, 1.0), (300, 0.8, 2.0)]
+    assert watch.solved == (300, 2.0)  # the first time
+    assert watch.exact == 0.7442  # of the agent that was judged
+    assert [message["steps"] for message in told] == [100, 200, 300, 400]
+
+
+def test_the_same_training_has_the_same_fingerprint() -> None:
+    def fingerprint(**asked: Any) -> str:
+        return settle([Row(target="CartPole-v1", **asked)], {})[0].fingerprint
+
+    plain = fingerprint()
+    assert fingerprint(seeds="1-3", within=5.0, against=["sb3"]) == plain
+    assert fingerprint(set=["train.seed=4", "log.every=1000", "algo.max_grad_norm=0.5"]) == plain  # its default
+    others = [fingerprint(bar=400), fingerprint(steps=5000), fingerprint(equal_steps=True)]
+    others += [fingerprint(set=["algo.gamma=0.9"]), settle([Row(target="CartPole-v1:a2c")], {})[0].fingerprint]
+    assert len({plain, *others}) == 6
+
+
+def test_settings_of_the_two_kinds_of_row() -> None:
+    solving, equal = settle(
+        [Row(target="CartPole-v1:zoo", bar=200), Row(target="CartPole-v1:zoo", equal_steps=True)], {}
+    )
+    assert solving.config.stop.on_solved  # the zoo's variant says no by itself
+    assert solving.config.stop.threshold == solving.threshold == 200
+    assert not equal.config.stop.on_solved
+    assert equal.threshold == 475
+    assert (equal.config.eval_every, equal.config.eval.episodes) == (5_000, 20)
+    assert solving.config.train.threads == equal.config.train.threads == 1
+
+
+def done(score: float, solved_at: tuple[int, float] | None, final: float | None = None) -> dict[str, Any]:
+    """As a run's process tells it."""
+    return {
+        "env_steps": 1000,
+        "seconds": 9.0,
+        "verdict": [score] * 4,
+        "final": None if final is None else [final] * 4,
+        "exact_value": None,
+        "solved_at": solved_at,
+        "curve": [(500, score - 1, 4.0), (1000, score, 9.0)],
+        "versions": {"python": "3"},
+    }
+
+
+def keep(store: Store, row: Row, who: str, seed: int, told: dict[str, Any]) -> Record:
+    task = settle([row], {})[0]
+    store.ask([task])
+    record = make_record(task, who, seed, told, [])
+    store.keep(record)
+    return record
+
+
+def test_rows_add_up(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    row = Row(target="CartPole-v1:ppo", seeds="4", bar=400.0, within=3.0)
+    times = [(100, 1.0), (200, 2.0), None]
+    for seed, (score, solved_at) in enumerate(zip([500.0, 450.0, 100.0], times, strict=True), start=1):
+        keep(store, row, "gymnast", seed, done(score, solved_at))
+    (summary,) = summarise(store)
+    side = summary["sides"]["gymnast"]
+    assert (side["runs"], side["asked"], side["solved"]) == (3, 4, 2)
+    assert (side["median"], side["met"]) == (450, True)
+    assert side["iqm"]["score"]["value"] == 350  # of three nothing is cut: (500 + 450 + 100) / 3
+    assert (side["steps_to_bar"], side["seconds_to_bar"], side["in_time"]) == (200, 2.0, True)
+    assert summary["command"] == "gymnast benchmark CartPole-v1:ppo --seeds 4 --bar 400 --within 3"
+    text = page([summary], {}, [])
+    assert "| 2/3 (4 asked) | 450 (4 episodes) | 350 [100, 500] | >= 400 met, <= 3 s met | 200 | 2.0 |" in text
+
+
+def test_equal_steps_compare(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    cartpole, acrobot = (Row(target=f"{env}:zoo", equal_steps=True) for env in ("CartPole-v1", "Acrobot-v1"))
+    for row, ours, theirs in ((cartpole, [3, 4], [1, 4]), (acrobot, [-9, -9], [-5, -5])):
+        for seed in (1, 2):
+            keep(store, row, "gymnast", seed, done(0, None, final=ours[seed - 1]))
+            keep(store, row, "sb3", seed, done(0, None, final=theirs[seed - 1]))
+    summaries, path = write_report(store)
+    # 3 beats 1 and loses to 4; 4 beats 1 and ties with 4: (1 + 0 + 1 + 0.5) / 4
+    assert summaries[0]["improvement"]["sb3"]["final"]["value"] == 0.625
+    assert summaries[1]["improvement"]["sb3"]["final"] == {"value": 0, "low": 0, "high": 0}
+    assert summaries[0]["improvement"]["sb3"]["best"]["value"] == 0.5  # all the same
+    assert overall_improvement(summaries)["sb3"]["final"]["value"] == 0.3125
+    assert "| all 2 | over sb3 | 0.31 [" in path.read_text()
+    picture = ElementTree.parse(tmp_path / "pictures" / summaries[0]["picture"])
+    shapes = [element.tag.rpartition("}")[2] for element in picture.iter()]
+    assert shapes.count("polygon") == 2  # a band for each
+
+
+def test_what_is_kept_is_found_again(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    row = Row(target="CartPole-v1:ppo", bar=400.0)
+    record = keep(store, row, "gymnast", 1, done(450.0, (100, 1.0)))
+    assert Store(tmp_path).records == store.records  # before anything else was written
+    write_report(store)
+    for file in (tmp_path / "runs").rglob("*.json"):  # a repository holds results.json alone
+        file.unlink()
+    again = Store(tmp_path)
+    assert again.records == store.records
+    assert [kept for kept, _ in again.rows.values()] == [row]
+
+    # The preset changes: the row now means another config, whose runs are still to be made
+    changed = settle([row.model_copy(update={"set": ["algo.gamma=0.9"]})], {})[0]
+    again.rows[row.key] = row, changed.fingerprint
+    assert summarise(again)[0]["sides"]["gymnast"]["runs"] == 0
+    assert record in again.records.values()  # not lost
+
+    again.forget(settle([row], {})[0])
+    assert not again.records
+
+
+def test_rows_keep_their_order_unless_a_plan_sets_it(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    tasks = settle([Row(target=f"CartPole-v1:{name}") for name in ("ppo", "a2c", "reinforce")], {})
+    ppo, a2c, reinforce = (task.row.key for task in tasks)
+    store.ask(tasks[:2])
+    store.ask(tasks[1:])
+    assert list(store.rows) == [ppo, a2c, reinforce]
+    store.ask(tasks[1:], first=True)
+    assert list(store.rows) == [a2c, reinforce, ppo]
+
+
+def test_a_broken_file_is_named(tmp_path: Path) -> None:
+    (tmp_path / "results.json").write_text("{")
+    with pytest.raises(UserError, match=r"results\.json cannot be read"):
+        Store(tmp_path)
+
+
+def test_the_plan_of_this_repository() -> None:
+    path = ROOT / "benchmarks" / "plan.yaml"
+    rows = read_plan(path)
+    assert len({row.key for row in rows}) == len(rows)
+    assert [row.target for row in read_plan(path, ["Taxi-v4"], seeds="2")] == ["Taxi-v4:ppo"] * 2
+    assert all(len(parse_seeds(row.seeds)) >= 5 for row in rows)
+    # Every target exists, every bar can be reached, every rival can be told what it needs
+    settle([row for row in rows if row.target != "LunarLander-v3:randomised"], {})
+
+
+def test_mistakes_in_a_plan_are_told_at_once(tmp_path: Path) -> None:
+    file = tmp_path / "plan.yaml"
+    file.write_text("rows:\n  - {target: CartPole-v1, sedes: 5}\n  - {target: Taxi-v4, seeds: q, bar: high}\n")
+    with pytest.raises(UserError) as error:
+        read_plan(file)
+    lines = str(error.value).splitlines()
+    assert len(lines) == 3
+    for word, line in zip(("sedes", "seeds", "bar"), lines, strict=True):
+        assert f"].{word} = " in line
+    file.write_text("rows:\n  - {target: CartPole-v1:nope}\n  - {target: Taxi-v4, bar: 9}\n")
+    with pytest.raises(UserError, match=r"unknown variant 'nope'(.|\n)*above the best possible"):
+        settle(read_plan(file), {})
+
+
+def test_numbers_are_short() -> None:
+    assert [number(x) for x in (0.74421, 7.9312, 487.24, 100096.0, math.inf)] == [
+        "0.744",
+        "7.93",
+        "487.2",
+        "100,096",
+        "never",
+    ]
