@@ -297,6 +297,7 @@ def test_relu_at_zero_and_large_inputs_of_tanh() -> None:
         (VECTOR, CHOICE, {"activation": "gelu"}),
         (VECTOR, CONTINUOUS, {"squash": True}),
         (VECTOR, CONTINUOUS, {"std": "state_dependent"}),
+        (VECTOR, CONTINUOUS, {"std": "sde"}),
         (VECTOR, gym.spaces.MultiDiscrete([2, 3]), {}),
         (VECTOR, gym.spaces.MultiBinary(3), {}),
         (CATEGORY, CHOICE, {"discrete_encoding": "embedding"}),
@@ -337,5 +338,5 @@ def test_the_same_actions_are_chosen(kind: str, greedy: bool) -> None:
     for reference in (False, True):
         generator = None if greedy else torch.Generator().manual_seed(6)
         with reference_only() if reference else nullcontext():
-            chosen.append(choose_actions(agent, now, generator))
+            chosen.append(choose_actions(agent, now, generator, 0))
     np.testing.assert_allclose(chosen[0], chosen[1], atol=1e-6)
