@@ -186,6 +186,28 @@ def test_a2c_is_ppo_with_one_epoch_one_batch_and_no_clip(actions: str, normalize
         torch.testing.assert_close(metrics[f"train/{name}"], expected[f"train/{name}"], atol=1e-5, rtol=0, msg=name)
 
 
+def test_advantages_are_normalised_over_the_rollout_or_over_each_batch() -> None:
+    """`rollout` on raw advantages is `off` on normalised ones; `batch` is another thing where batches are smaller."""
+    torch.manual_seed(0)
+    start = Agent(VECTOR, ACTIONS["discrete"], AgentConfig(), 0.99)
+
+    def trained(scope: Any, prepare: Callable[[torch.Tensor], torch.Tensor] = lambda advantage: advantage) -> Agent:
+        agent = copy.deepcopy(start)
+        rollout = experience(ACTIONS["discrete"], agent, drift=0.0)
+        rollout.advantage.copy_(prepare(5 + 3 * rollout.advantage))
+        config = PPOConfig(batch_size=16, n_epochs=2, learning_rate=1e-2, normalize_advantage=scope)
+        PPO(agent, config, torch.Generator().manual_seed(0)).update(rollout, 0.0)
+        return agent
+
+    def same(a: Agent, b: Agent) -> bool:
+        return all(torch.allclose(x, y, atol=1e-5, rtol=0) for x, y in zip(a.parameters(), b.parameters(), strict=True))
+
+    by_hand = trained("off", lambda advantage: (advantage - advantage.mean()) / (advantage.std() + 1e-8))
+    assert same(trained("rollout"), by_hand)
+    assert not same(trained("batch"), by_hand)
+    assert not same(trained("off"), by_hand)
+
+
 def test_huber_loss_is_linear_for_large_errors() -> None:
     agent = Agent(VECTOR, ACTIONS["discrete"], AgentConfig(), 0.99)
     learner = PPO(agent, PPOConfig(value_loss="huber", huber_delta=2.0), torch.Generator())
