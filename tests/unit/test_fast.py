@@ -12,7 +12,8 @@ import pytest
 import torch
 
 from gymnast.agent import Agent
-from gymnast.config import A2CConfig, AgentConfig, PPOConfig, ReinforceConfig
+from gymnast.config import A2CConfig, AgentConfig, EnvConfig, PPOConfig, ReinforceConfig
+from gymnast.envs.make import make_vec
 from gymnast.envs.types import StepBatch
 from gymnast.rl.a2c import A2C
 from gymnast.rl.collect import choose_actions
@@ -313,6 +314,13 @@ def test_other_agents_go_the_reference_way(
     agent = Agent({"obs": observation}, action, AgentConfig(**settings), 0.99)
     assert fast_net(agent) is None
     assert PPO(agent, PPOConfig(), torch.Generator()).fast() is None
+
+
+def test_stacked_vectors_go_the_fast_way() -> None:
+    vec = make_vec(EnvConfig(id="MountainCar-v0", wrappers=[{"frame_stack": {"n": 4}}]), 2, "train")
+    assert vec.obs_space["obs"].shape == (8,)
+    assert supports(Agent(vec.obs_space, vec.action_space, AgentConfig(normalize_obs=True), 0.99))
+    vec.close()
 
 
 def test_two_observations_go_the_reference_way() -> None:
