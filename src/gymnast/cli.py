@@ -147,14 +147,14 @@ def resume(
 
 @app.command("eval", short_help="Score a saved agent.")
 @click.argument("ref", default="@last")
-@click.option("--episodes", type=click.IntRange(min=2), default=100, show_default=True)
+@click.option("--episodes", type=click.IntRange(min=2), help="How many.  [default: the run's stop.episodes]")
 @click.option("--seed", type=click.IntRange(min=0), help="Other episodes than the default ones.")
 @click.option("--stochastic", is_flag=True, help="Sample actions instead of taking the likeliest.")
 @sets
 @common
 def evaluate(
     ref: str,
-    episodes: int,
+    episodes: int | None,
     seed: int | None,
     stochastic: bool,
     overrides: tuple[str, ...],

@@ -72,9 +72,10 @@ def evaluate(agent: Agent, env: VecEnv, episodes: int, seed: int, deterministic:
     quota[: episodes % env.n_envs] += 1
     done: list[EpisodeRecord] = []
     now = env.reset(derive_seed(seed, "envs"))
-    waited = 0
+    step = waited = 0
     while quota.any():
-        now = env.step(choose_actions(agent, now, generator))
+        now = env.step(choose_actions(agent, now, generator, step))
+        step += 1
         for record in now.episodes:
             if quota[record.env]:
                 quota[record.env] -= 1

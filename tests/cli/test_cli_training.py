@@ -69,12 +69,13 @@ def test_resume_with_another_setting_is_a_new_run_from_there(trained: Trained) -
 def test_eval_for_machines_and_for_people(
     gymnast: Command, trained: Trained, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    options = ("--episodes", "4", "--stochastic", "--runs-dir", trained.runs_dir)
-    machine = gymnast("eval", trained.first.json["run"], *options, "--json")
+    options = ("--stochastic", "--runs-dir", trained.runs_dir, "--json")
+    machine = gymnast("eval", trained.first.json["run"], *options)
     assert machine.code == 0, machine.err
     assert machine.out.count("\n") == 1
     result = machine.json
-    assert (result["checkpoint"], result["episodes"], result["policy"]) == ("best", 4, "stochastic")
+    assert (result["checkpoint"], result["episodes"], result["policy"]) == ("best", 4, "stochastic")  # stop.episodes
+    assert gymnast("eval", trained.first.json["run"], "--episodes", "6", *options).json["episodes"] == 6
     assert result["solved"] == (result["eval_mean"] >= 475)
     print_evaluation(result, trained.runs_dir)
     human = capsys.readouterr().out

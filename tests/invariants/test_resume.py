@@ -52,10 +52,22 @@ def interrupt_after(updates: int) -> Any:
     return observe
 
 
-@pytest.mark.parametrize("env", ["CartPole-v1", "FrozenLake-v1", "Pendulum-v1"])
+@pytest.mark.parametrize(
+    "env, agent",
+    [
+        ("CartPole-v1", {}),
+        ("FrozenLake-v1", {}),
+        ("Pendulum-v1", {}),
+        ("Pendulum-v1", {"std": "sde"}),
+        ("Pendulum-v1", {"std": "sde", "sde_sample_freq": 5}),
+    ],
+    ids=str,
+)
 @pytest.mark.parametrize("algo", ["ppo", "a2c", "reinforce"])
-def test_resumed_equals_uninterrupted(algo: str, env: str, tmp_path: Path, make_session: Any) -> None:
-    config = small_config(algo, env, agent=NORMALISED, algo=SCHEDULED)
+def test_resumed_equals_uninterrupted(
+    algo: str, env: str, agent: dict[str, Any], tmp_path: Path, make_session: Any
+) -> None:
+    config = small_config(algo, env, agent=NORMALISED | agent, algo=SCHEDULED, eval={"policy": "both"})
     rows: list[dict[str, float]] = []
     whole = make_session(config)
     train(whole, observer=rows.append)

@@ -220,10 +220,44 @@ def test_one_env_of_each_space_trains(name: str, make_session: Any) -> None:
     assert any(not torch.equal(tensor, before[key]) for key, tensor in session.agent.state_dict().items())
 
 
-@pytest.mark.parametrize("agent", [{"squash": True}, {"std": "state_dependent"}, {"squash": True, "shared": True}])
+@pytest.mark.parametrize(
+    "agent",
+    [
+        {"squash": True},
+        {"std": "state_dependent"},
+        {"squash": True, "shared": True},
+        {"std": "sde", "sde_sample_freq": 4},
+        {"std": "sde", "squash": True, "hidden": []},
+    ],
+)
 def test_continuous_variants_train(agent: Any, make_session: Any) -> None:
     _, rows = run(make_session(small_config("ppo", "Pendulum-v1", agent=agent, train={"total_timesteps": 1024})))
     assert all(np.isfinite(row["train/loss"]) for row in rows)
+    assert all(row["train/ratio_first"] == pytest.approx(1.0, abs=1e-5) for row in rows)
+
+
+def test_lasting_noise_is_one_linear_function_of_the_features_at_a_time(make_session: Any) -> None:
+    """Without hidden layers the features are the observation: noise over 8 steps is then explained by 3 numbers."""
+    agent = {"std": "sde", "sde_sample_freq": 8, "hidden": []}
+    session = make_session(small_config("ppo", "Pendulum-v1", env={"n_envs": 2}, agent=agent, algo={"n_steps": 32}))
+
+    def unexplained(obs: torch.Tensor, noise: torch.Tensor) -> float:
+        matrix = torch.linalg.lstsq(obs, noise).solution
+        return float((obs @ matrix - noise).abs().max())
+
+    last = None
+    for _ in range(2):
+        collect(session)
+        for env in range(2):
+            obs = session.rollout.obs["obs"][:, env].clone()
+            with torch.no_grad():
+                noise = session.rollout.action[:, env] - session.agent.actor_out(obs)
+            for begin in range(0, 32, 8):
+                assert unexplained(obs[begin : begin + 8], noise[begin : begin + 8]) < 1e-4
+            assert unexplained(obs[:16], noise[:16]) > 1e-2
+            if env == 1 and last is not None:  # nothing is carried over to the next rollout
+                assert unexplained(torch.cat([last[0], obs[:8]]), torch.cat([last[1], noise[:8]])) > 1e-2
+        last = obs[-8:], noise[-8:]
 
 
 def test_masks_reach_rollout_and_evaluation(make_session: Any) -> None:

@@ -62,12 +62,27 @@ def test_defaults_are_those_of_stable_baselines3(ours: Any, theirs: Any) -> None
         mine = getattr(getattr(model.config, section), key)
         mine = mine.value(0.0) if isinstance(mine, Schedule) else mine
         mine = {"batch": True, "off": False}.get(mine, mine) if name == "normalize_advantage" else mine
+        mine = -1 if mine is None and name == "sde_sample_freq" else mine  # both mean a whole rollout
         assert mine == parameter.default, name
         checked += 1
     assert checked >= 8  # learning_rate, n_steps, gamma, gae_lambda, ent_coef, vf_coef, max_grad_norm, ...
     assert model.n_envs == 1
     assert (model.config.agent.hidden, model.config.agent.activation) == ([64, 64], "tanh")
     assert model.config.agent.rescale_actions is False
+
+
+@pytest.mark.parametrize("freq, lasts", [(-1, None), (4, 4)])
+def test_gsde_by_stable_baselines3s_keywords(freq: int, lasts: int | None) -> None:
+    options = {"use_sde": True, "sde_sample_freq": freq, "policy_kwargs": {"log_std_init": -2.0}}
+    model = PPO("Pendulum-v1", n_steps=32, batch_size=32, **options)
+    agent = model.config.agent
+    assert (agent.std, agent.sde_sample_freq, agent.log_std_init) == ("sde", lasts, -2.0)
+    assert tuple(model.policy.head.log_std.shape) == tuple(
+        sb3.PPO("MlpPolicy", "Pendulum-v1", **options).policy.log_std.shape
+    )
+    model.learn(64)
+    action, _ = model.predict(np.zeros(3, np.float32), deterministic=False)
+    assert model.action_space.contains(action)
 
 
 def test_a_preset_is_a_start_that_keywords_change() -> None:
@@ -315,7 +330,8 @@ def test_set_env_goes_on_with_the_same_agent(tmp_path: Path) -> None:
         (lambda: PPO("CartPole-v1", gamma=2), "algo.gamma = 2: must be at most 1"),
         (lambda: PPO("CartPole-v1", learning_rate=lambda left: left), "cannot be saved with the model.*lin_3e-4"),
         (lambda: PPO("CartPole-v1", tensorboard_log="logs"), "tensorboard_log='logs'.: not supported. Use runs_dir="),
-        (lambda: PPO("CartPole-v1", use_sde=True), "not supported"),
+        (lambda: PPO("CartPole-v1", use_sde=True), "agent.std: sde is for continuous actions"),
+        (lambda: PPO("Pendulum-v1", sde_sample_freq=4), "only the noise of agent.std=sde lasts"),
         (lambda: PPO("CartPole-v1", policy_kwargs={"net_arch": {"pi": [8], "vf": [9]}}), "the same sizes"),
         (lambda: PPO("CartPole-v1", policy_kwargs={"net_archs": [8]}), "Did you mean 'net_arch'"),
         (lambda: PPO("CartPole-v1", policy_kwargs={"activation_fn": torch.nn.Softplus}), "must be one of tanh"),

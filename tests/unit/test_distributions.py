@@ -27,7 +27,7 @@ VARIANTS = [
 
 
 def head_and_outputs(name: str, cfg: AgentConfig, rows: int = 64) -> tuple[Head, torch.Tensor]:
-    head = make_head(SPACES[name], cfg)
+    head = make_head(SPACES[name], cfg, n_features=1)
     return head, torch.randn(rows, head.n_outputs, generator=torch.Generator().manual_seed(0))
 
 
@@ -137,6 +137,6 @@ def test_rescaling_maps_unit_actions_to_the_bounds() -> None:
 
 def test_what_cannot_be_acted_in_is_refused_with_the_way_out() -> None:
     with pytest.raises(UserError, match=r"agent.squash: true needs bounded actions"):
-        make_head(gym.spaces.Box(-np.inf, np.inf, (2,)), AgentConfig(squash=True))
+        make_head(gym.spaces.Box(-np.inf, np.inf, (2,)), AgentConfig(squash=True), 1)
     with pytest.raises(UserError, match="Discrete, MultiDiscrete, MultiBinary and Box"):
-        make_head(gym.spaces.Text(5), AgentConfig())
+        make_head(gym.spaces.Text(5), AgentConfig(), 1)

@@ -185,6 +185,13 @@ def test_pictures_come_from_the_sync_engine() -> None:
     assert vec.envs[0].render().max() == 1  # type: ignore[attr-defined]
 
 
+@pytest.mark.parametrize("mode", ["rgb_array", "human"])
+def test_an_env_that_draws_nothing_says_so(mode: str, recwarn: pytest.WarningsRecorder) -> None:
+    with pytest.raises(UserError, match="gymnast/Bandit-v0 draws no pictures: it can be trained and scored"):
+        make_env(config("gymnast/Bandit-v0"), render_mode=mode)
+    assert not recwarn.list
+
+
 def test_bandits() -> None:
     env = make_env(config("gymnast/Bandit-v0", kwargs={"means": [0.5, 2.0], "std": 0.1, "horizon": 3}))
     assert env.unwrapped.optimum == 6.0  # type: ignore[attr-defined]

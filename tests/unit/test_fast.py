@@ -12,7 +12,8 @@ import pytest
 import torch
 
 from gymnast.agent import Agent
-from gymnast.config import A2CConfig, AgentConfig, PPOConfig, ReinforceConfig
+from gymnast.config import A2CConfig, AgentConfig, EnvConfig, PPOConfig, ReinforceConfig
+from gymnast.envs.make import make_vec
 from gymnast.envs.types import StepBatch
 from gymnast.rl.a2c import A2C
 from gymnast.rl.collect import choose_actions
@@ -297,6 +298,7 @@ def test_relu_at_zero_and_large_inputs_of_tanh() -> None:
         (VECTOR, CHOICE, {"activation": "gelu"}),
         (VECTOR, CONTINUOUS, {"squash": True}),
         (VECTOR, CONTINUOUS, {"std": "state_dependent"}),
+        (VECTOR, CONTINUOUS, {"std": "sde"}),
         (VECTOR, gym.spaces.MultiDiscrete([2, 3]), {}),
         (VECTOR, gym.spaces.MultiBinary(3), {}),
         (CATEGORY, CHOICE, {"discrete_encoding": "embedding"}),
@@ -312,6 +314,13 @@ def test_other_agents_go_the_reference_way(
     agent = Agent({"obs": observation}, action, AgentConfig(**settings), 0.99)
     assert fast_net(agent) is None
     assert PPO(agent, PPOConfig(), torch.Generator()).fast() is None
+
+
+def test_stacked_vectors_go_the_fast_way() -> None:
+    vec = make_vec(EnvConfig(id="MountainCar-v0", wrappers=[{"frame_stack": {"n": 4}}]), 2, "train")
+    assert vec.obs_space["obs"].shape == (8,)
+    assert supports(Agent(vec.obs_space, vec.action_space, AgentConfig(normalize_obs=True), 0.99))
+    vec.close()
 
 
 def test_two_observations_go_the_reference_way() -> None:
@@ -337,5 +346,5 @@ def test_the_same_actions_are_chosen(kind: str, greedy: bool) -> None:
     for reference in (False, True):
         generator = None if greedy else torch.Generator().manual_seed(6)
         with reference_only() if reference else nullcontext():
-            chosen.append(choose_actions(agent, now, generator))
+            chosen.append(choose_actions(agent, now, generator, 0))
     np.testing.assert_allclose(chosen[0], chosen[1], atol=1e-6)

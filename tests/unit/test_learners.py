@@ -1,8 +1,10 @@
-"""The algorithms' arithmetic: against stable-baselines3 step by step, and against analytic gradients."""
+"""PPO's and A2C's arithmetic: against stable-baselines3 step by step, and against independent formulas."""
 
 from __future__ import annotations
 
+import copy
 import math
+from collections.abc import Callable
 from typing import Any
 
 import gymnasium as gym
@@ -15,11 +17,10 @@ from stable_baselines3.common.logger import Logger
 from torch.nn import functional as F
 
 from gymnast.agent import Agent
-from gymnast.config import A2CConfig, AgentConfig, PPOConfig, ReinforceConfig
+from gymnast.config import A2CConfig, AgentConfig, PPOConfig
 from gymnast.rl.a2c import A2C
 from gymnast.rl.learner import explained_variance, normalized
 from gymnast.rl.ppo import PPO
-from gymnast.rl.reinforce import Reinforce
 from gymnast.rl.rollout import Batch, Rollout, minibatches
 
 VECTOR = {"obs": gym.spaces.Box(-np.inf, np.inf, (4,))}
@@ -67,30 +68,20 @@ class Recorded(Logger):
         super().__init__(folder=None, output_formats=[])
 
 
-@pytest.mark.parametrize("actions", ACTIONS)
-@pytest.mark.parametrize(
-    "options",
-    [
-        {},
-        {"clip_range_vf": 0.1, "ent_coef": 0.01},
-        {"normalize_advantage": False, "vf_coef": 0.25, "max_grad_norm": 0.05},
-        {"target_kl": 0.001},
-        {"n_epochs": 1},
-    ],
-)
-def test_ppo_update_equals_stable_baselines3(actions: str, options: dict[str, Any], monkeypatch: Any) -> None:
-    """Three epochs of one full batch: losses, KL, clip fraction and every weight afterwards."""
-    space = ACTIONS[actions]
-    settings = {"n_epochs": 3, "batch_size": STEPS * ENVS, "learning_rate": 1e-2, "clip_range": 0.15} | options
+def sb3_update(
+    agent: Agent, space: gym.Space, collect: Callable[[], Rollout], options: dict[str, Any]
+) -> tuple[Any, dict[str, float]]:
+    """An update of stable-baselines3's PPO: gives `agent` the weights it begins with, then learns from a rollout.
+
+    Returns the model as it is afterwards, and what it logged.
+    """
 
     class Spaces(gym.Env[Any, Any]):
         observation_space, action_space = VECTOR["obs"], space
 
-    theirs = sb3.PPO("MlpPolicy", Spaces(), n_steps=STEPS * ENVS, seed=0, device="cpu", **settings)
-    agent = Agent(VECTOR, space, AgentConfig(), 0.99)
+    theirs = sb3.PPO("MlpPolicy", Spaces(), n_steps=STEPS * ENVS, seed=0, device="cpu", **options)
     copy_weights(theirs.policy, agent)
-    rollout = experience(space, agent, drift=0.1)
-
+    rollout = collect()
     buffer = RolloutBuffer(STEPS, VECTOR["obs"], space, n_envs=ENVS)
     for t in range(STEPS):
         buffer.add(
@@ -105,8 +96,28 @@ def test_ppo_update_equals_stable_baselines3(actions: str, options: dict[str, An
     theirs.rollout_buffer = buffer
     theirs._logger = Recorded()
     theirs.train()
-    expected = theirs.logger.name_to_value
+    return theirs, theirs.logger.name_to_value
 
+
+@pytest.mark.parametrize("actions", ACTIONS)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"clip_range_vf": 0.1, "ent_coef": 0.01},
+        {"normalize_advantage": False, "vf_coef": 0.25, "max_grad_norm": 0.05},
+        {"target_kl": 0.001},
+        {"n_epochs": 1},
+    ],
+)
+def test_ppo_update_equals_stable_baselines3(actions: str, options: dict[str, Any]) -> None:
+    """Three epochs of one full batch: losses, KL, clip fraction and every weight afterwards."""
+    space = ACTIONS[actions]
+    settings = {"n_epochs": 3, "batch_size": STEPS * ENVS, "learning_rate": 1e-2, "clip_range": 0.15} | options
+
+    agent = Agent(VECTOR, space, AgentConfig(), 0.99)
+    theirs, expected = sb3_update(agent, space, lambda: experience(space, agent, drift=0.1), settings)
+    rollout = experience(space, agent, drift=0.1)
     ours = PPO(agent, PPOConfig(n_steps=STEPS, **settings), torch.Generator().manual_seed(0))
     metrics = {name: float(value) for name, value in ours.update(rollout, 0.0).items()}
 
@@ -150,19 +161,52 @@ def test_ppo_gradient_equals_an_independent_formula() -> None:
     assert float(metrics["train/clip_fraction"]) == pytest.approx(float(((ratio - 1).abs() > 0.1).float().mean()))
 
 
-def test_a2c_is_ppo_with_one_epoch_one_batch_and_no_clip() -> None:
-    def trained(make: Any) -> Agent:
-        torch.manual_seed(0)
-        agent = Agent(VECTOR, ACTIONS["discrete"], AgentConfig(), 0.99)
-        make(agent).update(experience(ACTIONS["discrete"], agent, drift=0.0), 0.0)
+@pytest.mark.parametrize("actions", ACTIONS)
+@pytest.mark.parametrize("normalize", ["off", "batch"])
+def test_a2c_is_ppo_with_one_epoch_one_batch_and_no_clip(actions: str, normalize: Any) -> None:
+    """Where the ratio is 1, the gradient of ratio * advantage is that of logp * advantage."""
+    space = ACTIONS[actions]
+    torch.manual_seed(0)
+    start = Agent(VECTOR, space, AgentConfig(), 0.99)
+    shared = {"n_steps": STEPS, "ent_coef": 0.01, "max_grad_norm": 1e9, "normalize_advantage": normalize}
+    one_step = {"n_epochs": 1, "batch_size": STEPS * ENVS, "clip_range": 1e9}
+    results: list[tuple[Agent, dict[str, torch.Tensor]]] = []
+    for make in (
+        lambda agent: PPO(agent, PPOConfig(**shared, **one_step, learning_rate=1e-2), torch.Generator()),
+        lambda agent: A2C(agent, A2CConfig(**shared, optimizer="adam", learning_rate=1e-2), torch.Generator()),
+    ):
+        agent = copy.deepcopy(start)
+        results.append((agent, make(agent).update(experience(space, agent, drift=0.0), 0.0)))
+    (ppo, expected), (a2c, metrics) = results
+    for (name, mine), theirs in zip(a2c.named_parameters(), ppo.parameters(), strict=True):
+        assert mine.grad is not None
+        assert theirs.grad is not None
+        assert theirs.grad.any(), name
+        torch.testing.assert_close(mine.grad, theirs.grad, atol=1e-6, rtol=0, msg=f"gradient of {name}")
+    for name in ("value_loss", "entropy", "grad_norm", "grad_norm/actor", "grad_norm/critic"):
+        torch.testing.assert_close(metrics[f"train/{name}"], expected[f"train/{name}"], atol=1e-5, rtol=0, msg=name)
+
+
+def test_advantages_are_normalised_over_the_rollout_or_over_each_batch() -> None:
+    """`rollout` on raw advantages is `off` on normalised ones; `batch` is another thing where batches are smaller."""
+    torch.manual_seed(0)
+    start = Agent(VECTOR, ACTIONS["discrete"], AgentConfig(), 0.99)
+
+    def trained(scope: Any, prepare: Callable[[torch.Tensor], torch.Tensor] = lambda advantage: advantage) -> Agent:
+        agent = copy.deepcopy(start)
+        rollout = experience(ACTIONS["discrete"], agent, drift=0.0)
+        rollout.advantage.copy_(prepare(5 + 3 * rollout.advantage))
+        config = PPOConfig(batch_size=16, n_epochs=2, learning_rate=1e-2, normalize_advantage=scope)
+        PPO(agent, config, torch.Generator().manual_seed(0)).update(rollout, 0.0)
         return agent
 
-    shared = {"learning_rate": 1e-2, "n_steps": STEPS, "vf_coef": 0.5, "ent_coef": 0.01, "max_grad_norm": 0.5}
-    one_step = {"n_epochs": 1, "batch_size": STEPS * ENVS, "clip_range": 1e9, "normalize_advantage": "off"}
-    ppo = trained(lambda agent: PPO(agent, PPOConfig(**shared, **one_step), torch.Generator()))
-    a2c = trained(lambda agent: A2C(agent, A2CConfig(**shared, optimizer="adam"), torch.Generator()))
-    for name, tensor in ppo.state_dict().items():
-        torch.testing.assert_close(a2c.state_dict()[name], tensor, atol=1e-6, rtol=0, msg=name)
+    def same(a: Agent, b: Agent) -> bool:
+        return all(torch.allclose(x, y, atol=1e-5, rtol=0) for x, y in zip(a.parameters(), b.parameters(), strict=True))
+
+    by_hand = trained("off", lambda advantage: (advantage - advantage.mean()) / (advantage.std() + 1e-8))
+    assert same(trained("rollout"), by_hand)
+    assert not same(trained("batch"), by_hand)
+    assert not same(trained("off"), by_hand)
 
 
 def test_huber_loss_is_linear_for_large_errors() -> None:
@@ -228,117 +272,3 @@ def test_minibatches_visit_every_sample_once_an_epoch_in_a_new_order() -> None:
         assert sorted(orders[-1].tolist()) == index.tolist()
     assert not torch.equal(orders[0], orders[1])
     assert not torch.equal(orders[1], orders[2])
-
-
-# REINFORCE
-
-
-def bandit_rollout(agent: Agent, steps: int, payout: torch.Tensor, seed: int = 0) -> Rollout:
-    """One-step episodes of a bandit: every step of its one env ends its episode."""
-    rollout = Rollout(steps, 1, agent)
-    rollout.obs["obs"].zero_()
-    acted = agent.act({"obs": rollout.obs["obs"][:, 0]}, generator=torch.Generator().manual_seed(seed))
-    rollout.action[:, 0], rollout.logp[:, 0], rollout.value[:, 0] = acted.action, acted.logp, acted.value
-    rollout.reward[:, 0] = payout[acted.action]
-    rollout.terminated.fill_(True)
-    rollout.truncated.fill_(False)
-    return rollout
-
-
-@pytest.mark.parametrize("baseline", ["none", "mean", "value"])
-def test_reinforce_gradient_equals_the_analytic_one_on_a_bandit(baseline: str) -> None:
-    """The gradient of the expected payout with respect to a softmax's logits is p_i (r_i - sum_j p_j r_j)."""
-    payout = torch.tensor([1.0, 3.0, -2.0])
-    torch.manual_seed(0)
-    agent = Agent({"obs": gym.spaces.Box(-1, 1, (1,))}, gym.spaces.Discrete(3), AgentConfig(hidden=[]), 0.99)
-    with torch.no_grad():
-        agent.actor_out.bias.copy_(torch.tensor([0.2, -0.3, 0.5]))
-        agent.critic_out.bias.fill_(0.7)
-    p = torch.softmax(agent.actor_out.bias.detach(), 0)
-    analytic = p * (payout - (p * payout).sum())
-    config = ReinforceConfig(
-        baseline=baseline,
-        target="returns" if baseline == "none" else "advantages",
-        normalize_advantage="off",
-        vf_coef=0.0,
-        max_grad_norm=1e9,
-        learning_rate=1e-12,
-    )
-    learner = Reinforce(agent, config, torch.Generator())
-    learner.mean_return = 0.9  # any constant: a baseline must not move the mean
-    n = 400_000
-    learner.update(bandit_rollout(agent, n, payout), 0.0)
-    assert agent.actor_out.bias.grad is not None
-    # One sample's gradient has a spread below 3, so the mean's is below 3 / sqrt(400000) = 0.005.
-    torch.testing.assert_close(-agent.actor_out.bias.grad, analytic, atol=0.02, rtol=0)
-
-
-def test_a_good_baseline_lowers_the_variance_of_the_gradient() -> None:
-    payout = torch.tensor([10.0, 11.0])
-    spreads = {}
-    for baseline in ("none", "mean", "value"):
-        agent = Agent({"obs": gym.spaces.Box(-1, 1, (1,))}, gym.spaces.Discrete(2), AgentConfig(hidden=[]), 0.99)
-        with torch.no_grad():
-            agent.critic_out.bias.fill_(10.5)
-        config = ReinforceConfig(
-            baseline=baseline,
-            target="returns" if baseline == "none" else "advantages",
-            normalize_advantage="off",
-            vf_coef=0.0,
-            max_grad_norm=1e9,
-            learning_rate=1e-12,
-        )
-        learner = Reinforce(agent, config, torch.Generator())
-        learner.mean_return, learner.mean_count = 10.5, 10**9
-        gradients = []
-        for seed in range(200):
-            learner.update(bandit_rollout(agent, 8, payout, seed), 0.0)
-            assert agent.actor_out.bias.grad is not None
-            gradients.append(agent.actor_out.bias.grad.clone())
-        spreads[baseline] = float(torch.stack(gradients).var(0).sum())
-    assert spreads["mean"] < 0.05 * spreads["none"]
-    assert spreads["value"] < 0.05 * spreads["none"]
-
-
-def test_reinforce_waits_for_whole_episodes_and_throws_nothing_away() -> None:
-    """Rewards count 0, 1, 2, ... so every step can be recognised; episodes of length 5 over rollouts of 3 steps."""
-    agent = Agent({"obs": gym.spaces.Box(-1, 1, (1,))}, gym.spaces.Discrete(2), AgentConfig(), 0.99)
-    learner = Reinforce(agent, ReinforceConfig(gamma=1.0), torch.Generator())
-    seen: list[float] = []
-    learned_returns: list[float] = []
-    step = 0
-    for _ in range(10):
-        rollout = Rollout(3, 2, agent)
-        rollout.obs["obs"].zero_()
-        rollout.action.zero_()
-        rollout.logp.zero_()
-        rollout.truncated.fill_(False)
-        for t in range(3):
-            rollout.reward[t] = torch.tensor([step, step + 1000.0])
-            rollout.terminated[t] = (step + 1) % 5 == 0
-            step += 1
-        data = learner.complete_episodes(rollout)
-        if data is not None:
-            seen += data["reward"].tolist()
-            learned_returns += data["returns"].tolist()
-            assert bool(data["ended"][-1])
-    waiting = [reward for columns in learner.pending for reward in columns["reward"].tolist()]
-    assert sorted(seen + waiting) == sorted([*map(float, range(30)), *(1000.0 + i for i in range(30))])
-    assert len(waiting) == 0  # 30 steps are six whole episodes an env
-    # The first episode's rewards are 0..4: returns 10, 10, 9, 7, 4.
-    assert learned_returns[:5] == [10.0, 10.0, 9.0, 7.0, 4.0]
-
-
-def test_reinforce_never_asks_the_value_for_returns() -> None:
-    agent = Agent({"obs": gym.spaces.Box(-1, 1, (1,))}, gym.spaces.Discrete(2), AgentConfig(), 0.99)
-    payout = torch.tensor([1.0, 2.0])
-    learner = Reinforce(agent, ReinforceConfig(), torch.Generator())
-    rollout = bandit_rollout(agent, 16, payout)
-    rollout.value.fill_(1e6)
-    rollout.final_value.fill_(1e6)
-    rollout.last_value.fill_(1e6)
-    rollout.terminated.fill_(False)
-    rollout.truncated.fill_(True)  # cut by a time limit: still only rewards count
-    data = learner.complete_episodes(rollout)
-    assert data is not None
-    assert torch.equal(data["returns"], data["reward"])

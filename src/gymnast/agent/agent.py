@@ -8,7 +8,7 @@ import gymnasium as gym
 import torch
 from torch import Tensor, nn
 
-from gymnast.agent.distributions import GaussianHead, make_head
+from gymnast.agent.distributions import GaussianHead, SDEHead, make_head
 from gymnast.agent.encoders import orthogonal
 from gymnast.agent.normalizer import ObsNormalizer, RewardNormalizer
 from gymnast.registry import ENCODERS
@@ -45,7 +45,7 @@ class Agent(nn.Module):
         encoder = ENCODERS.get(cfg.encoder)
         self.actor_body = encoder(obs_space, cfg)
         self.critic_body = None if cfg.shared else encoder(obs_space, cfg)
-        self.head = make_head(action_space, cfg)
+        self.head = make_head(action_space, cfg, self.actor_body.out_features)
         # A gain of 0.01 starts the policy near uniform (or near a zero mean): nothing is preferred before learning.
         self.actor_out = orthogonal(nn.Linear(self.actor_body.out_features, self.head.n_outputs), 0.01, cfg)
         self.critic_out = orthogonal(nn.Linear(self.actor_body.out_features, 1), 1.0, cfg)
@@ -56,6 +56,11 @@ class Agent(nn.Module):
         features = self.actor_body(obs)
         return features, features if self.critic_body is None else self.critic_body(obs)
 
+    def _outputs(self, features: Tensor) -> Tensor:
+        """What the head takes. Features that shape the exploration are not trained by it."""
+        outputs = self.actor_out(features)
+        return torch.cat([outputs, features.detach()], 1) if isinstance(self.head, SDEHead) else outputs
+
     @torch.no_grad()
     def act(
         self,
@@ -63,16 +68,22 @@ class Agent(nn.Module):
         mask: Tensor | None = None,
         deterministic: bool = False,
         generator: torch.Generator | None = None,
+        step: int = 0,
     ) -> Acted:
-        """Actions for a batch of observations, with their log-probabilities and values."""
+        """Actions for a batch of observations, with their log-probabilities and values.
+
+        `step` counts a sequence of calls for the same envs: noise that lasts begins anew at 0.
+        """
         actor, critic = self._bodies(obs)
-        action, logp = self.head.act(self.actor_out(actor), mask, deterministic, generator)
+        if isinstance(self.head, SDEHead) and not deterministic:
+            self.head.renew(step, len(actor), generator)
+        action, logp = self.head.act(self._outputs(actor), mask, deterministic, generator)
         return Acted(action, logp, self.critic_out(critic).squeeze(1))
 
     def evaluate(self, obs: TensorObs, action: Tensor, mask: Tensor | None = None) -> Evaluated:
         """Log-probability and entropy of given actions, and values, all with gradients."""
         actor, critic = self._bodies(obs)
-        logp, entropy = self.head.evaluate(self.actor_out(actor), action, mask)
+        logp, entropy = self.head.evaluate(self._outputs(actor), action, mask)
         return Evaluated(logp, entropy, self.critic_out(critic).squeeze(1))
 
     @torch.no_grad()

@@ -177,11 +177,11 @@ class GaussianHead(Head):
         self, outputs: Tensor, mask: Tensor | None, deterministic: bool, generator: torch.Generator | None
     ) -> tuple[Tensor, Tensor]:
         mean, log_std = self._moments(outputs)
-        action = mean
-        if not deterministic:
-            noise = torch.randn(mean.shape, generator=generator, device=mean.device)
-            action = mean + log_std.exp() * noise
+        action = mean if deterministic else mean + self._noise(outputs, log_std, generator)
         return action, self._logp(mean, log_std, action)
+
+    def _noise(self, outputs: Tensor, log_std: Tensor, generator: torch.Generator | None) -> Tensor:
+        return log_std.exp() * torch.randn(log_std.shape, generator=generator, device=log_std.device)
 
     def evaluate(self, outputs: Tensor, action: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
         mean, log_std = self._moments(outputs)
@@ -199,8 +199,46 @@ class GaussianHead(Head):
         return np.clip(unit * self.half_width + self.center, self.low, self.high).reshape(len(action), *self.env_shape)
 
 
-def make_head(space: gym.Space, cfg: AgentConfig) -> Head:
-    """The head for an action space."""
+class SDEHead(GaussianHead):
+    """Box, explored by noise that depends on the state and lasts (gSDE: Raffin, Kober, Stulp, 2020).
+
+    The noise is a random linear function of the actor's last features, one matrix an env, which stays for several
+    steps: the same state gets the same push, and exploration is smooth. Over all matrices an action is Gaussian with
+    variance features^2 @ std^2, which is what its probability is computed from. Outputs are means, then features.
+    """
+
+    EPSILON = 1e-6  # of stable-baselines3: a variance that is never zero
+
+    def __init__(self, space: gym.spaces.Box, cfg: AgentConfig, n_features: int) -> None:
+        super().__init__(space, cfg)
+        self.sizes = [self.n_outputs, n_features]
+        self.log_std = nn.Parameter(torch.full((n_features, self.n_outputs), cfg.log_std_init))
+        self.lasts = cfg.sde_sample_freq
+        # Not part of the agent's state: whoever acts begins with new ones, and checkpoints lie between rollouts.
+        self.matrices = torch.empty(0)
+
+    def renew(self, step: int, rows: int, generator: torch.Generator | None) -> None:
+        """Draws each env's matrix where it is time to: at step 0, and every `sde_sample_freq` steps."""
+        if step == 0 or (self.lasts is not None and step % self.lasts == 0):
+            std = self.log_std.detach().exp()
+            self.matrices = std * torch.randn((rows, *std.shape), generator=generator, device=std.device)
+
+    def _moments(self, outputs: Tensor) -> tuple[Tensor, Tensor]:
+        mean, features = outputs.split(self.sizes, 1)
+        variance = features.square() @ self.log_std.exp().square()
+        return mean, 0.5 * (variance + self.EPSILON).log()
+
+    def _noise(self, outputs: Tensor, log_std: Tensor, generator: torch.Generator | None) -> Tensor:
+        features = outputs[:, self.sizes[0] :]
+        return torch.bmm(features[:, None], self.matrices).squeeze(1)
+
+
+def make_head(space: gym.Space, cfg: AgentConfig, n_features: int) -> Head:
+    """The head for an action space, on an actor that gives so many features."""
+    if cfg.std == "sde":
+        if not isinstance(space, gym.spaces.Box):
+            raise UserError(f"agent.std: sde is for continuous actions, but the env's are {space}. Leave it out.")
+        return SDEHead(space, cfg, n_features)
     if isinstance(space, gym.spaces.Discrete | gym.spaces.MultiDiscrete):
         return CategoricalHead(space)
     if isinstance(space, gym.spaces.MultiBinary):

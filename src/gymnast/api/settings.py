@@ -24,8 +24,6 @@ OTHER_SECTIONS = {"n_envs": "env.n_envs", "seed": "train.seed", "device": "train
 # stable-baselines3's keywords that have no counterpart: the value that means "off", and what to do instead
 LACKING: dict[str, tuple[Any, str]] = {
     "tensorboard_log": (None, "Use runs_dir= to keep every metric in a run's folder, or learn(callback=) to see rows."),
-    "use_sde": (False, "State-dependent exploration is not there; std='state_dependent' is the nearest."),
-    "sde_sample_freq": (-1, "State-dependent exploration is not there; leave it out."),
     "stats_window_size": (100, "Training scores are means over 100 episodes; leave it out."),
     "rollout_buffer_class": (None, "Rollouts have one form; leave it out."),
     "rollout_buffer_kwargs": (None, "Rollouts have one form; leave it out."),
@@ -120,6 +118,7 @@ def dotted(model: str, algo: str, keywords: Mapping[str, Any]) -> dict[str, Any]
     rest = dict(keywords)
     found = of_policy(model, rest.pop("policy_kwargs", None) or {})
     extra = rest.pop("set", None) or {}
+    found |= of_exploration(rest)
     if algo == "a2c":
         found |= of_a2c(rest)
     places = keyword_places(algo)
@@ -152,6 +151,16 @@ def nearest(name: str, algo: str) -> str:
     known = [*keyword_places(algo), "policy_kwargs", "verbose", "runs_dir", "set"]
     hint = did_you_mean(name, known)
     return f"{hint} Any other setting goes through set={{'section.key': value}}."
+
+
+def of_exploration(keywords: dict[str, Any]) -> dict[str, Any]:
+    """gSDE as stable-baselines3 spells it, where -1 means a whole rollout; changes the keywords accordingly."""
+    found: dict[str, Any] = {}
+    if keywords.pop("use_sde", False):
+        found["agent.std"] = "sde"
+    if keywords.get("sde_sample_freq") == -1:
+        keywords["sde_sample_freq"] = None
+    return found
 
 
 def of_a2c(keywords: dict[str, Any]) -> dict[str, Any]:

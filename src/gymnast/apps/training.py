@@ -197,9 +197,9 @@ def runs_dir_option(folder: Path) -> str:
 
 
 def evaluate_ref(
-    ref: str, episodes: int, runs_dir: Path, seed: int | None, stochastic: bool, overrides: Sequence[str] = ()
+    ref: str, episodes: int | None, runs_dir: Path, seed: int | None, stochastic: bool, overrides: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """`gymnast eval`: a saved agent on fresh episodes of the env it was trained for."""
+    """`gymnast eval`: a saved agent on fresh episodes of the env it was trained for, as many as its verdict takes."""
     run, path = resolve_checkpoint(ref, runs_dir)  # before torch is imported: a mistake is told at once
 
     from gymnast import checkpoint
@@ -211,6 +211,7 @@ def evaluate_ref(
     saved = checkpoint.load(path)
     config = configs.override(configs.validate(saved.state["config"]), overrides)
     choose_threads(config)
+    episodes = episodes or config.stop.episodes
     env = make_vec(config.env, min(episodes, 32), "eval")
     try:
         agent = build_agent(config, env, pick_device(config.train.device))

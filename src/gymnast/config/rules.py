@@ -62,6 +62,15 @@ def _reinforce(config: RunConfig) -> Iterator[RuleProblem]:
         )
 
 
+def _exploration(config: RunConfig) -> Iterator[RuleProblem]:
+    agent = config.agent
+    if agent.sde_sample_freq is not None and agent.std != "sde":
+        yield RuleProblem(
+            ("agent.sde_sample_freq", "agent.std"),
+            f"only the noise of agent.std=sde lasts, and it is {agent.std}. Use agent.std=sde, or drop this key.",
+        )
+
+
 def _stop(config: RunConfig) -> Iterator[RuleProblem]:
     if config.stop.plateau is not None and config.eval_every == 0:
         yield RuleProblem(
@@ -105,6 +114,7 @@ def _atari(config: RunConfig) -> Iterator[RuleProblem]:
 RULES: tuple[Callable[[RunConfig], Iterator[RuleProblem]], ...] = (
     _sizes,
     _reinforce,
+    _exploration,
     _stop,
     _names,
     _wrappers,

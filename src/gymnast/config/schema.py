@@ -79,8 +79,12 @@ class AgentConfig(Section):
     clip_obs: Positive = Field(default=10.0, description="Cut of normalised observations.")
     normalize_reward: bool = Field(default=False, description="Scale rewards by the running deviation of the return.")
     clip_reward: Positive = Field(default=10.0, description="Cut of normalised rewards.")
-    std: Literal["state_independent", "state_dependent"] = Field(
-        default="state_independent", description="Whether the spread of continuous actions depends on the observation."
+    std: Literal["state_independent", "state_dependent", "sde"] = Field(
+        default="state_independent",
+        description="Spread of continuous actions: a parameter, an output, or lasting noise made of features (gSDE).",
+    )
+    sde_sample_freq: Count | None = Field(
+        default=None, description="Steps that the noise of `std: sde` lasts; null: a whole rollout."
     )
     log_std_init: Float = Field(default=0.0, description="Logarithm of the first spread of continuous actions.")
     squash: bool = Field(default=False, description="Squash continuous actions into their bounds with tanh.")

@@ -22,7 +22,7 @@ def to_tensors(obs: dict[str, NDArray[Any]], device: torch.device) -> dict[str, 
     return {key: torch.from_numpy(array).to(device) for key, array in obs.items()}
 
 
-def choose_actions(agent: Agent, now: StepBatch, generator: torch.Generator | None) -> NDArray[Any]:
+def choose_actions(agent: Agent, now: StepBatch, generator: torch.Generator | None, step: int) -> NDArray[Any]:
     """What the agent does next, as the envs take it: sampled, or the likeliest where there is no generator."""
     net = fast_net(agent)
     if net is not None:
@@ -31,7 +31,8 @@ def choose_actions(agent: Agent, now: StepBatch, generator: torch.Generator | No
         return agent.head.to_env(chosen)
     device = next(agent.parameters()).device
     mask = None if now.mask is None else torch.from_numpy(now.mask).to(device)
-    acted = agent.act(to_tensors(now.obs, device), mask, deterministic=generator is None, generator=generator)
+    obs = to_tensors(now.obs, device)
+    acted = agent.act(obs, mask, deterministic=generator is None, generator=generator, step=step)
     return agent.head.to_env(acted.action.cpu().numpy())
 
 
@@ -81,6 +82,7 @@ def collect(
                 {key: buffer[t].to(rollout.device) for key, buffer in rollout.obs.items()},
                 None if rollout.mask is None else rollout.mask[t].to(rollout.device),
                 generator=generator,
+                step=t,
             )
             rollout.action[t].copy_(acted.action)
             rollout.logp[t].copy_(acted.logp)

@@ -50,6 +50,8 @@ def translate(config: RunConfig) -> tuple[dict[str, Any], list[str]]:
     if algo.reset_optimizer_on_lr_jump is not None:
         notes.append("algo.reset_optimizer_on_lr_jump is left out")
     network = policy_arguments(config, notes)
+    if config.agent.std == "sde":
+        arguments |= {"use_sde": True, "sde_sample_freq": config.agent.sde_sample_freq or -1}
     if algo.name == "ppo":
         arguments |= {
             "batch_size": algo.batch_size,

@@ -92,6 +92,8 @@ def make(
     if render_mode == "rgb_array" and not os.environ.get("DISPLAY"):
         os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
     try:
+        if render_mode is not None and _draws_nothing(spec):
+            raise UserError(f"{env_id} draws no pictures: it can be trained and scored, not watched.")
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=".*is out of date.*")  # an older version is the user's choice
             return gym.make(spec, max_episode_steps=max_episode_steps, disable_env_checker=True, **kwargs)
@@ -104,6 +106,13 @@ def make(
             raise
         reason = str(error).split(" was raised from")[0]
         raise UserError(f"env.kwargs: {env_id!r} does not take {kwargs}: {reason}.") from error
+
+
+def _draws_nothing(spec: gym.envs.registration.EnvSpec) -> bool:
+    """Whether an env's class says so itself; one that says nothing may be asked."""
+    entry = spec.entry_point
+    creator = gym.envs.registration.load_env_creator(entry) if isinstance(entry, str) else entry
+    return getattr(creator, "metadata", {}).get("render_modes") == []
 
 
 def _import_module(module: str, env_id: str) -> None:

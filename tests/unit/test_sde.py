@@ -1,0 +1,139 @@
+"""State-dependent exploration (`agent.std: sde`) against stable-baselines3, and how long its noise lasts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import stable_baselines3 as sb3
+import torch
+
+from gymnast.agent import Agent
+from gymnast.agent.distributions import SDEHead
+from gymnast.config import AgentConfig, PPOConfig
+from gymnast.envs.types import StepBatch
+from gymnast.errors import UserError
+from gymnast.rl.collect import choose_actions
+from gymnast.rl.ppo import PPO
+from tests.unit.test_learners import ENVS, STEPS, VECTOR, copy_weights, experience, sb3_update
+
+BOX = gym.spaces.Box(-1.0, 1.0, (2,))
+ROWS = 64
+
+
+def both(**policy: Any) -> tuple[Any, Agent]:
+    """Their policy with gSDE and our agent with the same weights, far from where they start."""
+
+    class Spaces(gym.Env[Any, Any]):
+        observation_space, action_space = VECTOR["obs"], BOX
+
+    kwargs = {"log_std_init": -0.7, **policy}
+    theirs = sb3.PPO("MlpPolicy", Spaces(), n_steps=64, use_sde=True, policy_kwargs=kwargs, seed=0, device="cpu")
+    generator = torch.Generator().manual_seed(3)
+    with torch.no_grad():
+        for parameter in theirs.policy.parameters():
+            parameter.add_(0.3 * torch.randn(parameter.shape, generator=generator))
+    agent = Agent(VECTOR, BOX, AgentConfig(std="sde"), 0.99)
+    copy_weights(theirs.policy, agent)
+    return theirs.policy, agent
+
+
+def observations(rows: int = ROWS) -> torch.Tensor:
+    return torch.randn(rows, 4, generator=torch.Generator().manual_seed(0))
+
+
+@pytest.mark.parametrize("weights", [(1.0, 0.0), (0.0, 1.0), (1.0, 0.1)], ids=["logp", "entropy", "both"])
+def test_log_probability_entropy_and_gradients_equal_stable_baselines3(weights: tuple[float, float]) -> None:
+    policy, agent = both()
+    obs, actions = observations(), torch.randn(ROWS, 2, generator=torch.Generator().manual_seed(1))
+    value, logp, entropy = policy.evaluate_actions(obs, actions)
+    ours = agent.evaluate({"obs": obs}, actions)
+    torch.testing.assert_close(ours.logp, logp, atol=1e-5, rtol=0)
+    torch.testing.assert_close(ours.entropy, entropy, atol=1e-5, rtol=0)
+    torch.testing.assert_close(ours.value, value[:, 0], atol=1e-5, rtol=0)
+    logp_weight, entropy_weight = weights
+    (logp_weight * logp.mean() + entropy_weight * entropy.mean()).backward()
+    (logp_weight * ours.logp.mean() + entropy_weight * ours.entropy.mean()).backward()
+    expected = Agent(VECTOR, BOX, AgentConfig(std="sde"), 0.99)
+    for parameter in policy.parameters():
+        parameter.data = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
+    copy_weights(policy, expected)  # gradients, by our names
+    for name, parameter in agent.named_parameters():
+        gradient = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
+        torch.testing.assert_close(gradient, expected.state_dict()[name], atol=1e-5, rtol=0, msg=name)
+    if logp_weight == 0.0:  # the features make the noise, and the noise does not make the features
+        assert all(parameter.grad is None or not parameter.grad.any() for parameter in agent.actor_body.parameters())
+
+
+def test_the_same_matrices_give_the_same_actions() -> None:
+    policy, agent = both()
+    obs = observations()
+    acted = agent.act({"obs": obs}, generator=torch.Generator().manual_seed(2))
+    assert isinstance(agent.head, SDEHead)
+    policy.action_dist.exploration_matrices = agent.head.matrices
+    with torch.no_grad():
+        action, _, logp = policy(obs, deterministic=False)
+    torch.testing.assert_close(acted.action, action, atol=1e-5, rtol=0)
+    torch.testing.assert_close(acted.logp, logp, atol=1e-5, rtol=0)
+    torch.testing.assert_close(acted.logp, agent.evaluate({"obs": obs}, acted.action).logp.detach(), atol=1e-6, rtol=0)
+
+
+def test_over_all_matrices_actions_have_the_spread_that_their_probability_says() -> None:
+    _, agent = both()
+    obs = observations(1).expand(50_000, 4)
+    acted = agent.act({"obs": obs}, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        mean, log_std = agent.head._moments(agent._outputs(agent.actor_body({"obs": obs[:1]})))  # type: ignore[operator]
+    # Relative standard error of a deviation is 1 / sqrt(2 * 50000) = 0.003; of the mean, 0.0045 deviations.
+    torch.testing.assert_close(acted.action.std(0), log_std[0].exp(), rtol=0.015, atol=0)
+    assert float(((acted.action.mean(0) - mean[0]) / log_std[0].exp()).abs().max()) < 0.02
+
+
+def test_a_ppo_update_equals_stable_baselines3() -> None:
+    options = {"n_epochs": 3, "batch_size": STEPS * ENVS, "learning_rate": 1e-2, "ent_coef": 0.01}
+    agent = Agent(VECTOR, BOX, AgentConfig(std="sde"), 0.99)
+    theirs, expected = sb3_update(agent, BOX, lambda: experience(BOX, agent, drift=0.1), options | {"use_sde": True})
+    learner = PPO(agent, PPOConfig(n_steps=STEPS, **options), torch.Generator().manual_seed(0))
+    metrics = learner.update(experience(BOX, agent, drift=0.1), 0.0)
+    for name in ("policy_gradient_loss", "value_loss", "entropy_loss", "clip_fraction"):
+        assert float(metrics[f"train/{name}"]) == pytest.approx(expected[f"train/{name}"], abs=1e-5), name
+    assert float(agent.std() or 0.0) == pytest.approx(expected["train/std"], abs=1e-5)
+    trained = Agent(VECTOR, BOX, AgentConfig(std="sde"), 0.99)
+    copy_weights(theirs.policy, trained)
+    for name, tensor in trained.state_dict().items():
+        torch.testing.assert_close(agent.state_dict()[name], tensor, atol=1e-5, rtol=0, msg=name)
+
+
+@pytest.mark.parametrize("lasts", [None, 4])
+def test_noise_stays_for_so_many_steps_and_differs_between_envs(lasts: int | None) -> None:
+    agent = Agent(VECTOR, BOX, AgentConfig(std="sde", sde_sample_freq=lasts), 0.99)
+    obs = {"obs": observations(1).expand(3, 4)}
+    generator = torch.Generator().manual_seed(0)
+    actions = [agent.act(obs, generator=generator, step=t).action for t in range(8)]
+    for t in range(1, 8):
+        assert torch.equal(actions[t], actions[t - 1]) == (lasts is None or t % lasts != 0), t
+    assert len({tuple(row.tolist()) for row in actions[0]}) == 3
+    assert not torch.equal(agent.act(obs, generator=generator, step=0).action, actions[-1])  # a new rollout
+
+
+def test_greedy_actions_are_the_means_and_draw_nothing() -> None:
+    agent = Agent(VECTOR, BOX, AgentConfig(std="sde"), 0.99)
+    assert isinstance(agent.head, SDEHead)
+    obs = observations(3)
+    generator = torch.Generator().manual_seed(0)
+    agent.act({"obs": obs}, generator=generator)
+    before, state = agent.head.matrices, generator.get_state()
+    now = StepBatch({"obs": obs.numpy()}, *np.zeros((3, 3), np.float32), final_obs={}, episodes=[])
+    with torch.no_grad():
+        means = agent.actor_out(agent.actor_body({"obs": obs})).numpy()
+    np.testing.assert_allclose(choose_actions(agent, now, None, 0), np.clip(means, -1, 1))
+    agent.act({"obs": obs}, deterministic=True, generator=generator)
+    assert agent.head.matrices is before
+    assert torch.equal(generator.get_state(), state)
+
+
+def test_discrete_actions_are_refused_with_the_way_out() -> None:
+    with pytest.raises(UserError, match=r"agent.std: sde is for continuous actions, .* Discrete\(2\). Leave it out"):
+        Agent(VECTOR, gym.spaces.Discrete(2), AgentConfig(std="sde"), 0.99)
