@@ -63,6 +63,17 @@ WRAPPERS = Registry(
         "normalize_reward": "Normalisation is part of the agent: set agent.normalize_reward=true.",
     },
 )
+# By env id: what `env.shaping` can weigh. Registered ids only; an env without any has no entry.
+SHAPERS = Registry(
+    "shaper",
+    {
+        "CartPole-v1": "gymnast.envs.shapers:CARTPOLE",
+        "MountainCar-v0": "gymnast.envs.shapers:MOUNTAIN_CAR",
+        "LunarLander-v3": "gymnast.envs.shapers:LUNAR_LANDER",
+        "LunarLanderContinuous-v3": "gymnast.envs.shapers:LUNAR_LANDER",
+        "gymnast/RandomisedLunarLander-v0": "gymnast.envs.shapers:LUNAR_LANDER",
+    },
+)
 ENGINES = Registry(
     "engine",
     {
