@@ -117,7 +117,7 @@ def make_training_vec(config: RunConfig, factory: Factory | None = None) -> VecE
     for spec in cfg.wrappers:
         if cfg.shaping and not WRAPPERS.get(spec.name).keeps_numbers:
             raise UserError(
-                f"env.shaping: reads the env's own numbers, and the wrapper {spec.name} replaces them; drop one of the two."
+                f"env.shaping: reads the env's own numbers, which the wrapper {spec.name} replaces; drop one of them."
             )
     env = make_vec(cfg, cfg.n_envs, "train", factory)
     if not cfg.shaping:

@@ -94,7 +94,9 @@ def _time(state: State, action: NDArray[Any], following: State) -> Values:
 
 
 CARTPOLE = Shaper(4, {"centring": Potential("the cart near the middle: 1 there, 0 at the edge", _centring)})
-MOUNTAIN_CAR = Shaper(2, {"energy": Potential("height and speed: -1 at rest in the valley, 0 enough to arrive", _energy)})
+MOUNTAIN_CAR = Shaper(
+    2, {"energy": Potential("height and speed: -1 at rest in the valley, 0 enough to arrive", _energy)}
+)
 LUNAR_LANDER = Shaper(
     8,
     {

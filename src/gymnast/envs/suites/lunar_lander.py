@@ -58,7 +58,7 @@ class RandomisedLunarLander(original.LunarLander):
         self._constants = dict(vars(original))
         step: Any = original.LunarLander.step
         code = step.__code__.replace()  # a copy: Python caches in it where its names were found, and ours are elsewhere
-        self._step = FunctionType(code, self._constants, "step", step.__defaults__).__get__(self)
+        self._step = FunctionType(code, self._constants, "step", step.__defaults__)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         # a generator of its own: the same seed gives the terrain that it gives in LunarLander-v3
@@ -73,7 +73,7 @@ class RandomisedLunarLander(original.LunarLander):
         return observation, dict(self.physics)
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        observation, reward, terminated, truncated, _ = self._step(action)
+        observation, reward, terminated, truncated, _ = self._step(self, action)
         return observation, reward, terminated, truncated, self.physics.copy()
 
 
