@@ -15,6 +15,9 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
+from gymnast.envs.shapers import Shaper, Signal
+from gymnast.registry import SHAPERS
+
 MODULE = "tests.envs_for_tests"
 
 
@@ -104,6 +107,13 @@ class Dice(Counting):
         parts = {"luck": float(self.np_random.normal()), "choice": float(np.sum(action))}
         ended = bool(self.np_random.random() < 0.05)
         return self.observe(), sum(parts.values()), ended, False, {"reward_components": parts}
+
+
+class LyingParts(Counting):
+    """Names a part of its reward, 0.5, where it pays 1."""
+
+    def info(self) -> dict[str, Any]:
+        return {"reward_components": {"speed": 0.5}} if self.t else {}
 
 
 class Unseeded(Counting):
@@ -223,6 +233,7 @@ def _register() -> None:
     gym.register("test/Endless-v0", f"{MODULE}:Endless", max_episode_steps=100)
     gym.register("test/SeedEcho-v0", f"{MODULE}:SeedEcho")
     gym.register("test/Dice-v0", f"{MODULE}:Dice", max_episode_steps=40)
+    gym.register("test/LyingParts-v0", f"{MODULE}:LyingParts")
     gym.register("test/Unseeded-v0", f"{MODULE}:Unseeded")
     gym.register("test/Troubled-v0", f"{MODULE}:Troubled")
     gym.register("test/Crashing-v0", f"{MODULE}:Troubled", kwargs={"trouble": "crash"})
@@ -234,6 +245,8 @@ def _register() -> None:
         gym.register(f"test/{name}Observation-v0", f"{MODULE}:Spaces", kwargs={"observation": name})
     for name in ACTIONS:
         gym.register(f"test/{name}Action-v0", f"{MODULE}:Spaces", kwargs={"action": name})
+    late = Signal("half of the step index", lambda state, action, following: following[:, 0] / 2.0)
+    SHAPERS.register("test/Counting-v0", Shaper(1, {"late": late}))
 
 
 _register()

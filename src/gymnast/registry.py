@@ -53,14 +53,31 @@ WRAPPERS = Registry(
         "flatten": "gymnast.envs.wrappers.flatten:Flatten",
         "one_hot": "gymnast.envs.wrappers.one_hot:OneHot",
         "action_remap": "gymnast.envs.wrappers.action_remap:ActionRemap",
+        "action_repeat": "gymnast.envs.wrappers.action_repeat:ActionRepeat",
+        "grayscale": "gymnast.envs.wrappers.pictures:Grayscale",
+        "resize": "gymnast.envs.wrappers.pictures:Resize",
+        "rescale_observation": "gymnast.envs.wrappers.rescale_observation:RescaleObservation",
     },
     hints={
         "embedding": "A learned embedding is part of the agent: set agent.discrete_encoding=embedding.",
         "discrete_encoding": "Use the wrapper one_hot, or set agent.discrete_encoding to one_hot or embedding.",
         "reward_scale": "Rewards are scaled on the learner's side: set env.reward.scale.",
         "reward_clip": "Rewards are clipped on the learner's side: set env.reward.clip.",
-        "normalize_obs": "Normalisation is part of the agent: set agent.normalize_obs=true.",
-        "normalize_reward": "Normalisation is part of the agent: set agent.normalize_reward=true.",
+        "normalize_obs": "Normalisation that learns its numbers is part of the agent: set agent.normalize_obs=true. "
+        "With fixed numbers: the wrapper rescale_observation.",
+        "normalize_reward": "Normalisation is part of the agent: set agent.normalize_reward=true. "
+        "By a fixed number: set env.reward.scale.",
+    },
+)
+# By env id: what `env.shaping` can weigh. Registered ids only; an env without any has no entry.
+SHAPERS = Registry(
+    "shaper",
+    {
+        "CartPole-v1": "gymnast.envs.shapers:CARTPOLE",
+        "MountainCar-v0": "gymnast.envs.shapers:MOUNTAIN_CAR",
+        "LunarLander-v3": "gymnast.envs.shapers:LUNAR_LANDER",
+        "LunarLanderContinuous-v3": "gymnast.envs.shapers:LUNAR_LANDER",
+        "gymnast/RandomisedLunarLander-v0": "gymnast.envs.shapers:LUNAR_LANDER",
     },
 )
 ENGINES = Registry(

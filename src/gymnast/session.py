@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from gymnast.agent import Agent
-from gymnast.envs.make import make_vec
+from gymnast.envs.make import make_training_vec, make_vec
 from gymnast.envs.types import ObsSpace, StepBatch, VecEnv
 from gymnast.errors import UserError
 from gymnast.metrics.clock import Clock
@@ -91,7 +91,7 @@ def build(config: RunConfig, threshold: float | None, factory: EnvFactory | None
     device = pick_device(config.train.device)
     choose_threads(config)
     seed = config.train.seed
-    env = make_vec(config.env, config.env.n_envs, "train", factory)
+    env = make_training_vec(config, factory)
     agent = build_agent(config, env, device)
     generator = torch.Generator(device).manual_seed(derive_seed(seed, "actions"))
     shuffle = torch.Generator().manual_seed(derive_seed(seed, "minibatches"))
@@ -204,7 +204,8 @@ def restore_session(
     session.counters = Counters(**state["counters"])
     session.meter.load(state["meter"])
     session.clock.elapsed = state["elapsed"]
-    same_env = state["config"]["env"] == session.config.model_dump(mode="json")["env"]
+    # validated, because a config saved by an older version lacks the settings that are new
+    same_env = type(session.config.env).model_validate(state["config"]["env"]) == session.config.env
     if same_env:
         session.best_agent = group(tensors, "best") or None
     else:  # a score in another env says nothing about this one

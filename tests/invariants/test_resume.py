@@ -15,6 +15,7 @@ import pytest
 import torch
 
 from gymnast import checkpoint
+from gymnast.config import RunConfig
 from gymnast.metrics.sinks.jsonl import read_metrics
 from gymnast.session import restore_session, save_session
 from gymnast.train import train
@@ -68,6 +69,27 @@ def test_resumed_equals_uninterrupted(
     algo: str, env: str, agent: dict[str, Any], tmp_path: Path, make_session: Any
 ) -> None:
     config = small_config(algo, env, agent=NORMALISED | agent, algo=SCHEDULED, eval={"policy": "both"})
+    resumes_exactly(config, tmp_path, make_session)
+
+
+@pytest.mark.parametrize("engine", ["sync", "native"])
+def test_resumed_equals_uninterrupted_with_shaping(engine: str, tmp_path: Path, make_session: Any) -> None:
+    shaped = {"id": "CartPole-v1", "n_envs": 4, "engine": engine, "shaping": {"centring": 3.0}}
+    rows = resumes_exactly(small_config(env=shaped), tmp_path, make_session)
+    assert {"rollout/component/centring", "rollout/component/env", "rollout/ep_shaped_rew_mean"} <= rows[-1].keys()
+
+
+def test_resumed_equals_uninterrupted_with_drawn_physics(tmp_path: Path, make_session: Any) -> None:
+    lander = {
+        "id": "gymnast/RandomisedLunarLander-v0",
+        "kwargs": {"gravity": [-12, -8], "wind_power": [0, 15], "turbulence_power": [0, 1.5]},
+        "shaping": {"time": 0.05, "descent": 20.0},
+    }
+    resumes_exactly(small_config(env=lander), tmp_path, make_session)
+
+
+def resumes_exactly(config: RunConfig, tmp_path: Path, make_session: Any) -> list[dict[str, float]]:
+    """Trains whole, and again with an interruption in the middle; returns the rows, which are the same."""
     rows: list[dict[str, float]] = []
     whole = make_session(config)
     train(whole, observer=rows.append)
@@ -91,6 +113,7 @@ def test_resumed_equals_uninterrupted(
     equal(rows, first + second)
     for name, tensor in whole.agent.state_dict().items():
         assert torch.equal(tensor, resumed.agent.state_dict()[name]), name
+    return rows
 
 
 def test_rows_between_updates_survive_too(tmp_path: Path, make_session: Any) -> None:

@@ -46,6 +46,7 @@ class Episode:
     terminated: bool = True
     frames: int = 0
     components: dict[str, float] = field(default_factory=dict)
+    shaped_return: float | None = None
 
     def __post_init__(self) -> None:
         self.frames = self.frames or self.length

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-import gymnast.envs.suites.bandit  # noqa: F401, registers the bandits
+import gymnast.envs.suites.own_envs  # noqa: F401, registers them
 from gymnast.config import format_file, list_presets, load, load_facts, preset_ids
 from gymnast.config.files import PRESETS, SHARED, shared_names
 from gymnast.envs.suites.atari_task import is_atari

@@ -249,6 +249,11 @@ def test_training_only_wrappers_are_left_out_of_evaluation_and_play() -> None:
         ("action_remap", {"actions": 3}, r"actions is 3 and must be a list"),
         ("flatten", {"n": 1}, r"no parameter 'n' \(value 1\). It takes no parameters\."),
         ("reward_scale", {}, r"set env.reward.scale"),
+        ("action_repeat", {"repeats": [2, 2]}, r"repeats is \[2, 2\] and must list different whole numbers from 1"),
+        ("action_repeat", {"repeats": []}, r"repeats is \[\] and must list different whole numbers"),
+        ("resize", {"height": 84}, r"wrapper 'resize' needs the parameter 'width'"),
+        ("rescale_observation", {"mean": 1.0}, r"give mean and std, or neither"),
+        ("rescale_observation", {"mean": ["a"], "std": 1.0}, r"mean is \['a'\] and must be numbers"),
     ],
 )
 def test_problems_name_wrapper_parameter_value_and_what_is_known(
@@ -263,3 +268,68 @@ def test_several_problems_are_all_named_and_right_parameters_have_none() -> None
     assert len(problems("observation_noise", {"sdt": 1.0, "training_only": "yes"})) == 3  # and std is missing
     assert problems("frame_skip", {"low": 2, "high": 4, "training_only": True}) == []
     assert problems("observation_noise", {"std": 1}) == []
+
+
+def test_grayscale_weighs_the_colours() -> None:
+    env = wrapped("ImageObservation-v0", "grayscale")
+    plain = wrapped("ImageObservation-v0")
+    observation, _ = env.reset(seed=0)
+    picture, _ = plain.reset(seed=0)
+    assert observation.shape == env.observation_space.shape == (16, 12, 1)
+    red, green, blue = picture[3, 4].tolist()
+    assert observation[3, 4, 0] == round(0.299 * red + 0.587 * green + 0.114 * blue)
+    np.testing.assert_allclose(env.step(0)[0][..., 0], plain.step(0)[0] @ [0.299, 0.587, 0.114], atol=0.51)
+
+
+def test_resize_takes_the_mean_of_what_a_pixel_covers() -> None:
+    """16 x 12 to 4 x 8: a new pixel is 4 rows by 1.5 columns, the second one half of column 1 and all of 2."""
+    env = wrapped("ImageObservation-v0", {"resize": {"height": 4, "width": 8}})
+    picture = wrapped("ImageObservation-v0").reset(seed=0)[0].astype(float)
+    observation, _ = env.reset(seed=0)
+    assert (observation.shape, observation.dtype) == ((4, 8, 3), np.uint8)
+    second = (0.5 * picture[:4, 1] + picture[:4, 2]).sum(axis=0) / (4 * 1.5)
+    np.testing.assert_allclose(observation[0, 1], second, atol=0.51)
+    stacked = wrapped(
+        "ImageObservation-v0", "grayscale", {"resize": {"height": 8, "width": 6}}, {"frame_stack": {"n": 4}}
+    )
+    assert stacked.reset(seed=0)[0].shape == (4, 8, 6)  # channels first, as every stack
+
+
+def test_pictures_only() -> None:
+    for wrapper in ("grayscale", {"resize": {"height": 2, "width": 2}}):
+        with pytest.raises(UserError, match=r"needs pictures \[height, width, channels\] of bytes"):
+            wrapped("BoxObservation-v0", wrapper)
+    with pytest.raises(UserError, match="needs red, green and blue; this env's pictures have 1 channels"):
+        wrapped("ImageObservation-v0", "grayscale", "grayscale")
+
+
+def test_the_agent_chooses_how_often_to_repeat() -> None:
+    env, spy = spied({"action_repeat": {"repeats": [1, 3]}}, spaces.Discrete(4, start=-1))
+    assert env.action_space == spaces.Discrete(8)
+    env.reset(seed=0)
+    env.step(2)  # action 2 of four, once
+    env.step(7)  # 7 = 3 + 4 * 1: the last action, three times
+    assert spy.actions == [1, 2, 2, 2]
+    counting = wrapped("Counting-v0", {"action_repeat": {"repeats": [1, 4]}})
+    counting.reset(seed=0)
+    assert counting.step(2)[1] == 1 + 2 + 3 + 4
+    observation, reward, terminated, _, _ = counting.step(2)
+    assert (observation.tolist(), reward, terminated) == ([5], 5, True)  # it ends there, not four later
+    with pytest.raises(UserError, match="needs Discrete actions"):
+        spied({"action_repeat": {"repeats": [1, 2]}}, spaces.MultiBinary(2))
+
+
+def test_rescaled_observations() -> None:
+    plain, env = wrapped("Pendulum-v1"), wrapped("Pendulum-v1", "rescale_observation")
+    start, _ = plain.reset(seed=0)
+    np.testing.assert_allclose(env.reset(seed=0)[0], start / [1, 1, 8], rtol=1e-6)  # its bounds are 1, 1 and 8
+    assert env.observation_space == spaces.Box(-1.0, 1.0, (3,), np.float32)
+    given = {"rescale_observation": {"mean": [0.0, 1.0, 2.0], "std": 2.0}}
+    np.testing.assert_allclose(wrapped("Pendulum-v1", given).reset(seed=0)[0], (start - [0, 1, 2]) / 2, rtol=1e-6)
+    assert wrapped("Pendulum-v1", given, role="eval").observation_space.low.tolist() == [-0.5, -1.0, -5.0]  # type: ignore[attr-defined]
+    with pytest.raises(UserError, match="has no bounds to scale by; give mean and std"):
+        wrapped("Counting-v0", "rescale_observation")
+    with pytest.raises(UserError, match=r"mean has the shape \(2,\); an observation has \(3,\)"):
+        wrapped("Pendulum-v1", {"rescale_observation": {"mean": [0.0, 1.0], "std": 2.0}})
+    with pytest.raises(UserError, match="every number of it must be positive"):
+        wrapped("Pendulum-v1", {"rescale_observation": {"mean": 0.0, "std": [1.0, 0.0, 1.0]}})

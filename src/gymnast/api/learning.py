@@ -12,7 +12,7 @@ import torch
 from gymnast import config as configs
 from gymnast.api.sources import EnvSource
 from gymnast.config import RunConfig
-from gymnast.envs.make import make_vec
+from gymnast.envs.make import make_training_vec
 from gymnast.errors import UserError
 from gymnast.metrics.clock import Clock
 from gymnast.metrics.meter import Meter
@@ -119,7 +119,7 @@ def with_budget(config: RunConfig, session: Session, steps: int, log_interval: i
 
 def set_envs(session: Session, config: RunConfig, source: EnvSource, closes: bool) -> None:
     """Puts other envs under an agent that goes on learning; `closes`: the old ones are nobody else's."""
-    env = make_vec(config.env, config.env.n_envs, "train", source.factory)
+    env = make_training_vec(config, source.factory)
     if closes:
         session.close()
     session.env, session.config, session.factory = env, config, source.factory

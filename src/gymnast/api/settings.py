@@ -69,7 +69,7 @@ def moved_to(model: str, config: RunConfig, source: EnvSource, given: Mapping[st
     """A config for envs from another source, with settings on top."""
     data = config.model_dump(mode="json")
     if source.name != config.env.id:
-        data["env"]["kwargs"] = {}
+        data["env"]["kwargs"], data["env"]["shaping"] = {}, {}
     data["env"] |= {"id": source.name, **source.settings}
     return with_settings(model, data, given or {}, source)
 

@@ -17,7 +17,7 @@ from rich.text import Text
 from gymnast.apps.random_actions import random_actions
 from gymnast.apps.terminal import Cell, Column, facts_grid, heading, number, output, span, table
 from gymnast.apps.training import resolve_config
-from gymnast.envs.make import choose_engine, make_vec
+from gymnast.envs.make import choose_engine, make_training_vec
 from gymnast.envs.types import EpisodeRecord, StepBatch, VecEnv
 from gymnast.runtime import derive_seed
 
@@ -28,7 +28,7 @@ def check_env(target: str, overrides: Sequence[str], steps: int, as_json: bool =
     resolved = resolve_config(target, overrides)
     config = resolved.config
     _, why = choose_engine(config.env, config.env.n_envs)
-    env = make_vec(config.env, config.env.n_envs, "train")
+    env = make_training_vec(config)
     try:
         seen = _play(env, steps, config.train.seed)
         data = {
@@ -97,8 +97,14 @@ class Seen:
             "truncated": sum(not record.terminated for record in self.episodes),
             "return": _statistics([record.raw_return for record in self.episodes]),
             "length": _statistics([record.length for record in self.episodes]),
+            "components": self.components(),
             "reward": _statistics(rewards) | {"nonzero": float((rewards != 0).mean())},
         }
+
+    def components(self) -> dict[str, float]:
+        """Mean of each named part of the return."""
+        names = dict.fromkeys(name for record in self.episodes for name in record.components)
+        return {name: float(np.mean([r.components.get(name, 0.0) for r in self.episodes])) for name in names}
 
 
 def _play(env: VecEnv, steps: int, seed: int) -> Seen:
@@ -191,6 +197,7 @@ def _print(data: dict[str, Any]) -> None:
                 ("resume", resume),
                 ("actions", data["action_space"] + (", masked" if data["masks"] else "")),
                 ("episodes", f"{data['episodes']:,}: {endings}"),
+                ("components", ", ".join(f"{name} {mean:.3f}" for name, mean in data["components"].items())),
             ]
         )
     )

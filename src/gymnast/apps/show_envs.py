@@ -14,6 +14,7 @@ from gymnast.apps.terminal import Cell, Column, facts_grid, heading, number, out
 from gymnast.config.files import is_preset, read_preset
 from gymnast.config.layers import split_target
 from gymnast.config.load import find
+from gymnast.envs.shapers import find_shaper
 from gymnast.errors import UserError
 
 LIST = (
@@ -98,9 +99,9 @@ def show_env(target: str, as_json: bool = False) -> dict[str, Any]:
         extra = EXTRAS[facts.extra] if facts.extra else None
         variants = [_variant(env_id, name) for name in _variant_names(env_id)]
         data = {"id": env_id, **facts.model_dump(mode="json"), "installed": extra is None or extra.installed}
-        data["variants"] = variants
+        data |= {"shaping": _shaping(env_id), "variants": variants}
         if not as_json:
-            _print_facts(output(), env_id, facts, variants)
+            _print_facts(output(), env_id, facts, variants, data["shaping"])
         return data
     from gymnast.envs.suites.gymnasium import list_env_ids
 
@@ -126,7 +127,20 @@ def _variant(env_id: str, name: str) -> dict[str, Any]:
     }
 
 
-def _print_facts(console: Console, env_id: str, facts: configs.EnvFacts, variants: Sequence[dict[str, Any]]) -> None:
+def _shaping(env_id: str) -> list[dict[str, str]]:
+    """The extra rewards an env offers to env.shaping."""
+    shaper = find_shaper(env_id)
+    parts = shaper.components.items() if shaper else ()
+    return [{"name": name, "kind": type(part).__name__.lower(), "meaning": part.meaning} for name, part in parts]
+
+
+def _print_facts(
+    console: Console,
+    env_id: str,
+    facts: configs.EnvFacts,
+    variants: Sequence[dict[str, Any]],
+    shaping: Sequence[dict[str, str]],
+) -> None:
     console.print(Text().append(env_id, style="bold").append(f"  {facts.family}", style="dim"))
     console.print(Text(facts.description))
     if facts.extra and not EXTRAS[facts.extra].installed:
@@ -165,6 +179,9 @@ def _print_facts(console: Console, env_id: str, facts: configs.EnvFacts, variant
     ]
     names = [Column("", right=True), Column(""), Column("range"), Column("unit"), Column("meaning", wraps=24)]
     _section(console, "observation", names, parts)
+    if shaping:
+        columns = [Column("", style="bold"), Column(""), Column("", style="dim", wraps=24)]
+        _section(console, "shaping", columns, [[part["name"], part["kind"], part["meaning"]] for part in shaping])
     if facts.references:
         scores: list[list[Cell]] = [
             [item.algo, f"{item.score:g}", number(item.steps), item.source] for item in facts.references

@@ -111,6 +111,15 @@ def _atari(config: RunConfig) -> Iterator[RuleProblem]:
         yield RuleProblem(("env.kwargs",), problem)
 
 
+def _shaping(config: RunConfig) -> Iterator[RuleProblem]:
+    if not config.env.shaping:
+        return
+    from gymnast.envs.shapers import shaping_problems  # knows each env's components
+
+    for problem in shaping_problems(config.env.id, config.env.shaping):
+        yield RuleProblem(("env.shaping",), problem)
+
+
 RULES: tuple[Callable[[RunConfig], Iterator[RuleProblem]], ...] = (
     _sizes,
     _reinforce,
@@ -119,6 +128,7 @@ RULES: tuple[Callable[[RunConfig], Iterator[RuleProblem]], ...] = (
     _names,
     _wrappers,
     _atari,
+    _shaping,
 )
 
 

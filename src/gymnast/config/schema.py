@@ -57,6 +57,10 @@ class EnvConfig(Section):
     )
     action_masks: bool = Field(default=False, description="Only allow the actions in the env's info['action_mask'].")
     reward: RewardConfig = Field(default_factory=RewardConfig, description="The learner's view of the reward.")
+    shaping: dict[str, Float] = Field(
+        default_factory=dict,
+        description="Weights of the env's extra rewards, by name; for the learner, never in scores.",
+    )
     step_timeout: Positive = Field(default=60.0, description="Seconds until a silent worker counts as hung.")
 
 

@@ -16,6 +16,8 @@ import gymnasium as gym
 from gymnast.envs.engines.envpool import VERIFIED as ENVPOOL_IDS
 from gymnast.envs.engines.envpool import atari_obstacle as envpool_obstacle
 from gymnast.envs.recorder import Recorder, find_recorder
+from gymnast.envs.shapers import find_shaper
+from gymnast.envs.shaping import ShapedVecEnv
 from gymnast.envs.suites import gymnasium as suite
 from gymnast.envs.suites.atari_task import MAX_FRAMES, atari_task, is_atari
 from gymnast.envs.suites.gymnasium import list_env_ids
@@ -26,7 +28,7 @@ from gymnast.registry import ENGINES, WRAPPERS
 from gymnast.tuned import find as find_tuned
 
 if TYPE_CHECKING:
-    from gymnast.config import EnvConfig
+    from gymnast.config import EnvConfig, RunConfig
 
 Role = Literal["train", "eval", "play"]
 Factory = Callable[[], gym.Env[Any, Any]]
@@ -107,6 +109,22 @@ def make_vec(
         return engine(env, n_envs, name=cfg.id, max_episode_steps=cfg.max_episode_steps, atari=atari)
     options = {"step_timeout": cfg.step_timeout} if name == "process" else {}
     return engine(maker, n_envs, name=_title(cfg, factory), action_masks=cfg.action_masks, **options)
+
+
+def make_training_vec(config: RunConfig, factory: Factory | None = None) -> VecEnv:
+    """What training steps: the only envs whose rewards are shaped."""
+    cfg = config.env
+    for spec in cfg.wrappers:
+        if cfg.shaping and not WRAPPERS.get(spec.name).keeps_numbers:
+            raise UserError(
+                f"env.shaping: reads the env's own numbers, which the wrapper {spec.name} replaces; drop one of them."
+            )
+    env = make_vec(cfg, cfg.n_envs, "train", factory)
+    if not cfg.shaping:
+        return env
+    shaper = find_shaper(cfg.id)
+    assert shaper is not None  # the config was checked
+    return ShapedVecEnv(env, cfg.id, shaper, cfg.shaping, config.algo.gamma)
 
 
 def choose_engine(
@@ -202,4 +220,4 @@ def _title(cfg: EnvConfig, factory: Factory | None) -> str:
     return cfg.id if factory is None else (getattr(factory, "__name__", "") or type(factory).__name__)
 
 
-__all__ = ["EnvMaker", "Factory", "Role", "choose_engine", "list_env_ids", "make_env", "make_vec"]
+__all__ = ["EnvMaker", "Factory", "Role", "choose_engine", "list_env_ids", "make_env", "make_training_vec", "make_vec"]

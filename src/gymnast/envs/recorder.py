@@ -6,6 +6,7 @@ from typing import Any
 
 import gymnasium as gym
 
+from gymnast.envs.types import SUM_TOLERANCE
 from gymnast.errors import EnvFailure
 
 
@@ -24,13 +25,18 @@ class Recorder(gym.Wrapper[Any, Any, Any, Any]):
         try:
             self.raw_return += float(result[1])
         except (TypeError, ValueError) as error:
-            name = self.spec.id if self.spec else type(self.unwrapped).__name__
-            raise EnvFailure(f"{name}: in step, reward is {result[1]!r}, not a number.") from error
+            raise EnvFailure(f"{self._title()}: in step, reward is {result[1]!r}, not a number.") from error
         self.frames += 1
         components = result[4].get("reward_components")
         if components:
             for name, value in components.items():
                 self.components[name] = self.components.get(name, 0.0) + float(value)
+            total, reward = float(sum(components.values())), float(result[1])
+            if not abs(total - reward) <= SUM_TOLERANCE * max(1.0, abs(total)):
+                raise EnvFailure(
+                    f"{self._title()}: in step, the reward is {reward:g}, but info['reward_components'] "
+                    f"({', '.join(f'{name} {value:g}' for name, value in components.items())}) add up to {total:g}."
+                )
         return result
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
@@ -38,6 +44,9 @@ class Recorder(gym.Wrapper[Any, Any, Any, Any]):
         self.frames = 0
         self.components = {}
         return self.env.reset(seed=seed, options=options)
+
+    def _title(self) -> str:
+        return self.spec.id if self.spec else type(self.unwrapped).__name__
 
 
 def find_recorder(env: gym.Env[Any, Any]) -> Recorder | None:

@@ -15,6 +15,7 @@ ObsSpace = dict[str, gym.Space[Any]]
 # An env that declares metadata[LIFE_LOST] sets info[LIFE_LOST] where a life was lost and the game goes on. For the
 # learner the episode ends there (terminated, final_obs); for scores it does not: no EpisodeRecord, no reset.
 LIFE_LOST = "life_lost"
+SUM_TOLERANCE = 1e-5  # between a reward and the sum of its named parts, relative to numbers above 1
 
 
 @dataclass(slots=True)
@@ -29,6 +30,7 @@ class EpisodeRecord:
     terminated: bool  # False: cut by a time limit
     components: dict[str, float] = field(default_factory=dict)  # named parts of the return
     info: dict[str, Any] = field(default_factory=dict)
+    shaped_return: float | None = None  # what the learner was paid; None: the raw return
 
 
 @dataclass(slots=True)
@@ -47,6 +49,7 @@ class StepBatch:
     final_obs: Obs  # rows are defined only where an episode ended
     episodes: list[EpisodeRecord]
     mask: NDArray[np.bool_] | None = None  # [N, actions] that may be taken next; None: all of them
+    components: dict[str, NDArray[np.float64]] | None = None  # of `reward`, [N] each, as weighed; None: not shaped
 
 
 class VecEnv(Protocol):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from gymnast.metrics.catalogue import catalogue
 
@@ -21,6 +21,18 @@ class Episode(Protocol):
     frames: int
     terminated: bool
     components: dict[str, float]
+    shaped_return: float | None  # what the learner was paid, where that is not the raw return
+
+
+class Kept(NamedTuple):
+    """An episode in the window."""
+
+    raw_return: float
+    length: int
+    frames: int
+    terminated: bool
+    components: dict[str, float]
+    shaped_return: float | None = None
 
 
 class Meter:
@@ -32,7 +44,7 @@ class Meter:
 
     def __init__(self, window: int = 100) -> None:
         self.episode_count = 0
-        self._window: deque[tuple[float, int, int, bool, dict[str, float]]] = deque(maxlen=window)
+        self._window: deque[Kept] = deque(maxlen=window)
         self._best: float | None = None
         self._added: dict[str, list[float | torch.Tensor]] = {}
         self._put: dict[str, list[float | torch.Tensor]] = {}  # one value each
@@ -60,14 +72,22 @@ class Meter:
         for record in records:
             for name in record.components:
                 self._check(f"rollout/component/{name}")
-            kept = (float(record.raw_return), record.length, record.frames, record.terminated, dict(record.components))
-            self._window.append(kept)
+            self._window.append(
+                Kept(
+                    float(record.raw_return),
+                    record.length,
+                    record.frames,
+                    record.terminated,
+                    dict(record.components),
+                    record.shaped_return,
+                )
+            )
             self.episode_count += 1
 
     def train_score(self) -> float | None:
         """Mean raw return of the window; None until it is full, because few episodes say little."""
         full = len(self._window) == self._window.maxlen
-        return sum(episode[0] for episode in self._window) / len(self._window) if full else None
+        return sum(episode.raw_return for episode in self._window) / len(self._window) if full else None
 
     def row(self) -> dict[str, float]:
         """All values since the last row, in catalogue order. What was added or put is forgotten, the window stays."""
@@ -97,10 +117,7 @@ class Meter:
     def load(self, state: Mapping[str, Any]) -> None:
         self.episode_count = state["episode_count"]
         self._window.clear()
-        self._window.extend(
-            (raw_return, length, frames, terminated, dict(components))
-            for raw_return, length, frames, terminated, components in state["window"]
-        )
+        self._window.extend(Kept(*episode) for episode in state["window"])
         self._best = state["best"]
         self._added = {name: list(values) for name, values in state["added"].items()}
         self._put = {name: list(values) for name, values in state["put"].items()}
@@ -128,7 +145,7 @@ class Meter:
         if not self._window:
             return row
         count = len(self._window)
-        returns, lengths, frames, terminated, components = zip(*self._window, strict=True)
+        returns, lengths, frames, terminated, components, shaped = zip(*self._window, strict=True)
         mean = sum(returns) / count
         self._best = mean if self._best is None else max(self._best, mean)
         row |= {
@@ -142,6 +159,9 @@ class Meter:
         }
         if frames != lengths:
             row["rollout/ep_frames_mean"] = sum(frames) / count
+        paid = [value for value in shaped if value is not None]
+        if paid:
+            row["rollout/ep_shaped_rew_mean"] = sum(paid) / len(paid)
         parts: dict[str, list[float]] = {}
         for named in filter(None, components):
             for name, value in named.items():

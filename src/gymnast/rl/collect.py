@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from gymnast.agent import Agent
+from gymnast.envs.shaping import check_sum
 from gymnast.envs.types import EpisodeRecord, StepBatch, VecEnv
 from gymnast.rl.fast_net import fast_net
 from gymnast.rl.rollout import Rollout
@@ -90,6 +91,7 @@ def collect(
         actions = agent.head.to_env(action[t])
         lap("act")
         now = env.step(actions)
+        check_sum(now)
         lap("env")
         reward[t], terminated[t], truncated[t] = now.reward, now.terminated, now.truncated
         np.logical_or(now.terminated, now.truncated, out=starting)

@@ -1,4 +1,4 @@
-"""Multi-armed bandits: the smallest task with an exact optimum. Importing this module registers them."""
+"""Multi-armed bandits: the smallest task with an exact optimum."""
 
 from __future__ import annotations
 
@@ -60,11 +60,3 @@ class Bandit(gym.Env[Any, Any]):
             reward = float(self.np_random.random() < mean)
         self._pulls += 1
         return 0, reward, self._pulls >= self.horizon, False, {}
-
-
-gym.register("gymnast/Bandit-v0", entry_point="gymnast.envs.suites.bandit:Bandit")
-gym.register(
-    "gymnast/BernoulliBandit-v0",
-    entry_point="gymnast.envs.suites.bandit:Bandit",
-    kwargs={"means": BERNOULLI_ARMS, "payout": "bernoulli"},
-)

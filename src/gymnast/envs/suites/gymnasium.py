@@ -16,10 +16,11 @@ from gymnast.envs.suites.atari_task import atari_task, is_atari
 from gymnast.errors import UserError, did_you_mean
 
 # Namespaces whose ids exist only once a module is imported
-_REGISTERED_BY = {"gymnast": "gymnast.envs.suites.bandit", "ALE": "ale_py"}
+_REGISTERED_BY = {"gymnast": "gymnast.envs.suites.own_envs", "ALE": "ale_py"}
 # Which of our extras brings what an env of this package needs
 _EXTRAS = {
     "gymnasium.envs.box2d": "box2d",
+    "gymnast.envs.suites.lunar_lander": "box2d",
     "gymnasium.envs.mujoco": "mujoco",
     "gymnasium.envs.classic_control": "classic",
     "gymnasium.envs.toy_text": "classic",

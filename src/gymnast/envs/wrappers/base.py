@@ -12,10 +12,12 @@ from gymnast.runtime import derive_seed
 
 
 class NamedWrapper(gym.Wrapper[Any, Any, Any, Any]):
-    """A wrapper of the config. `keeps_masks` False: another action than the chosen one may reach the env."""
+    """A wrapper of the config. `keeps_masks` False: another action than the chosen one may reach the env.
+    `keeps_numbers` False: an observation does not end with the env's own numbers, which reward components read."""
 
     name: ClassVar[str]
     keeps_masks: ClassVar[bool] = True
+    keeps_numbers: ClassVar[bool] = True
 
     def refuse(self, problem: str) -> UserError:
         return UserError(f"env.wrappers: {self.name}: {problem}")

@@ -15,6 +15,7 @@ class Flatten(NamedWrapper):
     """Dict, Tuple, images, discrete (one-hot) and the rest, as one float32 vector; Dict entries in key order."""
 
     name = "flatten"
+    keeps_numbers = False
 
     def __init__(self, env: gym.Env[Any, Any]) -> None:
         super().__init__(env)

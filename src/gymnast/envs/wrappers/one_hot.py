@@ -15,6 +15,7 @@ class OneHot(NamedWrapper):
     """Discrete(n) -> n numbers, MultiDiscrete -> those of each entry one after another, MultiBinary -> its bits."""
 
     name = "one_hot"
+    keeps_numbers = False
 
     def __init__(self, env: gym.Env[Any, Any]) -> None:
         super().__init__(env)
