@@ -150,7 +150,7 @@ def test_zip_then_delete(gymnast: Command, trained: Trained, tmp_path: Path) -> 
 
 def test_envs_list_marks_what_is_not_installed(gymnast: Command, without: Callable[..., Command]) -> None:
     human = gymnast("envs", "list").out
-    assert re.search(r"CartPole-v1 +ppo, a2c, reinforce, zoo +475 +500 +Balance a pole", human)
+    assert re.search(r"CartPole-v1 +ppo, a2c, reinforce, centred, zoo +475 +500 +Balance a pole", human)
     assert "LunarLander-v3 !" not in human
     poor = without("Box2D")("envs", "list").out
     assert "LunarLander-v3 !" in poor
@@ -165,11 +165,28 @@ def test_envs_show(gymnast: Command) -> None:
     human = gymnast("envs", "show", "CartPole-v1").out
     for words in ("0  push left", "-4.8 to 4.8", "rad/s", "mean of 475 over 100 episodes", "RL Baselines3 Zoo", ":zoo"):
         assert words in human, words
+    assert re.search(r"shaping\n *centring +potential +the cart near the middle", human)
     facts = gymnast("envs", "show", "Taxi-v4", "--json").json
     assert facts["actions"][4] == "pick up"
     assert [variant["name"] for variant in facts["variants"]] == ["ppo"]
     other = gymnast("envs", "show", "CartPole-v0", "--json").json  # no preset: what Gymnasium knows
     assert (other["threshold"], other["max_episode_steps"], other["action_space"]) == (195.0, 200, "Discrete(2)")
+
+
+def test_envs_check_shows_what_shaping_pays(gymnast: Command) -> None:
+    """Each episode of 5 steps: the env pays 1 + 2 + 3 + 4 + 5 = 15, the component half of that, weighed 4."""
+    arguments = [
+        "envs",
+        "check",
+        "tests.envs_for_tests:test/Counting-v0",
+        "--set",
+        "env.shaping.late=4",
+        "--steps",
+        "20",
+    ]
+    assert re.search(r"components +env 15\.000, late 30\.000", gymnast(*arguments).out)
+    data = gymnast(*arguments, "--json").json
+    assert (data["return"]["mean"], data["components"]) == (15.0, {"env": 15.0, "late": 30.0})
 
 
 def test_envs_check_counts_what_a_known_env_does(gymnast: Command) -> None:
