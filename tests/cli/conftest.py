@@ -16,7 +16,19 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]  # `tests.envs_for_tests` is importable from here
 
 # As little training as makes a whole run: 4 rollouts of 8 envs x 32 steps = 1,024 env steps
-TINY = ("--steps", "1024", "--set", "eval.episodes=2", "--set", "stop.episodes=4")
+# rollouts of 256 steps, whatever the preset
+TINY = (
+    "--steps",
+    "1024",
+    "--set",
+    "env.n_envs=8",
+    "--set",
+    "algo.n_steps=32",
+    "--set",
+    "eval.episodes=2",
+    "--set",
+    "stop.episodes=4",
+)
 
 # Makes packages look as if they were not installed: no finder knows them, so neither import nor find_spec does
 BLOCKER = """

@@ -39,7 +39,7 @@ def test_quiet_json_prints_one_line_and_the_folder_says_the_same(trained: Traine
 def test_the_plain_console_shows_notices_rows_and_the_summary(trained: Trained) -> None:
     out = trained.second.out
     assert f"a new run from {trained.first.json['run']} at 1,024 steps" in out
-    assert "algo.gamma: 0.98 -> 0.9" in out
+    assert "algo.gamma: 0.99 -> 0.9" in out
     assert "1,536 100.0%" in out  # the last row: all steps done
     assert "NOT SOLVED" in out
     assert "\x1b[" not in out  # no colours where there is no terminal
@@ -126,7 +126,7 @@ def test_signals_leave_a_run_that_goes_on_where_it_stopped(trained: Trained, tmp
     assert (same, status(same)) == (folder, "interrupted")
     assert second.json["env_steps"] > done
     steps = [json.loads(line)["time/total_timesteps"] for line in (same / "metrics.jsonl").read_text().splitlines()]
-    assert steps == list(range(256, steps[-1] + 1, 256))  # a row every rollout: none is missing, none is there twice
+    assert steps == list(range(2048, steps[-1] + 1, 2048))  # a row every rollout: none is missing, none is there twice
 
 
 def test_an_env_that_crashes_ends_the_run_with_its_traceback(gymnast: Command, tmp_path: Path) -> None:

@@ -87,7 +87,7 @@ def test_gsde_by_stable_baselines3s_keywords(freq: int, lasts: int | None) -> No
 
 def test_a_preset_is_a_start_that_keywords_change() -> None:
     model = PPO("CartPole-v1:ppo", gamma=0.5, set={"env.max_episode_steps": 50}, seed=7)
-    assert (model.n_envs, model.config.algo.n_steps, model.config.algo.gamma) == (8, 32, 0.5)
+    assert (model.n_envs, model.config.algo.n_steps, model.config.algo.gamma) == (32, 64, 0.5)
     assert (model.config.env.max_episode_steps, model.config.train.seed) == (50, 7)
     assert (model.config.eval_every, model.config.stop.on_solved) == (0, False)
 

@@ -58,10 +58,10 @@ def test_one_wrong_value_is_one_line(override: str, words: str) -> None:
     [
         (
             ["algo.batch_size=100"],
-            "--set: algo.batch_size: 100 does not divide the rollout of 8 x 32 = 256 samples."
+            "--set: algo.batch_size: 100 does not divide the rollout of 32 x 64 = 2048 samples."
             " Use one of 32, 64, 128, 256.",
         ),
-        (["train.total_timesteps=100"], "100 is less than one rollout of 8 x 32 = 256 steps"),
+        (["train.total_timesteps=100"], "100 is less than one rollout of 32 x 64 = 2048 steps"),
         (["algo.batch_size=1"], "1 sample has no spread to normalise by"),
         (
             ["algo.name=reinforce", "algo.baseline=none"],
@@ -123,7 +123,7 @@ def test_override_value_must_be_yaml() -> None:
 
 def test_variant_typo_names_the_nearest() -> None:
     assert problems("CartPole-v1:pppo") == [
-        "CartPole-v1: unknown variant 'pppo'. Did you mean 'ppo'? Known: ppo, a2c, reinforce, centred, zoo."
+        "CartPole-v1: unknown variant 'pppo'. Did you mean 'ppo'? Known: ppo, a2c, reinforce, centred, zoo, zoo-a2c."
     ]
 
 

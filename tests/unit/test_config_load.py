@@ -24,12 +24,12 @@ def test_config_is_frozen_and_derives_its_sizes() -> None:
     config = load("CartPole-v1", ["train.total_timesteps=100000"]).config
     with pytest.raises(ValueError, match="frozen"):
         config.train.seed = 3
-    assert config.rollout_steps == 8 * 32
+    assert config.rollout_steps == 32 * 64
     assert config.eval_every == 100_000 // 20
-    assert config.log_every == 500  # 100000 / 200
+    assert config.log_every == 32 * 64  # 100000 / 200 is less than a rollout
     assert config.eval_n_envs == 20  # as many as episodes
-    many = load("CartPole-v1", ["eval.episodes=100", "eval.every=0", "log.every=1000"]).config
-    assert (many.eval_n_envs, many.eval_every, many.log_every) == (32, 0, 1000)
+    many = load("CartPole-v1", ["eval.episodes=100", "eval.every=0", "log.every=3000"]).config
+    assert (many.eval_n_envs, many.eval_every, many.log_every) == (32, 0, 3000)
 
 
 def test_yaml_is_version_1_2() -> None:
@@ -70,14 +70,14 @@ def test_schedules_are_replaced_whole_but_a_part_can_be_set() -> None:
     base = "algo.learning_rate={start: 1e-3, end: 1e-4}"
     whole = load("CartPole-v1", [base, "algo.learning_rate={points: [[0, 1]]}"])
     assert whole.config.algo.learning_rate.value(0.3) == 1
-    part = load("Taxi-v4", ["algo.ent_coef.end=0.01"])  # the preset has {start: 0.05, end: 0}
-    assert (part.config.algo.ent_coef.value(0), part.config.algo.ent_coef.value(1)) == (0.05, 0.01)
+    part = load("LunarLander-v3", ["algo.ent_coef.end=0.005"])  # the preset has {start: 0.01, end: 0}
+    assert (part.config.algo.ent_coef.value(0), part.config.algo.ent_coef.value(1)) == (0.01, 0.005)
 
 
 def test_another_algorithm_leaves_the_old_ones_keys_behind() -> None:
     resolved = load("CartPole-v1", ["algo.name=a2c"])
     assert resolved.config.algo.name == "a2c"
-    assert resolved.config.algo.gamma == 0.98, "what both understand stays"
+    assert resolved.config.algo.gamma == 0.99, "what both understand stays"
     assert resolved.sources["algo.clip_range"] == "presets/CartPole-v1.yaml (ppo); dropped: a2c has no clip_range"
 
 

@@ -106,7 +106,7 @@ def test_explain_gives_value_source_and_meaning() -> None:
     resolved = load("CartPole-v1", ["env.kwargs.gravity=-5", "algo.name=a2c"])
     rows = {row.key: row for row in explain(resolved)}
     assert rows["env.kwargs.gravity"][1:3] == (-5, "--set")
-    assert rows["algo.learning_rate"].value == "lin_0.001"
+    assert rows["algo.learning_rate"].value == "lin_0.003"
     assert rows["algo.gamma"].help == "Discount of future rewards."
     assert rows["algo.clip_range"].value is None
     assert "dropped: a2c has no clip_range" in rows["algo.clip_range"].source
@@ -118,7 +118,7 @@ def test_explain_gives_value_source_and_meaning() -> None:
 def test_diff_lists_what_differs_in_order() -> None:
     a = load("CartPole-v1").config
     b = load("CartPole-v1", ["env.kwargs.gravity=-5", "algo.gamma=0.5", "train.seed=1"]).config
-    assert diff(a, b) == [("env.kwargs.gravity", None, -5), ("algo.gamma", 0.98, 0.5), ("train.seed", 0, 1)]
+    assert diff(a, b) == [("env.kwargs.gravity", None, -5), ("algo.gamma", 0.99, 0.5), ("train.seed", 0, 1)]
     assert diff(a, a) == []
 
 
