@@ -1,0 +1,52 @@
+"""Does the fast path learn like the reference it replaces? Greedy scores over training, several seeds, both ways.
+
+    python benchmarks/same_learning.py [SEEDS]
+
+Number for number they agree to 1e-5 an update (`tests/unit/test_fast.py`); over thousands of updates rounding makes two
+runs different runs, so what can be compared is how they do on average.
+"""
+
+from __future__ import annotations
+
+import sys
+from contextlib import nullcontext
+
+import numpy as np
+
+from gymnast import config as configs
+from gymnast.rl.fast_net import reference_only
+from gymnast.session import build
+from gymnast.train import train
+
+CASES = {"CartPole-v1:zoo": 30_000, "CartPole-v1:a2c": 60_000, "CartPole-v1:reinforce": 60_000}
+LOOKS = 6
+
+
+def scores(target: str, steps: int, seed: int, reference: bool) -> list[float]:
+    settings = [f"train.seed={seed}", f"train.total_timesteps={steps}", f"eval.every={steps // LOOKS}"]
+    config = configs.load(target, [*settings, "stop.on_solved=false", "train.threads=1"]).config
+    seen: list[float] = []
+
+    def observe(row: dict[str, float]) -> None:
+        if "eval/mean_reward" in row:
+            seen.append(row["eval/mean_reward"])
+
+    with reference_only() if reference else nullcontext():
+        session = build(config, None)
+        train(session, observer=observe)
+        session.close()
+    return seen[:LOOKS]
+
+
+def main() -> None:
+    seeds = int(sys.argv[1]) if len(sys.argv) > 1 else 10
+    for target, steps in CASES.items():
+        print(f"{target}, greedy score every {steps // LOOKS:,} steps, mean of {seeds} seeds ± standard error")
+        for way in ("fast", "reference"):
+            table = np.array([scores(target, steps, seed, way == "reference") for seed in range(1, seeds + 1)])
+            error = table.std(0, ddof=1) / np.sqrt(seeds)
+            print(f"  {way:9}", "  ".join(f"{m:5.0f} ± {e:3.0f}" for m, e in zip(table.mean(0), error, strict=True)))
+
+
+if __name__ == "__main__":
+    main()
