@@ -73,6 +73,8 @@ def record(
 ) -> Result:
     """Trains into the run's folder; the folder knows how it ended, whatever happens. The session stays open."""
     from gymnast.metrics.sinks import make_sinks
+    from gymnast.rl import kernels
+    from gymnast.rl.fast_net import fast_net
     from gymnast.train import train
 
     config = session.config
@@ -87,6 +89,8 @@ def record(
         quiet=quiet,
         warn=run.log,
     )
+    if fast_net(session.agent) is not None and not kernels.is_compiled():
+        notes = [*notes, "compiling the fast path: a few seconds, once on this machine"]
     status, result = "crashed", None
     try:
         for note in [*notes, f"{session.env.engine} engine, {session.env.n_envs} envs; {run.path}"]:

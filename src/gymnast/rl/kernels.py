@@ -8,6 +8,7 @@ float64), and comparisons written so that NaN passes through: a diverged network
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -41,6 +42,11 @@ P0, P1, P2, P3, P4, P5 = (
     )
 )
 Q1, Q2, Q3 = f32(0.4631254064934), f32(2.4027929883833e-2), f32(2.3720341496106e-4)
+
+
+def is_compiled() -> bool:
+    """Whether an earlier run left compiled code on this machine; without it a first update takes seconds."""
+    return any(Path(outputs_backward.stats.cache_path).glob("kernels.outputs_backward-*.nbi"))
 
 
 @compiled
