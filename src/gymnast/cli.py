@@ -250,7 +250,7 @@ def runs_zip(ref: str, out: Path, runs_dir: Path, as_json: bool) -> Any:
     return {"zip": str(path)}
 
 
-@app.group(cls=Verbs, short_help="List, show and check environments.")
+@app.group(cls=Verbs, short_help="List, show, check and audit environments.")
 def envs() -> None:
     """Environments: those with presets, and any other that Gymnasium knows."""
 
@@ -285,6 +285,35 @@ def envs_check(target: str, overrides: tuple[str, ...], steps: int, runs_dir: Pa
     from gymnast.apps.check_env import check_env
 
     return check_env(target, overrides, steps, as_json)
+
+
+@envs.command("audit", short_help="What there is to learn from in an env.")
+@click.argument("target", metavar="ENV[:VARIANT]")
+@sets
+@click.option("--steps", type=click.IntRange(min=1), default=1000, show_default=True, help="Vector steps.")
+@click.option("--seed", type=click.IntRange(min=0), help="Of envs and actions; default: train.seed.")
+@click.option("--picture", type=click.Path(dir_okay=False, path_type=Path), help="A PNG file for the histograms.")
+@common
+def envs_audit(
+    target: str,
+    overrides: tuple[str, ...],
+    steps: int,
+    seed: int | None,
+    picture: Path | None,
+    runs_dir: Path,
+    as_json: bool,
+) -> Any:
+    """Build ENV as training would, step it with random actions and report rewards, episodes, whether its parallel
+    copies differ at all, how alike their transitions are, and whether a seed repeats them.
+
+    \b
+    gymnast envs audit FrozenLake-v1
+    gymnast envs audit LunarLander-v3 --steps 5000 --picture rewards.png
+    gymnast envs audit MountainCar-v0:ppo --seed 3 --json
+    """
+    from gymnast.apps.audit_env import audit_env
+
+    return audit_env(target, overrides, steps, seed, picture, as_json)
 
 
 @app.group(cls=Verbs, short_help="Show, check, format and explain configs.")

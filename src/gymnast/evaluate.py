@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from gymnast.agent import Agent
 from gymnast.envs.types import EpisodeRecord, VecEnv
 from gymnast.errors import UserError
+from gymnast.exact import ExactScore
 from gymnast.rl.collect import choose_actions
 from gymnast.runtime import derive_seed
 
@@ -53,6 +54,7 @@ class Verdict:
     threshold: float | None
     policy: str  # greedy or stochastic
     attempts: int  # how many verdicts this run has asked for; many tries make luck likelier
+    exact: ExactScore | None = None  # of the same policy, where the env's transitions are a table
 
     @property
     def solved(self) -> bool:

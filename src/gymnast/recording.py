@@ -15,6 +15,7 @@ from gymnast.run import Run, create_run
 
 if TYPE_CHECKING:
     from gymnast.config import RunConfig
+    from gymnast.exact import ExactScore
     from gymnast.session import Session
     from gymnast.train import Observer, Result
 
@@ -120,6 +121,7 @@ def summary_of(session: Session, result: Result | None) -> dict[str, Any]:
 
 def json_result(result: Result) -> dict[str, Any]:
     scores = result.verdict.evaluation if result.verdict else None
+    exact = result.verdict.exact if result.verdict else None
     return {
         "env_steps": result.env_steps,
         "seconds": round(result.seconds, 3),
@@ -128,5 +130,13 @@ def json_result(result: Result) -> dict[str, Any]:
         "eval_mean": scores.mean if scores else None,
         "interval": list(scores.interval()) if scores else None,
         "episodes": scores.episodes if scores else 0,
+        **exact_result(exact),
         "stop_reason": result.stop_reason,
     }
+
+
+def exact_result(exact: ExactScore | None) -> dict[str, float | None]:
+    """Null where the env has no transition table."""
+    if exact is None:
+        return dict.fromkeys(("exact_value", "optimum", "regret"))
+    return {"exact_value": exact.value, "optimum": exact.optimum, "regret": exact.regret}

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from gymnast.agent import Agent
 from gymnast.envs.make import make_training_vec, make_vec
+from gymnast.envs.oracle import Table, find_table
 from gymnast.envs.types import ObsSpace, StepBatch, VecEnv
 from gymnast.errors import UserError
 from gymnast.metrics.clock import Clock
@@ -67,6 +68,7 @@ class Session:
     clock: Clock = field(default_factory=Clock)
     best_agent: dict[str, Tensor] | None = None
     about: dict[str, Any] = field(default_factory=dict)  # what its builder wants to find in every checkpoint
+    table: Table | None = None  # the env's transitions, where it has a table of them
     _eval_env: VecEnv | None = None
 
     @property
@@ -108,9 +110,26 @@ def build(config: RunConfig, threshold: float | None, factory: EnvFactory | None
         starts=torch.ones(config.env.n_envs, dtype=torch.bool),
         reward_carry=torch.zeros(config.env.n_envs, dtype=torch.float64),
         factory=factory,
+        table=find_table(config.env) if factory is None and is_small(env) else None,
     )
+    refuse_unreachable(session)
     plan(session)
     return session
+
+
+def is_small(env: HasSpaces) -> bool:
+    """Whether an env could have a table of its states at all: looking for one makes the env once more."""
+    leaves = list(env.obs_space.values())
+    return isinstance(env.action_space, gym.spaces.Discrete) and len(leaves) == 1 and len(leaves[0].shape or ()) <= 1
+
+
+def refuse_unreachable(session: Session) -> None:
+    """A threshold that nobody can reach, wherever it comes from, is told before the first step."""
+    if session.table is None or session.threshold is None:
+        return
+    if problem := session.table.optimum.problem(session.threshold, session.config.env.id):
+        session.close()
+        raise UserError(f"stop.threshold: {problem}")
 
 
 def choose_threads(config: RunConfig) -> None:

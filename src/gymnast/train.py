@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from gymnast import checkpoint
 from gymnast.evaluate import Evaluation, Verdict, evaluate
+from gymnast.exact import exact_score
 from gymnast.rl.collect import collect
 from gymnast.rl.returns import gae
 from gymnast.runtime import derive_seed
@@ -192,7 +193,8 @@ def evaluate_agent(session: Session) -> tuple[float, bool]:
             )
     counters.evaluations += 1
     counters.next_evaluation = next_multiple(counters.env_steps, config.eval_every)
-    score = scores.get(config.stop.judge) or next(iter(scores.values()))
+    judged = config.stop.judge if config.stop.judge in scores else next(iter(scores))
+    score = scores[judged]
     margin = config.stop.plateau.min_delta if config.stop.plateau else 0.0
     improved = counters.best_score is None or score.mean > counters.best_score + margin
     counters.since_best = 0 if improved else counters.since_best + 1
@@ -209,6 +211,9 @@ def evaluate_agent(session: Session) -> tuple[float, bool]:
             "eval/best_mean_reward": score.mean if counters.best_score is None else counters.best_score,
         }
     )
+    if session.table is not None:
+        exact = exact_score(session.agent, session.table, deterministic=judged == "greedy")
+        session.meter.put({"eval/exact_value": exact.value, "eval/regret": exact.regret})
     if "stochastic" in scores:
         session.meter.put(
             {
@@ -239,10 +244,10 @@ def judge(session: Session) -> Verdict:
     seed = derive_seed(config.train.seed, "verdict", counters.verdicts)
     counters.verdicts += 1
     counters.next_verdict = next_multiple(counters.env_steps, config.eval_every or config.rollout_steps)
-    scores = evaluate(
-        session.agent, session.eval_env, config.stop.episodes, seed, deterministic=config.stop.judge == "greedy"
-    )
-    verdict = Verdict(scores, session.threshold, config.stop.judge, counters.verdicts)
+    greedy = config.stop.judge == "greedy"
+    scores = evaluate(session.agent, session.eval_env, config.stop.episodes, seed, deterministic=greedy)
+    exact = exact_score(session.agent, session.table, greedy) if session.table is not None else None
+    verdict = Verdict(scores, session.threshold, config.stop.judge, counters.verdicts, exact)
     low, high = scores.interval()
     values = {
         "verdict/mean": scores.mean,
@@ -251,6 +256,8 @@ def judge(session: Session) -> Verdict:
         "verdict/episodes": float(scores.episodes),
         "verdict/attempts": float(counters.verdicts),
     }
+    if exact is not None:
+        values |= {"verdict/exact_value": exact.value, "verdict/regret": exact.regret}
     session.meter.put(values if session.threshold is None else values | {"verdict/threshold": session.threshold})
     return verdict
 

@@ -86,11 +86,18 @@ def test_threshold_above_the_optimum_is_refused() -> None:
     assert load("Taxi-v4", ["stop.threshold=7.93"]).threshold == 7.93
 
 
-def test_optimum_says_nothing_about_changed_physics_or_time_limits() -> None:
+def test_optimum_is_that_of_the_env_as_it_is_made() -> None:
     # Without slipping the goal is always reached: 1.0 is possible where 0.7442 was the best.
     assert load("FrozenLake-v1", ["env.kwargs.is_slippery=false", "stop.threshold=0.99"]).threshold == 0.99
-    # With more time more episodes arrive.
+    (problem,) = problems("FrozenLake-v1", "env.kwargs.is_slippery=false", "stop.threshold=1.01")
+    assert "1.01 is above the best possible mean return 1 of FrozenLake-v1" in problem
+    # With more time more episodes arrive, with less time fewer.
     assert load("FrozenLake-v1", ["env.max_episode_steps=1000", "stop.threshold=0.8"]).threshold == 0.8
+    (problem,) = problems("FrozenLake-v1", "env.max_episode_steps=50", "stop.threshold=0.7")
+    assert "0.7 is above the best possible mean return 0.5" in problem
+    assert "50 steps" in problem
+    # CartPole has no table, and 500 is the best for its own limit only.
+    assert load("CartPole-v1", ["env.max_episode_steps=1000", "stop.threshold=900"]).threshold == 900
 
 
 def test_all_problems_come_at_once() -> None:

@@ -15,7 +15,7 @@ LEVELS = [
     {"config", "schedule", "registry", "run", "run_folder", "run_lock", "runtime", "tuned"},
     {"agent", "envs", "metrics"},
     {"rl", "checkpoint"},
-    {"session", "evaluate"},
+    {"session", "evaluate", "exact"},
     {"train"},
     {"recording"},
     {"api"},

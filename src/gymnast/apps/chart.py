@@ -1,4 +1,4 @@
-"""A learning curve in a few lines of text."""
+"""A learning curve or a histogram in a few lines of text."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from gymnast.apps.terminal import number
 
 Points = Sequence[tuple[float, float]]  # (env steps, value), in order
 
+BLOCKS = ["", *"▏▎▍▌▋▊▉█"]  # eighths of a column
 LINE, DOT, LEVEL = "▪", "◆", "┄"
 STYLES = {LINE: "cyan", DOT: "bold yellow", LEVEL: "green"}
 
@@ -72,6 +73,20 @@ def chart(line: Points, dots: Points, level: float | None, width: int, height: i
     picture.append(Text(" " * (margin + 1) + "└" + "─" * width, style="bright_black", no_wrap=True))
     picture.append(Text(" " * (margin + 2) + foot, style="dim", no_wrap=True))
     return picture
+
+
+def histogram(bars: Sequence[tuple[str, int]], width: int) -> list[Text]:
+    """A line for each bar: its name, its length, its share. What is there at all is seen, however little it is."""
+    total, most = sum(count for _, count in bars), max((count for _, count in bars), default=0)
+    margin = max((len(name) for name, _ in bars), default=0)
+    room = max(width - margin - 10, 10)
+    lines = []
+    for name, count in bars:
+        eighths = max(round(8 * room * count / most), 1) if count else 0
+        bar = BLOCKS[-1] * (eighths // 8) + BLOCKS[eighths % 8]
+        line = Text(no_wrap=True).append(f"{name:>{margin}} ", style="dim").append(bar, style="cyan")
+        lines.append(line.append(f" {count / total:.2%}" if count else "", style="default"))
+    return lines
 
 
 def legend(line: str, dots: str, level: str | None) -> Text:

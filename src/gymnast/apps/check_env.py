@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
 from gymnast.apps.random_actions import random_actions
-from gymnast.apps.terminal import Cell, Column, facts_grid, heading, number, output, span, table
+from gymnast.apps.terminal import Cell, Column, facts_grid, heading, number, output, patience, span, table
 from gymnast.apps.training import resolve_config
 from gymnast.envs.make import choose_engine, make_training_vec
 from gymnast.envs.types import EpisodeRecord, StepBatch, VecEnv
 from gymnast.runtime import derive_seed
-
-PATIENCE = 2.0  # seconds without a sign of life
 
 
 def check_env(target: str, overrides: Sequence[str], steps: int, as_json: bool = False) -> dict[str, Any]:
@@ -113,7 +109,7 @@ def _play(env: VecEnv, steps: int, seed: int) -> Seen:
     env.action_space.seed(derive_seed(seed, "check"))
     batch = env.reset(derive_seed(seed, "train"))
     seen.add(batch)
-    with _patience(steps) as tick:
+    with patience(steps) as tick:
         for _ in range(steps):
             actions = random_actions(env, batch.mask, rng)
             before = time.perf_counter()
@@ -123,26 +119,6 @@ def _play(env: VecEnv, steps: int, seed: int) -> Seen:
             seen.rewards.append(batch.reward.copy())
             tick()
     return seen
-
-
-@contextmanager
-def _patience(steps: int) -> Iterator[Any]:
-    """Shows a bar on a terminal once the work takes longer than a moment."""
-    console = output(stderr=True)
-    columns = (TextColumn("stepping"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    progress = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
-    task = progress.add_task("stepping", total=steps)
-    begin = time.monotonic()
-
-    def tick() -> None:
-        progress.advance(task)
-        if not progress.live.is_started and time.monotonic() - begin > PATIENCE:
-            progress.start()
-
-    try:
-        yield tick
-    finally:
-        progress.stop()
 
 
 def _bounds(space: gym.Space[Any]) -> tuple[Any, Any]:

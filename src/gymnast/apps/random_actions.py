@@ -17,6 +17,15 @@ def random_actions(env: VecEnv, mask: NDArray[np.bool_] | None, rng: np.random.G
     return np.stack([_random_action(env.action_space, row, rng) for row in masks])
 
 
+def same_actions(env: VecEnv, mask: NDArray[np.bool_] | None, seed: int) -> NDArray[Any]:
+    """One and the same for all envs, as far as their masks allow; always the same for a seed."""
+    rows = []
+    for row in [None] if mask is None else list(mask):
+        env.action_space.seed(seed)
+        rows.append(_random_action(env.action_space, row, np.random.default_rng(seed)))
+    return np.stack(rows * env.n_envs if mask is None else rows)
+
+
 def _random_action(space: gym.Space[Any], mask: NDArray[np.bool_] | None, rng: np.random.Generator) -> Any:
     if mask is None:
         return space.sample()

@@ -1,4 +1,4 @@
-"""`gymnast envs list|show`: what there is to train on. Gymnasium is imported only for what no preset describes."""
+"""`gymnast envs list|show`: what there is to train on. Gymnasium is imported only for what no preset tells."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from rich.text import Text
 from gymnast import config as configs
 from gymnast.apps.extras import EXTRAS
 from gymnast.apps.terminal import Cell, Column, facts_grid, heading, number, output, span, table
+from gymnast.config import EnvConfig
+from gymnast.config.facts import Optimum
 from gymnast.config.files import is_preset, read_preset
 from gymnast.config.layers import split_target
 from gymnast.config.load import find
@@ -100,8 +102,10 @@ def show_env(target: str, as_json: bool = False) -> dict[str, Any]:
         variants = [_variant(env_id, name) for name in _variant_names(env_id)]
         data = {"id": env_id, **facts.model_dump(mode="json"), "installed": extra is None or extra.installed}
         data |= {"shaping": _shaping(env_id), "variants": variants}
+        best = facts.best_return(facts.described(env_id))
+        data |= {"optimum": best.value, "optimum_source": best.source} if best else {}
         if not as_json:
-            _print_facts(output(), env_id, facts, variants, data["shaping"])
+            _print_facts(output(), env_id, facts, best, variants, data["shaping"])
         return data
     from gymnast.envs.suites.gymnasium import list_env_ids
 
@@ -138,6 +142,7 @@ def _print_facts(
     console: Console,
     env_id: str,
     facts: configs.EnvFacts,
+    best: Optimum | None,
     variants: Sequence[dict[str, Any]],
     shaping: Sequence[dict[str, str]],
 ) -> None:
@@ -163,7 +168,7 @@ def _print_facts(
                     f"mean of {solved.threshold:g} over {solved.episodes} episodes ({solved.source})" if solved else "",
                 ),
                 ("", (solved.note or "") if solved else ""),
-                ("optimum", "" if facts.optimum is None else f"{facts.optimum:g} ({facts.optimum_source})"),
+                ("optimum", "" if best is None else f"{best.value:g} ({best.source})"),
             ]
         )
     )
@@ -223,6 +228,7 @@ def _section(console: Console, title: str, columns: Sequence[Column], rows: Sequ
 
 def _registered(env_id: str) -> dict[str, Any]:
     """What Gymnasium knows of an env that has no preset; its spaces only if it can be made here."""
+    from gymnast.envs.oracle import find_table
     from gymnast.envs.suites.gymnasium import find_spec, make
 
     spec = find_spec(env_id)
@@ -234,6 +240,8 @@ def _registered(env_id: str) -> dict[str, Any]:
         "threshold": spec.reward_threshold,
         "observation_space": None,
         "action_space": None,
+        "optimum": None,
+        "optimum_source": None,
         "problem": None,
         "variants": _any_variants(),
     }
@@ -243,6 +251,8 @@ def _registered(env_id: str) -> dict[str, Any]:
         return data | {"problem": str(error)}
     data |= {"observation_space": str(env.observation_space), "action_space": str(env.action_space)}
     env.close()
+    if table := find_table(EnvConfig(id=env_id)):
+        data |= {"optimum": table.optimum.value, "optimum_source": table.optimum.source}
     return data
 
 
@@ -265,6 +275,10 @@ def _print_registered(console: Console, data: dict[str, Any]) -> None:
                     f"mean of {threshold:g} (registered)"
                     if threshold is not None
                     else "no threshold registered: set stop.threshold",
+                ),
+                (
+                    "optimum",
+                    f"{data['optimum']:g} ({data['optimum_source']})" if data["optimum"] is not None else "",
                 ),
                 ("made with", ", ".join(f"{key}={value}" for key, value in data["kwargs"].items())),
                 ("entry point", data["entry_point"]),

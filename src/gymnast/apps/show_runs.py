@@ -346,7 +346,7 @@ def print_evaluation(result: Mapping[str, Any], runs_dir: Path) -> None:
     low, high = result["interval"]
     show = f"gymnast runs show {result['run'].split('-')[0]}{runs_dir_option(runs_dir)}"
     facts = {
-        **{key: result[key] for key in ("env", "solved", "episodes", "threshold")},
+        **{key: result[key] for key in ("env", "solved", "episodes", "threshold", "exact_value", "optimum", "regret")},
         "run": f"{result['run']}/{result['checkpoint']}",
         "mean": result["eval_mean"],
         "low": low,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from gymnast import config as configs
 from gymnast.errors import UserError
-from gymnast.recording import json_result, new_run, record, solved_threshold
+from gymnast.recording import exact_result, json_result, new_run, record, solved_threshold
 from gymnast.run import Run, default_runs_dir, list_runs, resolve_checkpoint
 
 if TYPE_CHECKING:
@@ -168,6 +168,7 @@ def print_summary(session: Session, run: Run, result: Result) -> None:
         scores = result.verdict.evaluation
         low, high = scores.interval()
         facts |= {"mean": scores.mean, "low": low, "high": high, "episodes": scores.episodes}
+        facts |= exact_result(result.verdict.exact)
     Console().print(summary_panel(facts))
 
 
@@ -204,9 +205,11 @@ def evaluate_ref(
 
     from gymnast import checkpoint
     from gymnast.envs.make import make_vec
+    from gymnast.envs.oracle import find_table
     from gymnast.evaluate import Verdict, evaluate
+    from gymnast.exact import exact_score
     from gymnast.runtime import derive_seed, pick_device
-    from gymnast.session import build_agent, choose_threads, group, load_agent
+    from gymnast.session import build_agent, choose_threads, group, is_small, load_agent
 
     saved = checkpoint.load(path)
     config = configs.override(configs.validate(saved.state["config"]), overrides)
@@ -218,10 +221,12 @@ def evaluate_ref(
         load_agent(agent, group(saved.tensors, "agent"))
         root = derive_seed(config.train.seed, "eval command") if seed is None else seed
         scores = evaluate(agent, env, episodes, root, deterministic=not stochastic)
+        table = find_table(config.env) if is_small(env) else None
+        exact = None if table is None else exact_score(agent, table, deterministic=not stochastic)
     finally:
         env.close()
     policy = "stochastic" if stochastic else "greedy"
-    verdict = Verdict(scores, solved_threshold(config, configs.load_facts(config.env.id)), policy, 1)
+    verdict = Verdict(scores, solved_threshold(config, configs.load_facts(config.env.id)), policy, 1, exact)
     low, high = scores.interval()
     return {
         "run": run.id,
@@ -232,6 +237,7 @@ def evaluate_ref(
         "eval_mean": scores.mean,
         "eval_std": scores.std,
         "interval": [low, high],
+        **exact_result(exact),
         "mean_length": float(scores.lengths.mean()),
         "threshold": verdict.threshold,
         "solved": verdict.solved,

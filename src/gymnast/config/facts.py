@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from pydantic import Field, model_validator
@@ -46,6 +47,23 @@ class ReferenceFact(Section):
     source: str = Field(description="Where it was published.")
 
 
+@dataclass(frozen=True)
+class Optimum:
+    """The best possible mean return of an env, and how it is known."""
+
+    value: float
+    source: str
+
+    def problem(self, threshold: float, env_id: str) -> str | None:
+        """Why a threshold can never be reached, or None."""
+        if threshold <= self.value:
+            return None
+        return (
+            f"{threshold:g} is above the best possible mean return {self.value:g} of {env_id}"
+            f" ({self.source}). Use {self.value:g} or less."
+        )
+
+
 class EnvFacts(Section):
     family: str = Field(description="Group of environments.")
     description: str = Field(description="The task in one line.")
@@ -57,6 +75,7 @@ class EnvFacts(Section):
     observations: list[ObservationFact] = Field(description="Components of the observation.")
     reward: RewardFact = Field(description="Reward of a step.")
     solved: SolvedFact | None = Field(default=None, description="The score that counts as solved.")
+    tabular: bool = Field(default=False, description="The env has a transition table: the optimum is computed from it.")
     optimum: Float | None = Field(
         default=None, description="Best possible mean return, computed exactly; null: not known."
     )
@@ -66,11 +85,26 @@ class EnvFacts(Section):
 
     @model_validator(mode="after")
     def _optimum_is_sound(self) -> EnvFacts:
-        if self.optimum is not None and self.optimum_source is None:
+        if self.optimum is not None and self.optimum_source is None and not self.tabular:
             raise ValueError("optimum needs optimum_source: say how it was computed.")
         if self.optimum is not None and self.solved is not None and self.solved.threshold > self.optimum:
             raise ValueError(f"solved.threshold {self.solved.threshold:g} is above the optimum {self.optimum:g}.")
         return self
+
+    def described(self, env_id: str) -> EnvConfig:
+        """The env that these facts are about."""
+        return EnvConfig(id=env_id, kwargs=self.kwargs, max_episode_steps=self.max_episode_steps)
+
+    def best_return(self, env: EnvConfig) -> Optimum | None:
+        """The optimum of an env as a config makes it: from its table, else as stated here, where that still holds."""
+        if self.tabular:
+            from gymnast.envs.oracle import find_table  # makes the env
+
+            table = find_table(env)
+            return None if table is None else table.optimum
+        if self.optimum is None or not self.hold_for(env):
+            return None
+        return Optimum(self.optimum, self.optimum_source or "")
 
     def hold_for(self, env: EnvConfig) -> bool:
         """Whether the env is made as these facts describe it: a changed physics or time limit has another optimum."""

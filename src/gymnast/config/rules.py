@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gymnast.errors import UserError
 from gymnast.registry import ENCODERS, SINKS, WRAPPERS
 
 if TYPE_CHECKING:
@@ -134,13 +135,11 @@ RULES: tuple[Callable[[RunConfig], Iterator[RuleProblem]], ...] = (
 
 def facts_problems(env: EnvConfig, stop: StopConfig, facts: EnvFacts) -> list[RuleProblem]:
     """A threshold above the best possible mean return can never be reached: refused before a step is made."""
-    threshold = stop.threshold
-    if threshold is None or facts.optimum is None or threshold <= facts.optimum or not facts.hold_for(env):
+    if stop.threshold is None:
         return []
-    return [
-        RuleProblem(
-            ("stop.threshold",),
-            f"{threshold:g} is above the best possible mean return {facts.optimum:g} of {env.id}"
-            f" ({facts.optimum_source}). Use {facts.optimum:g} or less.",
-        )
-    ]
+    try:
+        best = facts.best_return(env)
+    except UserError:
+        return []  # an env that cannot be made is told of when it is
+    problem = None if best is None else best.problem(stop.threshold, env.id)
+    return [RuleProblem(("stop.threshold",), problem)] if problem else []

@@ -19,7 +19,8 @@ BERNOULLI_ARMS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.9)
 class Bandit(gym.Env[Any, Any]):
     """Pull arm i: a payout of mean `means[i]`, Gaussian with `std`, or 1 with that probability; `horizon` pulls each.
 
-    There is nothing to see (one constant observation) and nothing to draw. `optimum` is the best expected return.
+    There is nothing to see (one constant observation) and nothing to draw. `P` and `initial_state_distrib` describe it
+    as they do Gymnasium's toy text envs: one state, and each arm's expected payout.
     """
 
     metadata = {"render_modes": []}  # noqa: RUF012, as gymnasium declares it
@@ -42,7 +43,8 @@ class Bandit(gym.Env[Any, Any]):
             raise UserError(f"env.kwargs: horizon is {horizon} and std is {std}; they must be >= 1 and >= 0.")
         self.means = np.array(means, dtype=np.float64)
         self.payout, self.std, self.horizon = payout, std, horizon
-        self.optimum = float(self.means.max()) * horizon
+        self.P = {0: {arm: [(1.0, 0, float(mean), False)] for arm, mean in enumerate(means)}}
+        self.initial_state_distrib = np.ones(1)
         self.observation_space = spaces.Discrete(1)
         self.action_space = spaces.Discrete(len(means))
         self._pulls = 0

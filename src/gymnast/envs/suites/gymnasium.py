@@ -107,6 +107,12 @@ def make(
             raise
         reason = str(error).split(" was raised from")[0]
         raise UserError(f"env.kwargs: {env_id!r} does not take {kwargs}: {reason}.") from error
+    except (KeyError, ValueError, AssertionError) as error:
+        if not kwargs:
+            raise
+        raise UserError(
+            f"env.kwargs: {env_id!r} cannot be made with {kwargs}: {type(error).__name__}: {error}."
+        ) from error
 
 
 def _draws_nothing(spec: gym.envs.registration.EnvSpec) -> bool:

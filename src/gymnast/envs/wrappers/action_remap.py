@@ -16,6 +16,7 @@ class ActionRemap(NamedWrapper):
     MultiDiscrete, or chosen points of Box. An action mask of a Discrete env is reduced to the listed actions."""
 
     name = "action_remap"
+    is_transparent = True
 
     def __init__(self, env: gym.Env[Any, Any], actions: list[Any]) -> None:
         super().__init__(env)

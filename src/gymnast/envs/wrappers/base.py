@@ -13,11 +13,16 @@ from gymnast.runtime import derive_seed
 
 class NamedWrapper(gym.Wrapper[Any, Any, Any, Any]):
     """A wrapper of the config. `keeps_masks` False: another action than the chosen one may reach the env.
-    `keeps_numbers` False: an observation does not end with the env's own numbers, which reward components read."""
+    `keeps_numbers` False: an observation does not end with the env's own numbers, which reward components read.
+
+    `is_transparent` True: a step of it is one step of the env, with an action that depends on the chosen one alone,
+    and what it shows depends on what the env shows then alone. What is known of the env's states holds above it too.
+    """
 
     name: ClassVar[str]
     keeps_masks: ClassVar[bool] = True
     keeps_numbers: ClassVar[bool] = True
+    is_transparent: ClassVar[bool] = False
 
     def refuse(self, problem: str) -> UserError:
         return UserError(f"env.wrappers: {self.name}: {problem}")

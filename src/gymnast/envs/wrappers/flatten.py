@@ -16,6 +16,7 @@ class Flatten(NamedWrapper):
 
     name = "flatten"
     keeps_numbers = False
+    is_transparent = True
 
     def __init__(self, env: gym.Env[Any, Any]) -> None:
         super().__init__(env)

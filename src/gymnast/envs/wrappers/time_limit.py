@@ -17,6 +17,7 @@ class TimeLimit(NamedWrapper):
     """
 
     name = "time_limit"
+    is_transparent = True
 
     def __init__(self, env: gym.Env[Any, Any], steps: Annotated[int, Between(1)]) -> None:
         super().__init__(env)

@@ -246,7 +246,7 @@ def summary_panel(result: Mapping[str, Any]) -> RenderableType:
     """How a run ended and what to do next.
 
     Reads run, env, algo, seed, solved, mean, low, high, episodes, judge, threshold, env_steps, seconds, fps,
-    stop_reason, and next: [(command, what it does)]; any of them may be missing.
+    stop_reason, exact_value, optimum, regret, and next: [(command, what it does)]; any of them may be missing.
     """
     get = result.get
     solved, threshold = get("solved"), get("threshold")
@@ -270,6 +270,10 @@ def summary_panel(result: Mapping[str, Any]) -> RenderableType:
     if get("mean") is not None and get("episodes"):
         how = f", {get('judge')}" if get("judge") else ""
         facts.add_row("judged on", f"{get('episodes'):,} fresh episodes{how}")
+    if get("exact_value") is not None:
+        exact = Text().append(f"{get('exact_value'):,.4f}", style="bold")
+        exact.append(f"  by the transition table; optimum {get('optimum'):,.4f}, regret {get('regret'):,.4f}")
+        facts.add_row("exact", exact)
     if threshold is not None:
         facts.add_row("threshold", f"{threshold:g}")
     if get("env_steps") is not None:

@@ -1,0 +1,234 @@
+"""The exact oracle: against MDPs solved by hand, against the real envs played, and against an agent's own episodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+
+from gymnast.config import EnvConfig, load
+from gymnast.envs.make import make_env, make_vec
+from gymnast.envs.oracle import Table, find_table
+from gymnast.errors import UserError
+from gymnast.evaluate import evaluate
+from gymnast.exact import exact_score, policy_of
+from gymnast.session import Session, build
+
+CORRIDOR, FORK = "Corridor-v0", "Fork-v0"
+
+
+class FromTable(gym.Env[Any, Any]):
+    """Any MDP that is a table."""
+
+    def __init__(self, table: dict[int, dict[int, list[tuple[float, int, float, bool]]]], start: list[float]) -> None:
+        self.P, self.initial_state_distrib = table, np.array(start)
+        self.observation_space, self.action_space = spaces.Discrete(len(table)), spaces.Discrete(len(table[0]))
+        self.state = 0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[int, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.state = int(self.np_random.choice(len(self.P), p=self.initial_state_distrib))
+        return self.state, {"action_mask": self.mask()}
+
+    def step(self, action: int) -> tuple[int, float, bool, bool, dict[str, Any]]:
+        outcomes = self.P[self.state][action]
+        chosen = int(self.np_random.choice(len(outcomes), p=[outcome[0] for outcome in outcomes]))
+        _, self.state, reward, ends = outcomes[chosen]
+        return self.state, reward, ends, False, {"action_mask": self.mask()}
+
+    def mask(self) -> Any:
+        return np.array([True, self.state != 1])  # state 1 does not allow action 1
+
+
+# Three fields in a row. Action 1 goes right for -1, and the third one's end pays 10. Action 0 stays, for -0.5.
+ROW = {
+    0: {0: [(1.0, 0, -0.5, False)], 1: [(1.0, 1, -1.0, False)]},
+    1: {0: [(1.0, 1, -0.5, False)], 1: [(1.0, 2, -1.0, False)]},
+    2: {0: [(1.0, 2, -0.5, False)], 1: [(1.0, 2, 10.0, True)]},
+}
+# Action 0 pays 1 and ends. Action 1 pays 4 and ends, or nothing and goes on, half and half.
+GAMBLE = {0: {0: [(1.0, 0, 1.0, True)], 1: [(0.5, 0, 4.0, True), (0.5, 0, 0.0, False)]}}
+
+
+@pytest.fixture(autouse=True)
+def _registered() -> Iterator[None]:
+    gym.register(CORRIDOR, entry_point=lambda: FromTable(ROW, [1.0, 0.0, 0.0]))
+    gym.register(FORK, entry_point=lambda: FromTable(GAMBLE, [1.0]))
+    yield
+    del gym.registry[CORRIDOR], gym.registry[FORK]
+
+
+def table_of(env_id: str, **settings: Any) -> Table:
+    table = find_table(EnvConfig(id=env_id, **settings))
+    assert table is not None
+    return table
+
+
+@pytest.mark.parametrize(("steps", "best"), [(1, -0.5), (2, -1.0), (3, 8.0), (50, 8.0)])
+def test_corridor_on_paper(steps: int, best: float) -> None:
+    """With fewer than 3 steps the end is out of reach: stay, for -0.5 each. With 3 or more: -1 - 1 + 10 = 8."""
+    assert table_of(CORRIDOR, max_episode_steps=steps).solution.optimum == best
+
+
+def test_the_best_policy_depends_on_the_time_left() -> None:
+    solution = table_of(CORRIDOR, max_episode_steps=10).solution
+    assert solution.actions(3).tolist() == [1, 1, 1]
+    assert solution.actions(2).tolist() == [0, 1, 1]  # from the first field it is too late
+    assert solution.actions(1).tolist() == [0, 0, 1]
+    assert solution.actions(10).tolist() == [1, 1, 1]
+
+
+def test_gamble_on_paper() -> None:
+    """One step: 1/2 x 4 = 2. Two: 2 + 1/2 x 2 = 3. Three: 2 + 1/2 x 3 = 3.5. To the limit 4."""
+    for steps, best in ((1, 2.0), (2, 3.0), (3, 3.5), (500, 4.0)):
+        assert table_of(FORK, max_episode_steps=steps).solution.optimum == pytest.approx(best, abs=1e-12)
+
+
+def test_value_of_a_random_policy_on_paper() -> None:
+    """One action or the other, half and half: g = (1 + 2) / 2 = 1.5 now, and 1/2 x 1/2 = 1/4 to go on.
+
+    Two steps: 1.5 + 1.5 / 4 = 1.875.
+    """
+    assert table_of(FORK, max_episode_steps=2).value_of(np.array([[0.5, 0.5]])) == 1.875
+
+
+def test_masks_take_actions_away_from_the_best_policy_too() -> None:
+    """Field 1 does not allow to go right: the end is out of reach, and staying for 10 steps costs 10 x 0.5."""
+    masked = table_of(CORRIDOR, max_episode_steps=10, action_masks=True)
+    assert masked.solution.optimum == -5.0
+    assert masked.mask is not None
+    assert masked.mask.tolist() == [[True, True], [True, False], [True, True]]
+
+
+@pytest.mark.parametrize(
+    ("env_id", "limit", "best"),
+    [
+        ("FrozenLake-v1", None, 0.7442),
+        ("FrozenLake8x8-v1", None, 0.9132),
+        ("Taxi-v4", None, 7.93),
+        ("CliffWalking-v1", 200, -13.0),
+        ("gymnast/Bandit-v0", None, 1.5),
+        ("gymnast/BernoulliBandit-v0", None, 0.9),
+    ],
+)
+def test_known_optima(env_id: str, limit: int | None, best: float) -> None:
+    assert table_of(env_id, max_episode_steps=limit).optimum.value == best
+
+
+def test_kwargs_limits_and_wrappers_change_the_optimum() -> None:
+    assert table_of("FrozenLake-v1", kwargs={"is_slippery": False}).optimum.value == 1.0
+    # The goal is 6 moves away: not within 5.
+    assert table_of("FrozenLake-v1", kwargs={"is_slippery": False}, max_episode_steps=5).optimum.value == 0.0
+    eight = {"map_name": "8x8"}
+    assert table_of("FrozenLake-v1", kwargs=eight, max_episode_steps=200).optimum.value == 0.9132
+    assert table_of("gymnast/Bandit-v0", kwargs={"means": [0.5, 2.0], "horizon": 3}).optimum.value == 6.0
+    # Cut after 5 steps the walk costs 5, not 13.
+    short = [{"time_limit": {"steps": 5}}]
+    assert table_of("CliffWalking-v1", max_episode_steps=200, wrappers=short).optimum.value == -5.0
+    # Without its 9 of 13 moves to the right nobody arrives: 200 steps of -1. Up, down and left are 0, 2 and 3.
+    no_right = [{"action_remap": {"actions": [3, 2, 0]}}, {"action_remap": {"actions": [2, 1]}}]
+    left = table_of("CliffWalking-v1", max_episode_steps=200, wrappers=no_right)
+    assert left.reward.shape == (48, 2)
+    assert left.optimum.value == -200.0
+    assert left.following[36, :, 0].tolist() == [24, 36]  # up one row of 12; down against the border
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"id": "CartPole-v1"},
+        {"id": "CliffWalking-v1"},  # no time limit
+        {"id": "Taxi-v4", "kwargs": {"fickle_passenger": True}},  # a change of mind that the table does not know
+        {"id": "FrozenLake-v1", "kwargs": {"map_name": None}},  # another map in every env
+        {"id": "FrozenLake-v1", "wrappers": [{"sticky_actions": {"p": 0.25}}]},
+        {"id": "FrozenLake-v1", "wrappers": [{"frame_stack": {"n": 2}}]},
+    ],
+    ids=str,
+)
+def test_no_table_no_claim(config: dict[str, Any]) -> None:
+    assert find_table(EnvConfig(**config)) is None
+
+
+def test_training_only_noise_is_not_part_of_the_task() -> None:
+    noisy = [{"action_noise": {"p": 0.5, "training_only": True}}]
+    assert table_of("FrozenLake-v1", wrappers=noisy).optimum.value == 0.7442
+
+
+@pytest.mark.parametrize(
+    ("env_id", "settings", "episodes"),
+    [
+        ("FrozenLake-v1", {}, 2000),
+        ("FrozenLake-v1", {"kwargs": {"success_rate": 0.6}, "max_episode_steps": 12}, 2000),
+        ("Taxi-v4", {"kwargs": {"is_rainy": True}}, 500),
+        ("CliffWalking-v1", {"max_episode_steps": 200}, 1),
+    ],
+)
+def test_the_best_policy_earns_its_value_in_the_real_env(env_id: str, settings: dict[str, Any], episodes: int) -> None:
+    """The mean of the returns lies within 4 standard errors of the optimum."""
+    cfg = EnvConfig(id=env_id, **settings)
+    table, env = table_of(env_id, **settings), make_env(cfg)
+    returns = []
+    for episode in range(episodes):
+        state, _ = env.reset(seed=episode)
+        total, left, over = 0.0, table.horizon, False
+        while not over:
+            state, reward, terminated, truncated, _ = env.step(int(table.solution.actions(left)[state]))
+            total, left, over = total + float(reward), left - 1, terminated or truncated
+        assert left >= 0
+        returns.append(total)
+    env.close()
+    error = float(np.std(returns)) / np.sqrt(episodes)
+    assert np.mean(returns) == pytest.approx(table.solution.optimum, abs=4 * error + 1e-9)
+
+
+@pytest.fixture
+def session() -> Iterator[Session]:
+    """A table as an agent: the action that is best with 20 steps to go is 7 times as likely as each other one."""
+    settings = ["train.total_timesteps=2048", "env.n_envs=2", "algo.batch_size=64", "agent.hidden=[]"]
+    built = build(load("FrozenLake-v1", settings).config, None)
+    assert built.table is not None
+    with torch.no_grad():
+        built.agent.actor_out.weight.zero_()
+        for state, action in enumerate(built.table.solution.actions(20)):
+            built.agent.actor_out.weight[action, state] = np.log(7.0)
+    yield built
+    built.close()
+
+
+@pytest.mark.parametrize("deterministic", [True, False])
+def test_an_agents_exact_value_is_what_its_episodes_come_to(session: Session, deterministic: bool) -> None:
+    assert session.table is not None
+    exact = exact_score(session.agent, session.table, deterministic)
+    env = make_vec(session.config.env, 32, "eval")
+    scores = evaluate(session.agent, env, 3000, seed=1, deterministic=deterministic)
+    env.close()
+    error = scores.std / np.sqrt(scores.episodes)
+    assert 0.0 < exact.value < exact.optimum  # or nothing would be told apart
+    assert scores.mean == pytest.approx(exact.value, abs=4 * error)
+    assert exact.regret == exact.optimum - exact.value
+
+
+def test_policies_are_probabilities(session: Session) -> None:
+    assert session.table is not None
+    greedy, sampled = (policy_of(session.agent, session.table, deterministic) for deterministic in (True, False))
+    best = session.table.solution.actions(20)
+    assert greedy.tolist() == np.eye(4)[best].tolist()
+    # 7 : 1 : 1 : 1 adds up to 10.
+    assert sampled == pytest.approx(0.1 + 0.6 * np.eye(4)[best], abs=1e-6)
+
+
+def test_one_hot_observations_are_those_the_agent_is_given() -> None:
+    table = table_of("FrozenLake-v1", wrappers=["one_hot"])
+    assert table.obs["obs"].tolist() == np.eye(16).tolist()
+
+
+def test_the_presets_own_threshold_is_refused_where_it_cannot_be_reached() -> None:
+    """The goal is 6 moves away: never within 5. The threshold is the preset's, so no rule of the config sees it."""
+    resolved = load("FrozenLake-v1", ["env.max_episode_steps=5"])
+    with pytest.raises(UserError, match=r"stop.threshold: 0.7 is above the best possible mean return 0 of FrozenLake"):
+        build(resolved.config, resolved.threshold)
