@@ -139,7 +139,9 @@ def test_what_sample_factory_logs() -> None:
         "\x1b[0m\n"
     )
     assert sample_factory_command.progress(report, 9216) == 18432
-    assert sample_factory_command.progress("[2025-11-15 23:10:05,121][18423] Avg episode reward: [(0, '21.4')]\n", 7) == 7
+    assert (
+        sample_factory_command.progress("[2025-11-15 23:10:05,121][18423] Avg episode reward: [(0, '21.4')]\n", 7) == 7
+    )
 
 
 # What cannot be run
@@ -235,6 +237,4 @@ def test_what_an_interpreter_has(tmp_path: Path) -> None:
     lacking = program(tmp_path, needs=("torch", "no_such_package.ppo", "nor_this"))
     with lacking, pytest.raises(UserError) as told:
         lacking.hear()
-    assert str(told.value) == (
-        f"it: {sys.executable} cannot import no_such_package.ppo, nor_this. Run: pip install it"
-    )
+    assert str(told.value) == (f"it: {sys.executable} cannot import no_such_package.ppo, nor_this. Run: pip install it")

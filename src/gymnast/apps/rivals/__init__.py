@@ -1,5 +1,5 @@
-"""Other libraries to be measured against. Each has a translation of our config into its words and either a runner, which
-uses nothing but that library's public interface, or a command line of its own. None of their code is here."""
+"""Other libraries to be measured against. Each has a translation of our config into its words and either a runner,
+which uses nothing but that library's public interface, or a command line of its own. None of their code is here."""
 
 from __future__ import annotations
 

@@ -22,18 +22,31 @@ FIXED = {
     "env.max_episode_steps": None,
     "env.reward.scale": 1.0,
 }
-MLP = {"agent.encoder": "mlp", "agent.hidden": [64, 64], "agent.activation": "tanh", "agent.shared": False}
+MLP = {
+    "agent.encoder": "mlp",
+    "agent.hidden": [64, 64],
+    "agent.activation": "tanh",
+    "agent.shared": False,
+    "env.kwargs": {},
+    "env.reward.clip": None,
+}
 PLAIN = {"agent.normalize_obs": False, "agent.normalize_reward": False}
+NORMALIZED = {
+    "agent.normalize_obs": True,
+    "agent.normalize_reward": True,
+    "agent.clip_obs": 10.0,
+    "agent.clip_reward": 10.0,
+    "agent.std": "state_independent",
+    "agent.log_std_init": 0.0,
+    "agent.squash": False,
+    "agent.rescale_actions": False,
+}
+PIXELS = {"agent.encoder": "nature_cnn", "agent.hidden": [], "agent.shared": True, "env.reward.clip": 1.0}
 FIXED_IN = {
-    "ppo": FIXED | MLP | PLAIN | {"env.kwargs": {}, "env.reward.clip": None},
-    "ppo_continuous_action": FIXED
-    | MLP
-    | {"env.kwargs": {}, "env.reward.clip": None}
-    | {"agent.normalize_obs": True, "agent.normalize_reward": True, "agent.clip_obs": 10, "agent.clip_reward": 10}
-    | {"agent.std": "state_independent", "agent.log_std_init": 0, "agent.squash": False, "agent.rescale_actions": False},
-    "ppo_atari": FIXED | PLAIN | {"agent.encoder": "nature_cnn", "agent.hidden": [], "agent.shared": True}
-    | {"env.reward.clip": 1.0},
-}  # fmt: skip
+    "ppo": FIXED | MLP | PLAIN,
+    "ppo_continuous_action": FIXED | MLP | NORMALIZED,
+    "ppo_atari": FIXED | PLAIN | PIXELS,
+}
 
 
 def translate(config: RunConfig) -> tuple[Command, list[str]]:

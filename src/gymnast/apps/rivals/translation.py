@@ -32,9 +32,7 @@ def at_start(config: RunConfig, names: Sequence[str], notes: list[str]) -> dict[
     schedules = config.algo.schedules()
     for name in names:
         if not schedules[name].is_constant:
-            notes.append(
-                f"algo.{name} stays at its start {schedules[name].value(0.0):g}: it cannot be scheduled there"
-            )
+            notes.append(f"algo.{name} stays at its start {schedules[name].value(0.0):g}: it cannot be scheduled there")
     return {name: schedules[name].value(0.0) for name in names}
 
 
