@@ -206,7 +206,7 @@ class Contestant(ExitStack):
         self.worker: Worker | Commands | None = None
 
     def start(self) -> None:
-        self.worker = worker = self.enter_context(self.opponent.start("windows"))
+        self.worker = worker = self.push(self.opponent.start("windows"))
         self.about = worker.hear()
         worker.hear()  # its first iteration is done
         self.threads = thread_settings(self.about["threads"], self.two_may_pay)

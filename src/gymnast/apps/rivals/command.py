@@ -123,13 +123,14 @@ class Commands(ExitStack):
         """Version and default threads, and that it is ready: it starts when it is first asked."""
         return self._about
 
-    def ask(self, *, threads: int | None, seconds: float | None = None, steps: int | None = None) -> dict[str, Any]:
-        if seconds is None:
-            return self._once(threads, steps or ENDLESS)
+    def ask(self, *, threads: int | None, **request: Any) -> dict[str, Any]:
+        """A window of some `seconds`, or a whole run of some `steps`."""
+        if "steps" in request:
+            return self._once(threads, request["steps"])
         if threads not in self._running:
             self._running[threads] = self._start(threads, ENDLESS)
             self._running[threads].window(0.0)  # its first report: all is warm
-        return self._running[threads].window(seconds)
+        return self._running[threads].window(request["seconds"])
 
     def wait(self) -> None:
         """A whole run has ended by the time it is answered for."""

@@ -28,6 +28,7 @@ def translate(config: RunConfig) -> tuple[dict[str, Any], list[str]]:
     """The job for `run_sb3.py` as JSON, and each setting it had to leave out, in words."""
     algo = config.algo
     refuse(config, "sb3", "stable-baselines3", ("ppo", "a2c"))
+    assert algo.name != "reinforce"
     notes: list[str] = []
     arguments: dict[str, Any] = {name: getattr(algo, name) for name in SHARED_NAMES}
     arguments |= {"learning_rate": points(algo.learning_rate), "device": config.train.device}
