@@ -381,7 +381,7 @@ def config_explain(target: str, key: str | None, overrides: tuple[str, ...], run
 @sets
 @click.option("--seconds", type=click.FloatRange(min=0.01), default=2.0, show_default=True, help="Of each window.")
 @click.option("--windows", type=click.IntRange(min=1), default=3, show_default=True, help="The best of them counts.")
-@click.option("--against", metavar="NAMES", help="Other libraries to measure beside it, e.g. sb3.")
+@click.option("--against", metavar="NAMES", help="Measured beside it: sb3,cleanrl,sample-factory.")
 @click.option("--python", "pythons", multiple=True, metavar="NAME=PATH", help="The interpreter a rival runs in.")
 @click.option("--startup", is_flag=True, help="Instead: from Enter to the end of a run of 5,120 steps.")
 @click.option("--solve", is_flag=True, help="Instead: training time until it is solved.")
@@ -397,6 +397,7 @@ def bench(
     \b
     gymnast bench CartPole-v1
     gymnast bench LunarLander-v3:zoo --against sb3
+    gymnast bench CartPole-v1:zoo --against sb3,cleanrl --python cleanrl=.venv-cleanrl/bin/python
     gymnast bench CartPole-v1:zoo --against sb3 --startup
     gymnast bench CartPole-v1 --against sb3 --solve --seeds 5
     """

@@ -109,7 +109,8 @@ def test_tune_writes_and_remembers(gymnast: Command, tmp_path: Path) -> None:
 def test_mistakes_are_told_before_anything_is_measured(gymnast: Command, without: Callable[..., Command]) -> None:
     for args, expected in (
         (("--against", "sb4"), "Did you mean 'sb3'"),
-        (("--against", "cleanrl"), "no runner"),
+        (("--against", "cleanrl"), "--python cleanrl=PATH"),
+        (("--against", "cleanrl", "--solve", "--python", "cleanrl=python3"), "cannot be scored"),
         (("--against", "sb3", "--python", "sb3=/no/such/python"), "no such program"),
         (("--against", "sb3", "--python", "sb3"), "NAME=PATH"),
     ):

@@ -17,7 +17,9 @@ from gymnast.apps.bench_advice import Change, changes
 from gymnast.apps.bench_process import OURS, Bar, Worker, progress_bar
 from gymnast.apps.bench_runs import measure_solving, measure_startup
 from gymnast.apps.rivals import Opponent, opponents, parse_names, parse_pythons
+from gymnast.apps.rivals.command import Commands
 from gymnast.apps.training import resolve_config
+from gymnast.errors import UserError
 from gymnast.recording import solved_threshold, versions
 from gymnast.tuned import cores, cpu_model
 
@@ -76,6 +78,8 @@ def bench(
     resolved = resolve_config(target, overrides)
     config = resolved.config
     rivals = opponents(config, parse_names(against), parse_pythons(pythons))
+    if solve and (silent := [rival.name for rival in rivals if not rival.can_be_scored]):
+        raise UserError(f"--solve: {', '.join(silent)} cannot be scored while it trains. Leave it out of --against.")
     data: dict[str, Any] = {
         "target": resolved.target,
         "env": config.env.id,
@@ -199,11 +203,11 @@ class Contestant(ExitStack):
         self.threads: list[int | None] = [None]
         self.results: dict[int | None, Windows] = {}
         self.about: dict[str, Any] = {}
-        self.worker: Worker | None = None
+        self.worker: Worker | Commands | None = None
 
     def start(self) -> None:
-        self.worker = worker = self.enter_context(Worker(self.name, self.opponent.command))
-        self.about = worker.ask(**self.opponent.job, mode="windows")
+        self.worker = worker = self.push(self.opponent.start("windows"))
+        self.about = worker.hear()
         worker.hear()  # its first iteration is done
         self.threads = thread_settings(self.about["threads"], self.two_may_pay)
         self.results = {threads: Windows() for threads in self.threads}

@@ -99,8 +99,7 @@ def _our_start(command: Sequence[str]) -> tuple[float, float]:
 def _rival_start(rival: Opponent, threads: int | None, steps: int) -> tuple[tuple[float, float], int]:
     """The same of a rival; and how many threads it takes where nobody says."""
     began = time.time()
-    with Worker(rival.name, rival.command) as worker:
-        worker.tell({**rival.job, "mode": "once"})
+    with rival.start("once") as worker:
         answer = worker.ask(steps=steps, threads=threads)
         worker.wait()
         return (answer["first_update_at"] - began, time.time() - began), answer["threads"]
@@ -136,8 +135,8 @@ def measure_solving(
         for rival in rivals:
             bar.done(1.0)
             bar.step(f"seed {seed}: {rival.name}")
-            with Worker(rival.name, rival.command) as worker:
-                worker.ask(**rival.job, mode="solve")
+            with rival.start("solve") as worker:
+                worker.hear()
                 answer = worker.ask(
                     seed=seed,
                     threshold=threshold,
@@ -173,8 +172,8 @@ def measure_solving(
 def _best_threads(rival: Opponent, bar: Bar) -> int | None:
     """The setting a rival is fastest with, default (None) or one thread."""
     bar.step(f"{rival.name}: which thread setting is its best")
-    with Worker(rival.name, rival.command) as worker:
-        default = worker.ask(**rival.job, mode="windows")["threads"]
+    with rival.start("windows") as worker:
+        default = worker.hear()["threads"]
         if default == 1:
             return None
         worker.hear()

@@ -1,5 +1,5 @@
-"""Other libraries to be measured against. Each has a runner, which uses nothing but that library's public interface,
-and a translation of our config into its words. None of their code is here."""
+"""Other libraries to be measured against. Each has a translation of our config into its words and either a runner,
+which uses nothing but that library's public interface, or a command line of its own. None of their code is here."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gymnast.apps.bench_process import Worker
 from gymnast.apps.extras import EXTRAS
-from gymnast.apps.rivals import sb3
+from gymnast.apps.rivals import cleanrl_command, sample_factory_command, sb3
+from gymnast.apps.rivals.command import Command, Commands
 from gymnast.errors import UserError, did_you_mean
 
 if TYPE_CHECKING:
@@ -23,15 +25,30 @@ if TYPE_CHECKING:
 class Rival:
     name: str
     title: str
-    runner: Path
-    translate: Callable[[RunConfig], tuple[dict[str, Any], list[str]]]
+    translate: Callable[[RunConfig], tuple[dict[str, Any] | Command, list[str]]]
+    runner: Path | None = None  # what a job in JSON is sent to; a command needs none
     extra: str | None = None  # ours that installs it into our own interpreter
+    pip: tuple[str, ...] = ()  # what to install, one after the other, into one of its own
+
+    def how_to_get(self, python: str) -> str:
+        return " && ".join(f"{python} -m pip install {what}" for what in self.pip)
 
 
 RIVALS = {
     rival.name: rival
     for rival in (
-        Rival("sb3", "stable-baselines3", Path(__file__).with_name("run_sb3.py"), sb3.translate, extra="sb3"),
+        Rival("sb3", "stable-baselines3", sb3.translate, Path(__file__).with_name("run_sb3.py"), extra="sb3"),
+        Rival(
+            "cleanrl",
+            "CleanRL",
+            cleanrl_command.translate,
+            pip=(
+                "torch gymnasium==0.29.1 tyro tensorboard",
+                # the package index has only a much older one; this one asks for older Pythons than it needs
+                "--no-deps --ignore-requires-python git+https://github.com/vwxyzjn/cleanrl",
+            ),
+        ),
+        Rival("sample-factory", "Sample Factory", sample_factory_command.translate, pip=("sample-factory",)),
     )
 }
 
@@ -42,7 +59,7 @@ class Opponent:
 
     rival: Rival
     python: str
-    job: dict[str, Any]
+    job: dict[str, Any] | Command
     notes: list[str]
 
     @property
@@ -50,8 +67,17 @@ class Opponent:
         return self.rival.name
 
     @property
-    def command(self) -> list[str]:
-        return [self.python, str(self.rival.runner)]
+    def can_be_scored(self) -> bool:
+        """While it trains."""
+        return not isinstance(self.job, Command)
+
+    def start(self, mode: str) -> Worker | Commands:
+        """In one of `windows`, `once` and `solve`."""
+        if isinstance(self.job, Command):
+            return Commands(self.name, self.python, self.job, self.rival.how_to_get(self.python))
+        worker = Worker(self.name, [self.python, str(self.rival.runner)])
+        worker.tell({**self.job, "mode": mode})
+        return worker
 
 
 def opponents(config: RunConfig, names: Sequence[str], pythons: Mapping[str, str]) -> list[Opponent]:
@@ -70,16 +96,21 @@ def _opponent(config: RunConfig, name: str, python: str | None) -> Opponent:
     if python is None:
         extra = EXTRAS[rival.extra] if rival.extra else None
         if extra is None:
-            raise UserError(f"--against {name}: say which interpreter has it: --python {name}=PATH.")
+            own = f".venv-{name}"
+            raise UserError(
+                f"--against {name}: say which interpreter has {rival.title}: --python {name}=PATH. To make one: "
+                f"python -m venv {own} && {rival.how_to_get(f'{own}/bin/python')}"
+            )
         if not extra.installed:
             raise UserError(
                 f"--against {name}: {rival.title} is not installed. Run: {extra.command}, "
                 f"or name an interpreter that has it: --python {name}=PATH."
             )
-    elif shutil.which(os.path.expanduser(python)) is None:
+    found = shutil.which(os.path.expanduser(python or sys.executable))
+    if found is None:
         raise UserError(f"--python {name}={python}: no such program.")
     job, notes = rival.translate(config)
-    return Opponent(rival, os.path.expanduser(python) if python else sys.executable, job, notes)
+    return Opponent(rival, os.path.abspath(found), job, notes)
 
 
 def parse_names(text: str | None) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from gymnast.errors import UserError
+from gymnast.apps.rivals.translation import at_start, refuse
 
 if TYPE_CHECKING:
     from gymnast.config import RunConfig
@@ -27,21 +27,12 @@ SHARED_NAMES = ("n_steps", "gamma", "gae_lambda", "max_grad_norm")
 def translate(config: RunConfig) -> tuple[dict[str, Any], list[str]]:
     """The job for `run_sb3.py` as JSON, and each setting it had to leave out, in words."""
     algo = config.algo
-    if algo.name not in ("ppo", "a2c"):
-        raise UserError(f"--against sb3: stable-baselines3 has no {algo.name}. Use a variant with ppo or a2c.")
-    if config.env.wrappers:
-        names = ", ".join(spec.name for spec in config.env.wrappers)
-        raise UserError(f"--against sb3: env.wrappers has {names}, which only Gymnast has. Add --set env.wrappers=[].")
-    if config.env.action_masks:
-        raise UserError("--against sb3: stable-baselines3 takes no action masks. Add --set env.action_masks=false.")
+    refuse(config, "sb3", "stable-baselines3", ("ppo", "a2c"))
+    assert algo.name != "reinforce"
     notes: list[str] = []
     arguments: dict[str, Any] = {name: getattr(algo, name) for name in SHARED_NAMES}
     arguments |= {"learning_rate": points(algo.learning_rate), "device": config.train.device}
-    for name in ONLY_NUMBERS:
-        schedule: Schedule = getattr(algo, name)
-        arguments[name] = schedule.value(0.0)
-        if not schedule.is_constant:
-            notes.append(f"algo.{name} stays at its start {arguments[name]:g}: it cannot be scheduled there")
+    arguments |= at_start(config, ONLY_NUMBERS, notes)
     arguments["normalize_advantage"] = algo.normalize_advantage != "off"
     if algo.name == "ppo" and algo.normalize_advantage == "rollout":
         notes.append("algo.normalize_advantage is per batch there, not per rollout")

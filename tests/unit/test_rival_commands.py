@@ -1,0 +1,240 @@
+"""Rivals that are commands: our config as their arguments, what their output says, and processes that take turns."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from gymnast import config as configs
+from gymnast.apps.rivals import cleanrl_command, opponents, sample_factory_command
+from gymnast.apps.rivals.command import STEPS, Command, Commands
+from gymnast.errors import UserError
+
+
+def config(target: str = "CartPole-v1:zoo", *overrides: str) -> configs.RunConfig:
+    return configs.load(target, overrides).config
+
+
+def options(command: Command) -> dict[str, str]:
+    """{"gamma": "0.98"} of "--gamma 0.98" and of "--gamma=0.98"; a flag alone has an empty value."""
+    found: dict[str, str] = {}
+    name = ""
+    for word in command.arguments:
+        if word.startswith("--"):
+            name, _, found[name] = word[2:].partition("=")
+        elif name:
+            found[name] = f"{found[name]} {word}".strip()
+    return found
+
+
+# CleanRL
+
+
+def test_the_zoos_cartpole_for_cleanrl() -> None:
+    command, notes = cleanrl_command.translate(config())
+    assert command.arguments[:2] == ("-m", "cleanrl.ppo")
+    assert options(command) == {
+        "env-id": "CartPole-v1",
+        "seed": "0",
+        "total-timesteps": STEPS,
+        "num-envs": "8",
+        "num-steps": "32",
+        "num-minibatches": "1",  # 8 x 32 = 256 in batches of 256
+        "update-epochs": "20",
+        "learning-rate": "0.001",
+        "gamma": "0.98",
+        "gae-lambda": "0.8",
+        "clip-coef": "0.2",
+        "ent-coef": "0.0",
+        "vf-coef": "1.0",  # of half the squared error: our 0.5 of the whole
+        "max-grad-norm": "0.5",
+        "anneal-lr": "",  # lin_0.001: to nothing at the end
+        "norm-adv": "",
+        "no-clip-vloss": "",
+        "cuda": "",  # where there is one, like our auto
+    }
+    assert notes == ["algo.clip_range stays at its start 0.2: it cannot be scheduled there"]
+
+
+def test_what_cleanrl_cannot_be_told() -> None:
+    command, notes = cleanrl_command.translate(
+        config(
+            "CartPole-v1:zoo",
+            "algo.learning_rate={start: 0.001, end: 0.0005}",
+            "algo.clip_range=0.1",
+            "algo.clip_range_vf=0.1",
+            "algo.target_kl=0.02",
+            "agent.hidden=[32]",
+            "env.reward.scale=2",
+            "train.device=cpu",
+        )
+    )
+    said = options(command)
+    assert {"no-anneal-lr", "clip-vloss", "no-cuda"} <= said.keys()
+    assert (said["clip-coef"], float(said["target-kl"])) == ("0.1", pytest.approx(0.03))  # ours stops at 1.5 times it
+    assert notes == [
+        "env.reward.scale is 1.0 there, not 2.0",
+        "agent.hidden is [64, 64] there, not [32]",
+        "algo.learning_rate stays at its start 0.001: it cannot be scheduled there",
+        "algo.target_kl is looked at once an epoch there, not after every batch",
+    ]
+
+
+def test_cleanrl_has_a_script_for_each_kind_of_task() -> None:
+    continuous, notes = cleanrl_command.translate(config("Pendulum-v1"))
+    assert continuous.arguments[1] == "cleanrl.ppo_continuous_action"
+    assert any(note.startswith("agent.rescale_actions is false there") for note in notes)
+    pong, notes = cleanrl_command.translate(config("ALE/Pong-v5:zoo", "env.kwargs.noop_max=10"))
+    assert pong.arguments[1] == "cleanrl.ppo_atari"
+    assert options(pong)["env-id"] == "PongNoFrameskip-v4"
+    assert "cv2" in pong.needs
+    assert notes[0] == "env.kwargs.noop_max is 30 there"
+    assert not any(note.startswith(("agent.", "env.reward")) for note in notes)
+
+
+def test_what_cleanrl_prints() -> None:
+    command, _ = cleanrl_command.translate(config())
+    # One report an update: 8 x 32 steps. The figure itself is an average since the start, and is not used.
+    assert command.progress("SPS: 1873\n", 512) == 768
+    assert command.progress("global_step=744, episodic_return=[23.]\n", 512) == 512
+    assert command.progress("model saved to runs/CartPole-v1__ppo__1__1763250000/ppo.cleanrl_model\n", 512) == 512
+
+
+# Sample Factory
+
+
+def test_the_zoos_cartpole_for_sample_factory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gymnast.apps.rivals.sample_factory_command.cores", lambda: 3)
+    command, notes = sample_factory_command.translate(config())
+    said = options(command)
+    # 3 workers cannot share 8 envs evenly, 2 can: 4 each, in two halves
+    assert (said["num_workers"], said["num_envs_per_worker"], said["worker_num_splits"]) == ("2", "4", "2")
+    assert (said["rollout"], said["batch_size"], said["num_batches_per_epoch"]) == ("32", "256", "1")
+    assert (said["num_epochs"], said["gamma"], said["gae_lambda"]) == ("20", "0.98", "0.8")
+    assert (said["learning_rate"], said["ppo_clip_ratio"], said["value_loss_coeff"]) == ("0.001", "0.2", "0.5")
+    assert (said["encoder_mlp_layers"], said["nonlinearity"], said["use_rnn"]) == ("64 64", "tanh", "False")
+    assert said["actor_critic_share_weights"] == said["normalize_input"] == said["normalize_returns"] == "False"
+    assert (said["env"], said["train_for_env_steps"]) == ("CartPole-v1", STEPS)
+    assert "device" not in said  # auto: the launcher sees whether there is a GPU
+    assert [note for note in notes if note.startswith("algo.")] == [
+        "algo.learning_rate stays at its start 0.001: it cannot be scheduled there",
+        "algo.clip_range stays at its start 0.2: it cannot be scheduled there",
+    ]
+
+
+def test_sample_factorys_batches_are_whole_rollouts() -> None:
+    command, notes = sample_factory_command.translate(config("LunarLander-v3:zoo"))  # 16 x 1024, batches of 64
+    said = options(command)
+    assert (said["rollout"], said["batch_size"], said["num_batches_per_epoch"]) == ("64", "64", "256")
+    assert "algo.n_steps is 64 there: a batch is made of whole rollouts" in notes
+
+
+def test_what_sample_factory_logs() -> None:
+    report = (
+        "\x1b[36m[2025-11-15 23:10:05,120][18423] Fps is (10 sec: 1843.2, 60 sec: 1790.1, 300 sec: 1790.1). "
+        "Total num frames: 18432. Throughput: 0: 1801.5. Samples: 18944. Policy #0 lag: (min: 0.0, avg: 0.5, max: 1.0)"
+        "\x1b[0m\n"
+    )
+    assert sample_factory_command.progress(report, 9216) == 18432
+    assert (
+        sample_factory_command.progress("[2025-11-15 23:10:05,121][18423] Avg episode reward: [(0, '21.4')]\n", 7) == 7
+    )
+
+
+# What cannot be run
+
+
+@pytest.mark.parametrize("name", ["cleanrl", "sample-factory"])
+def test_mistakes(name: str) -> None:
+    me = {name: sys.executable}
+    with pytest.raises(UserError, match=rf"--python {name}=PATH. To make one: python -m venv .* pip install"):
+        opponents(config(), [name], {})
+    with pytest.raises(UserError, match=rf"--against {name}: .* has no a2c. Use a variant with ppo"):
+        opponents(config("CartPole-v1:a2c"), [name], me)
+    with pytest.raises(UserError, match=r"env.wrappers has time_limit"):
+        opponents(config("CartPole-v1", "env.wrappers=[{time_limit: {steps: 50}}]"), [name], me)
+    (found,) = opponents(config(), [name], me)
+    assert not found.can_be_scored
+
+
+# Processes in turns
+
+PROGRAM = """
+import os, sys, time
+print("starting")
+for n in range(int(sys.argv[2])):
+    time.sleep(0.005)
+    print("SPS:", n, os.environ.get("OMP_NUM_THREADS"))
+    with open(sys.argv[1], "a") as file:
+        file.write(os.environ.get("OMP_NUM_THREADS", "-"))
+if sys.argv[3:]:
+    sys.exit("no such env")
+"""
+
+
+def program(tmp_path: Path, *more: str, needs: tuple[str, ...] = ()) -> Commands:
+    """A command that reports every 10 steps, and leaves a letter in a file each time."""
+    command = Command(
+        ("-c", PROGRAM, str(tmp_path / "letters"), STEPS, *more),
+        "pytest",
+        needs,
+        lambda line, steps: steps + 10 if line.startswith("SPS") else steps,
+    )
+    return Commands("it", sys.executable, command, "pip install it")
+
+
+def test_a_command_works_only_in_its_windows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    letters = tmp_path / "letters"
+
+    def written() -> str:
+        time.sleep(0.1)  # 20 reports, if it were running
+        return letters.read_text()
+
+    with program(tmp_path) as commands:
+        answer = commands.ask(threads=None, seconds=0.05)
+        assert answer["seconds"] >= 0.05
+        assert answer["steps"] % 10 == 0 < answer["steps"]
+        rested = written()
+        assert written() == rested
+        assert set(rested) == {"-"}
+        commands.ask(threads=1, seconds=0.02)  # another process
+        assert written().count("-") == len(rested)
+        again = commands.ask(threads=None, seconds=0.02)
+        # It went on where it was, and every step is in one window: 10 for each letter but the first report's and, if it
+        # was stopped between its line and its letter or the other way round, one
+        assert abs((answer["steps"] + again["steps"]) // 10 + 1 - written().count("-")) <= 1
+        assert "1" in written()
+    ended = written()
+    assert written() == ended
+
+
+def test_a_whole_run(tmp_path: Path) -> None:
+    with program(tmp_path) as commands:
+        before = time.time()
+        answer = commands.ask(threads=2, steps=3)
+        assert before <= answer["first_update_at"] <= time.time()
+        assert (tmp_path / "letters").read_text() == "222"
+
+
+def test_a_command_that_fails_is_quoted(tmp_path: Path) -> None:
+    command = Command(("-c", "import sys; sys.exit('no such env')"), "pytest", (), lambda line, steps: steps)
+    with (
+        pytest.raises(UserError, match="it: its command ended with code 1: no such env"),
+        Commands("it", sys.executable, command, "") as commands,
+    ):
+        commands.ask(threads=None, seconds=0.01)
+
+
+def test_what_an_interpreter_has(tmp_path: Path) -> None:
+    with program(tmp_path, needs=("pytest", "torch")) as commands:
+        about = commands.hear()
+        assert about["version"] == pytest.__version__
+        assert about["threads"] >= 1
+    lacking = program(tmp_path, needs=("torch", "no_such_package.ppo", "nor_this"))
+    with lacking, pytest.raises(UserError) as told:
+        lacking.hear()
+    assert str(told.value) == (f"it: {sys.executable} cannot import no_such_package.ppo, nor_this. Run: pip install it")
