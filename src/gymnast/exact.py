@@ -35,7 +35,7 @@ def policy_of(agent: Agent, table: Table, deterministic: bool = True) -> Floats:
     if deterministic:
         never = np.zeros(states, np.bool_)
         now = StepBatch(table.obs, np.zeros(states, np.float32), never, never, table.obs, [], table.mask)
-        return np.eye(actions)[choose_actions(agent, now, None)]
+        return np.eye(actions)[choose_actions(agent, now, None, 0)]
     device = next(agent.parameters()).device
     obs = to_tensors(table.obs, device)
     mask = None if table.mask is None else torch.from_numpy(table.mask).to(device)

@@ -177,6 +177,11 @@ def settle(rows: Sequence[Row], pythons: Mapping[str, str]) -> list[Task]:
             row = row.model_copy(update={"target": resolved.target})
             threshold = solved_threshold(resolved.config, resolved.facts)
             rivals = opponents(resolved.config, row.against, pythons)
+            for rival in rivals:
+                if not rival.can_be_scored:
+                    raise UserError(
+                        f"--against {rival.name}: its scores cannot be read. Use `gymnast bench`."
+                    )
             tasks.append(Task(row, resolved.config, threshold, rivals))
         except UserError as error:
             problems += [line if len(rows) == 1 else f"{row.target}: {line}" for line in str(error).splitlines()]

@@ -57,7 +57,6 @@ class Job:
                 }
             ]
         return [
-            {**self.rival.job, "mode": "benchmark"},
             {
                 "seed": self.seed,
                 "threads": config.train.threads,
@@ -80,7 +79,9 @@ def run_all(jobs: Sequence[Job], at_once: int) -> Generator[tuple[Job, Message],
             while waiting and len(workers) < at_once:
                 job = waiting.pop()
                 shutil.rmtree(job.folder, ignore_errors=True)
-                workers[job] = worker = Worker(job.name, COMMAND if job.rival is None else job.rival.command)
+                workers[job] = worker = (
+                    Worker(job.name, COMMAND) if job.rival is None else job.rival.worker("benchmark")
+                )
                 Thread(target=_listen, args=(job, worker, told), daemon=True).start()
             job, message = told.get()
             if "steps" not in message:

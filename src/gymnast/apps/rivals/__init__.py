@@ -75,6 +75,12 @@ class Opponent:
         """In one of `windows`, `once` and `solve`."""
         if isinstance(self.job, Command):
             return Commands(self.name, self.python, self.job, self.rival.how_to_get(self.python))
+        return self.worker(mode)
+
+    def worker(self, mode: str) -> Worker:
+        """The process of a rival that has a runner."""
+        if isinstance(self.job, Command):
+            raise TypeError(f"{self.name} is a command, not a worker")
         worker = Worker(self.name, [self.python, str(self.rival.runner)])
         worker.tell({**self.job, "mode": mode})
         return worker
