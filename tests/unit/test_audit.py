@@ -35,7 +35,8 @@ def _registered() -> Iterator[None]:
 
 
 def audit(env_id: str, n_envs: int, steps: int, *settings: str, seed: int = 0) -> dict[str, Any]:
-    return audit_env(env_id, [f"env.n_envs={n_envs}", *settings], steps, seed, as_json=True)
+    few = [f"env.n_envs={n_envs}", "algo.n_steps=64", "algo.batch_size=64"]
+    return audit_env(env_id, [*few, *settings], steps, seed, as_json=True)
 
 
 def rhythm(rewards: list[float], n_envs: int, steps: int) -> dict[str, Any]:
