@@ -12,13 +12,13 @@ from gymnast import config as configs
 from gymnast.session import build
 from gymnast.train import train
 
-WINDOWS, SECONDS = 6, 0.7
+WINDOWS, SECONDS = 5, 0.7
 CASES = {
     "CartPole-v1:zoo": ((4, 8, 16, 32, 64, 128, 256), ["algo.batch_size=128", "algo.n_epochs=4"]),
     "LunarLander-v3:zoo": ((4, 8, 16, 32, 64), ["algo.batch_size=256", "algo.n_steps=64"]),
 }
 QUIET = ["eval.every=0", "stop.on_solved=false", "train.total_timesteps=1_000_000_000", "log.every=100_000"]
-LONG_STEPS = (1_000_000, 5_000_000)
+LONG_STEPS = (500_000, 4_000_000)
 
 
 def rate(target: str, settings: list[str], seconds: float) -> float:
