@@ -28,7 +28,14 @@ def records(out: Path) -> dict[str, Any]:
 def stop_after(runs: int, how: signal.Signals, arguments: list[str], out: Path) -> subprocess.Popen[str]:
     """Starts the command, and stops it when so many runs are on the disk."""
     command = [sys.executable, "-m", "gymnast", *arguments]
-    process = subprocess.Popen(command, cwd=ROOT, env=environment(**ONE_THREAD), text=True, stderr=subprocess.PIPE)
+    process = subprocess.Popen(
+        command,
+        cwd=ROOT,
+        env=environment(**ONE_THREAD),
+        text=True,
+        stderr=subprocess.PIPE,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # a shell's "&" has it ignored
+    )
     deadline = time.monotonic() + PATIENCE
     while len(list(out.glob("runs/*/[!.]*.json"))) < runs and time.monotonic() < deadline:
         assert process.poll() is None, process.stderr and process.stderr.read()
