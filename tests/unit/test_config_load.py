@@ -26,7 +26,7 @@ def test_config_is_frozen_and_derives_its_sizes() -> None:
         config.train.seed = 3
     assert config.rollout_steps == 32 * 64
     assert config.eval_every == 100_000 // 20
-    assert config.log_every == 32 * 64  # 100000 / 200 is less than a rollout
+    assert config.log_every == 32 * 64  # 100000 / 100 is less than a rollout
     assert config.eval_n_envs == 20  # as many as episodes
     many = load("CartPole-v1", ["eval.episodes=100", "eval.every=0", "log.every=3000"]).config
     assert (many.eval_n_envs, many.eval_every, many.log_every) == (32, 0, 3000)

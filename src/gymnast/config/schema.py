@@ -144,7 +144,7 @@ class StopConfig(Section):
 
 class LogConfig(Section):
     every: Count | None = Field(
-        default=None, description="Env steps between rows; null: a 200th of the run, never less than one rollout."
+        default=None, description="Env steps between rows; null: a 100th of the run, never less than one rollout."
     )
     sinks: list[str] = Field(default_factory=lambda: ["console", "jsonl"], description="Where rows go.")
 
@@ -192,5 +192,5 @@ class RunConfig(Section):
     @property
     def log_every(self) -> int:
         """Env steps between rows; a row needs an update, so never less than one rollout."""
-        wanted = self.train.total_timesteps // 200 if self.log.every is None else self.log.every
+        wanted = self.train.total_timesteps // 100 if self.log.every is None else self.log.every
         return max(wanted, self.rollout_steps)
