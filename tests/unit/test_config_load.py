@@ -87,7 +87,7 @@ def test_extends_reaches_shared_defaults_and_other_presets() -> None:
     assert zoo.source("stop.on_solved") == "presets/defaults/zoo.yaml (ppo)"
     lake = load("FrozenLake8x8-v1")
     assert lake.config.env.id == "FrozenLake8x8-v1", "the extending preset keeps its own env"
-    assert lake.source("eval.episodes") == "presets/FrozenLake-v1.yaml (ppo)"
+    assert lake.source("algo.gamma") == "presets/FrozenLake-v1.yaml (ppo)"
 
 
 def test_variant_may_name_another_env_and_gets_its_facts() -> None:
