@@ -93,7 +93,7 @@ def train(
             if verdict_due(session, eval_score, train_score):
                 verdict = judge(session)
                 if verdict.solved:
-                    keep_as_best(session, verdict.evaluation.mean)
+                    keep_as_best(session, verdict.score)
                     new_best = counters.solved = True
                     stop = "solved" if config.stop.on_solved else None
             if stop is None and (stop := out_of_budget(session)) and judged_at_the_end(config):
@@ -181,7 +181,10 @@ def evaluation_due(session: Session, train_score: float | None) -> bool:
 
 
 def evaluate_agent(session: Session) -> tuple[float, bool]:
-    """Scores the agent, greedy, stochastic or both; returns the score and whether it is the best so far."""
+    """Scores the agent, greedy, stochastic or both; returns the score and whether it is the best so far.
+
+    Where the env's transitions are a table, the score that decides is the exact value: it needs no luck.
+    """
     config, counters = session.config, session.counters
     seed = derive_seed(config.train.seed, "eval", counters.evaluations)
     before = session.clock.elapsed
@@ -195,12 +198,14 @@ def evaluate_agent(session: Session) -> tuple[float, bool]:
     counters.next_evaluation = next_multiple(counters.env_steps, config.eval_every)
     judged = config.stop.judge if config.stop.judge in scores else next(iter(scores))
     score = scores[judged]
+    exact = None if session.table is None else exact_score(session.agent, session.table, judged == "greedy")
+    decisive = score.mean if exact is None else exact.value
     margin = config.stop.plateau.min_delta if config.stop.plateau else 0.0
-    improved = counters.best_score is None or score.mean > counters.best_score + margin
+    improved = counters.best_score is None or decisive > counters.best_score + margin
     counters.since_best = 0 if improved else counters.since_best + 1
-    new_best = counters.best_score is None or score.mean >= counters.best_score
+    new_best = counters.best_score is None or decisive >= counters.best_score
     if new_best:
-        keep_as_best(session, score.mean)
+        keep_as_best(session, decisive)
     session.meter.put(
         {
             "eval/mean_reward": score.mean,
@@ -208,11 +213,10 @@ def evaluate_agent(session: Session) -> tuple[float, bool]:
             "eval/mean_ep_length": float(score.lengths.mean()),
             "eval/episodes": float(score.episodes),
             "eval/seconds": session.clock.elapsed - before,
-            "eval/best_mean_reward": score.mean if counters.best_score is None else counters.best_score,
+            "eval/best_mean_reward": decisive if counters.best_score is None else counters.best_score,
         }
     )
-    if session.table is not None:
-        exact = exact_score(session.agent, session.table, deterministic=judged == "greedy")
+    if exact is not None:
         session.meter.put({"eval/exact_value": exact.value, "eval/regret": exact.regret})
     if "stochastic" in scores:
         session.meter.put(
@@ -221,7 +225,7 @@ def evaluate_agent(session: Session) -> tuple[float, bool]:
                 "eval/stochastic_std_reward": scores["stochastic"].std,
             }
         )
-    return score.mean, new_best
+    return decisive, new_best
 
 
 def keep_as_best(session: Session, score: float) -> None:

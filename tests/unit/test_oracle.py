@@ -15,9 +15,10 @@ from gymnast.config import EnvConfig, load
 from gymnast.envs.make import make_env, make_vec
 from gymnast.envs.oracle import Table, find_table
 from gymnast.errors import UserError
-from gymnast.evaluate import evaluate
-from gymnast.exact import exact_score, policy_of
+from gymnast.evaluate import Evaluation, Verdict, evaluate
+from gymnast.exact import ExactScore, exact_score, policy_of
 from gymnast.session import Session, build
+from gymnast.train import train
 
 CORRIDOR, FORK = "Corridor-v0", "Fork-v0"
 
@@ -213,6 +214,27 @@ def test_an_agents_exact_value_is_what_its_episodes_come_to(session: Session, de
     assert exact.regret == exact.optimum - exact.value
 
 
+def test_luck_solves_nothing_where_the_value_is_known() -> None:
+    """FrozenLake: 80 of 100 episodes reached the goal, which a policy worth 0.73 does in one sample of twenty."""
+    lucky = Evaluation(np.repeat([1.0, 0.0], [80, 20]), np.full(100, 40))
+    assert not Verdict(lucky, 0.74, "greedy", 1, ExactScore(0.73, 0.7442)).solved
+    unlucky = Evaluation(np.repeat([1.0, 0.0], [70, 30]), np.full(100, 40))
+    assert Verdict(unlucky, 0.74, "greedy", 1, ExactScore(0.7402, 0.7442)).solved
+
+
+def test_a_run_stops_when_the_exact_value_says_so() -> None:
+    """The cliff's shortest way, -13, is either walked or not: the row that ends the run has just that."""
+    resolved = load("CliffWalking-v1:ppo", ["train.seed=3", "train.total_timesteps=150000"])
+    session = build(resolved.config, resolved.threshold)
+    rows: list[dict[str, float]] = []
+    result = train(session, observer=rows.append)
+    session.close()
+    scores = [row["eval/exact_value"] for row in rows if "eval/exact_value" in row]
+    assert result.solved == (scores[-1] == -13.0)
+    assert all(score < -13.0 for score in scores[:-1])
+    assert rows[-1]["eval/best_mean_reward"] == max(scores)
+
+
 def test_policies_are_probabilities(session: Session) -> None:
     assert session.table is not None
     greedy, sampled = (policy_of(session.agent, session.table, deterministic) for deterministic in (True, False))
@@ -228,7 +250,7 @@ def test_one_hot_observations_are_those_the_agent_is_given() -> None:
 
 
 def test_the_presets_own_threshold_is_refused_where_it_cannot_be_reached() -> None:
-    """The goal is 6 moves away: never within 5. The threshold is the preset's, so no rule of the config sees it."""
-    resolved = load("FrozenLake-v1", ["env.max_episode_steps=5"])
-    with pytest.raises(UserError, match=r"stop.threshold: 0.7 is above the best possible mean return 0 of FrozenLake"):
+    """The goal is 14 moves away: never within 5. The threshold is the env's, so no rule of the config sees it."""
+    resolved = load("FrozenLake8x8-v1", ["env.max_episode_steps=5", "stop.threshold=null"])
+    with pytest.raises(UserError, match=r"stop.threshold: 0.85 is above the best possible mean return 0 of FrozenLake"):
         build(resolved.config, resolved.threshold)

@@ -21,7 +21,8 @@ READING = """## How to read it
 
 - **solved**: runs whose verdict reached the bar, of all runs. A verdict is the mean of fresh episodes (100 unless the
   row says otherwise) with greedy actions, on seeds that no decision was based on. A run asks for one when an evaluation
-  reaches the bar, and ends with it; a run that spends its steps has its best agent judged.
+  reaches the bar, and ends with it; a run that spends its steps has its best agent judged. On tables the exact value
+  decides, not the sample.
 - **score**: of those verdicts; "exact" where the env's table gives the judged policy's true value, without sampling.
 - **IQM**: interquartile mean, the mean without the lowest and the highest quarter of the runs. In brackets the 95 %
   interval by the stratified bootstrap (runs are drawn anew within each env and contestant).
