@@ -272,7 +272,7 @@ def summary_panel(result: Mapping[str, Any]) -> RenderableType:
         facts.add_row("judged on", f"{get('episodes'):,} fresh episodes{how}")
     if get("exact_value") is not None:
         exact = Text().append(f"{get('exact_value'):,.4f}", style="bold")
-        exact.append(f"  by the transition table, which decides; optimum {get('optimum'):,.4f}, regret {get('regret'):,.4f}")
+        exact.append(f"  decides; optimum {get('optimum'):,.4f}, regret {get('regret'):,.4f}")
         facts.add_row("exact", exact)
     if threshold is not None:
         facts.add_row("threshold", f"{threshold:g}")
