@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from gymnast.registry import SINKS
+
+if TYPE_CHECKING:
+    from gymnast.metrics.alerts import Alert
 
 
 class Sink(Protocol):
@@ -22,6 +25,20 @@ class Display(Protocol):
     def notice(self, text: str) -> None: ...
 
     def tick(self, step: int) -> None: ...
+
+
+@runtime_checkable
+class AlertEvents(Protocol):
+    """A sink that passes on an alert when it first fires: once a rule and run."""
+
+    def alert(self, step: int, alert: Alert) -> None: ...
+
+
+@runtime_checkable
+class AlertList(Protocol):
+    """A sink that shows or keeps all alerts so far, most urgent first: called on every row once there are any."""
+
+    def alerts(self, step: int, alerts: Sequence[Alert]) -> None: ...
 
 
 class SinkGroup:
@@ -41,6 +58,13 @@ class SinkGroup:
     def tick(self, step: int) -> None:
         """Between two rows, as often as you like: keeps a progress bar moving."""
         self._each(lambda sink: sink.tick(step) if isinstance(sink, Display) else None)
+
+    def alerts(self, step: int, alerts: Sequence[Alert]) -> None:
+        """All of the run's alerts after the row of `step`."""
+        for alert in alerts:
+            if alert.since == step:
+                self._each(lambda sink, new=alert: sink.alert(step, new) if isinstance(sink, AlertEvents) else None)
+        self._each(lambda sink: sink.alerts(step, alerts) if isinstance(sink, AlertList) else None)
 
     def close(self) -> None:
         self._each(lambda sink: sink.close())
