@@ -25,6 +25,7 @@ SUBJECTS = {
     "eval": "Evaluation",
     "verdict": "The verdict on fresh episodes",
     "train": "The update",
+    "net": "Inside the network, with each evaluation",
 }
 
 

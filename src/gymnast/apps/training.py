@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from gymnast import config as configs
 from gymnast.errors import UserError
+from gymnast.metrics.advice import Origin
 from gymnast.recording import exact_result, json_result, new_run, record, solved_threshold
 from gymnast.run import Run, default_runs_dir, list_runs, resolve_checkpoint
 
@@ -68,6 +69,8 @@ def start(
         if left:
             notes.append(f"left as they were, no layer of that name and shape: {', '.join(left)}")
         parent = f"{origin.id}/{path.stem}"
+        session.alerts.known.fresh = False
+    session.alerts.known.origin = origin_of(target, overrides, seed, steps)
     run = new_run(resolved.config, resolved.variant, runs_dir, parent)
     return carry_out(session, run, notes, quiet, summary)
 
@@ -113,10 +116,21 @@ def resume(
         what = ", ".join(f"{key}: {old} -> {new}" for key, old, new in changed) or f"from {path.stem}"
         notes.insert(0, f"a new run from {origin.id} at {step:,} steps ({what})")
         session.counters.solved = False
+        session.alerts.forget(fresh=False)
+        if (start := session.alerts.known.origin) is not None:
+            session.alerts.known.origin = Origin(start.target, (*start.settings, *overrides))
     from gymnast.metrics.sinks.jsonl import JsonlSink
 
     JsonlSink.truncate(run.metrics_path, step)
+    JsonlSink.truncate(run.diagnostics_path, step)
     return carry_out(session, run, notes, quiet, summary)
+
+
+def origin_of(target: str, overrides: Sequence[str], seed: int | None, steps: int | None) -> Origin:
+    """What was typed, as settings: the command that an alert advises begins with it."""
+    shortcuts = {"train.seed": seed, "train.total_timesteps": steps}
+    given = [f"{key}={value}" for key, value in shortcuts.items() if value is not None]
+    return Origin(target, (*overrides, *given))
 
 
 def refuse_if_over(run: Run, state: dict[str, Any], config: RunConfig) -> None:

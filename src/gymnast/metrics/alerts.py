@@ -2,7 +2,7 @@
 
 An alert is data. A run's folder keeps all of them in `alerts.json`, most urgent first:
 
-    {"env_steps": 40960, "rows": 20, "alerts": [{
+    {"env_steps": 40960, "alerts": [{
         "rule": "kl_high", "severity": "warning", "firing": true, "since": 8192, "last": 40960, "count": 16,
         "evidence": {"train/approx_kl": {"value": 2.31, "high": 0.1}},
         "message": "...", "cause": "...",
@@ -12,7 +12,7 @@ An alert is data. A run's folder keeps all of them in `alerts.json`, most urgent
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -70,8 +70,8 @@ class Alert:
         return cls(**{**data, "evidence": evidence})
 
 
-def write_alerts(path: Path, env_steps: int, rows: int, alerts: list[Alert]) -> None:
-    write_json(path, {"env_steps": env_steps, "rows": rows, "alerts": [alert.to_json() for alert in alerts]})
+def write_alerts(path: Path, env_steps: int, alerts: Sequence[Alert]) -> None:
+    write_json(path, {"env_steps": env_steps, "alerts": [alert.to_json() for alert in alerts]})
 
 
 def read_alerts(path: Path) -> list[Alert]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from gymnast.metrics.sinks.folder import FolderSink
 from gymnast.registry import SINKS
 
 if TYPE_CHECKING:
@@ -36,9 +37,16 @@ class AlertEvents(Protocol):
 
 @runtime_checkable
 class AlertList(Protocol):
-    """A sink that shows or keeps all alerts so far, most urgent first: called on every row once there are any."""
+    """A sink that shows or keeps all alerts so far, most urgent first: called after every row."""
 
     def alerts(self, step: int, alerts: Sequence[Alert]) -> None: ...
+
+
+@runtime_checkable
+class DiagnosticsSink(Protocol):
+    """A sink that takes what is no scalar: histograms, layers, actions, observations (`diagnostics.diagnose`)."""
+
+    def diagnostics(self, step: int, record: Mapping[str, Any]) -> None: ...
 
 
 class SinkGroup:
@@ -59,12 +67,14 @@ class SinkGroup:
         """Between two rows, as often as you like: keeps a progress bar moving."""
         self._each(lambda sink: sink.tick(step) if isinstance(sink, Display) else None)
 
-    def alerts(self, step: int, alerts: Sequence[Alert]) -> None:
-        """All of the run's alerts after the row of `step`."""
+    def tell(self, step: int, alerts: Sequence[Alert], record: Mapping[str, Any] | None) -> None:
+        """All of the run's alerts after the row of `step`, and its diagnostics where it has any."""
         for alert in alerts:
             if alert.since == step:
                 self._each(lambda sink, new=alert: sink.alert(step, new) if isinstance(sink, AlertEvents) else None)
         self._each(lambda sink: sink.alerts(step, alerts) if isinstance(sink, AlertList) else None)
+        if record is not None:
+            self._each(lambda sink: sink.diagnostics(step, record) if isinstance(sink, DiagnosticsSink) else None)
 
     def close(self) -> None:
         self._each(lambda sink: sink.close())
@@ -90,7 +100,7 @@ def make_sinks(
     quiet: bool,
     warn: Callable[[str], None],
 ) -> SinkGroup:
-    """The sinks a config names."""
+    """The sinks a config names, and the run's folder, which keeps alerts and diagnostics whatever the config says."""
     options: dict[str, dict[str, Any]] = {
         "console": {
             "title": title,
@@ -101,4 +111,5 @@ def make_sinks(
         },
         "jsonl": {"path": metrics_path},
     }
-    return SinkGroup([SINKS.get(name)(**options.get(name, {})) for name in names], warn)
+    named = [SINKS.get(name)(**options.get(name, {})) for name in names]
+    return SinkGroup([*named, FolderSink(metrics_path.parent)], warn)
