@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from gymnast.agent import Agent
+from gymnast.agent.distributions import BernoulliHead, CategoricalHead
 from gymnast.rl.rollout import Batch, Rollout
 from gymnast.rl.table import Labels
 from gymnast.session import Session, next_multiple
@@ -100,6 +101,8 @@ def look_inside(
             if learner.algo.normalize_advantage != "off" and len(advantage) > 1:
                 advantage = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
             value_loss = learner.value_loss(now.value, batch.returns)
+            if getattr(learner.algo, "baseline", "value") != "value":
+                value_loss = torch.zeros_like(value_loss)  # nothing teaches the critic
             loss, _ = learner.total_loss(-(advantage * now.logp).mean(), value_loss, now.entropy.mean(), progress)
             names, parameters = zip(*agent.named_parameters(), strict=True)
             # Not backward(): the parameters' .grad belong to the learner.
@@ -152,14 +155,13 @@ def describe_actions(agent: Agent, action: Tensor, labels: Labels) -> dict[str, 
     """How often each choice was taken; mean and deviation where actions are numbers."""
     rows: NDArray[Any] = action.flatten(0, 1).reshape(action.shape[0] * action.shape[1], -1).numpy()
     head = agent.head
-    if not head.n_mask:
-        rows = head.to_env(rows).reshape(len(rows), -1)
-        return {"labels": labels.actions, "mean": rows.mean(0).tolist(), "std": rows.std(0).tolist()}
-    if head.dtype == torch.int8:
+    if isinstance(head, CategoricalHead):
+        counts = [np.bincount(rows[:, i], minlength=size) / len(rows) for i, size in enumerate(head.sizes)]
+        return {"labels": labels.actions, "frequency": np.concatenate(counts).tolist()}
+    if isinstance(head, BernoulliHead):
         return {"labels": labels.actions, "frequency": rows.mean(0).tolist()}
-    sizes: list[int] = head.sizes  # type: ignore[assignment]
-    counts = [np.bincount(rows[:, i], minlength=size) / len(rows) for i, size in enumerate(sizes)]
-    return {"labels": labels.actions, "frequency": np.concatenate(counts).tolist()}
+    rows = head.to_env(rows).reshape(len(rows), -1)
+    return {"labels": labels.actions, "mean": rows.mean(0).tolist(), "std": rows.std(0).tolist()}
 
 
 def describe_observations(agent: Agent, rollout: Rollout, labels: Labels) -> dict[str, Any]:

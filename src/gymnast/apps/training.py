@@ -155,7 +155,7 @@ def carry_out(session: Session, run: Run, notes: Sequence[str], quiet: bool, sum
         session.close()
     if summary and not quiet:
         print_summary(session, run, result)
-    return {"run": run.id} | json_result(result)
+    return {"run": run.id} | json_result(result) | {"alerts": [alert.to_json() for alert in session.alerts.alerts]}
 
 
 def print_summary(session: Session, run: Run, result: Result) -> None:
@@ -176,6 +176,7 @@ def print_summary(session: Session, run: Run, result: Result) -> None:
         "seconds": result.seconds,
         "fps": result.fps,
         "stop_reason": result.stop_reason,
+        "alerts": session.alerts.alerts,
         "next": next_commands(run, result, config),
     }
     if result.verdict is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from gymnast.schedule import Schedule
 if TYPE_CHECKING:
     from gymnast.config import EnvFacts, RunConfig
 
+KEEP = object()  # no value: leave the setting as it is
 UNUSUAL = 2.0  # factor between a setting and its usual value from which it is suspected before all others
 
 
@@ -43,30 +44,23 @@ class Known:
     uniform_entropy: float | None = None  # of the policy that prefers nothing; None: continuous, or masks change it
     origin: Origin | None = None
     fresh: bool = True  # False: the agent had learned something before the run
-    _usual: list[RunConfig] | None = field(default=None, repr=False)
 
     @cached_property
-    def clip_range(self) -> float | None:
-        schedule = getattr(self.config.algo, "clip_range", None)
-        return None if schedule is None else schedule.highest
-
-    @property
     def usual(self) -> list[RunConfig]:
         """The target as it is without the user's settings, and the preset of this env and algorithm. Read when asked:
         a run without alerts never does."""
-        if self._usual is None:
-            from gymnast import config as configs
+        from gymnast import config as configs
 
-            env_id, algo = self.config.env.id, self.config.algo.name
-            self._usual = []
-            for target in dict.fromkeys(([self.origin.target] if self.origin else []) + [f"{env_id}:{algo}"]):
-                try:
-                    found = configs.load(target).config
-                except UserError:  # an env or a file that is not there under this name: there is nothing to compare with
-                    continue
-                if found.algo.name == algo:
-                    self._usual.append(found)
-        return self._usual
+        env_id, algo = self.config.env.id, self.config.algo.name
+        found = []
+        for target in dict.fromkeys(([self.origin.target] if self.origin else []) + [f"{env_id}:{algo}"]):
+            try:
+                usual = configs.load(target).config
+            except UserError:  # an env or a file that is not there under this name: there is nothing to compare with
+                continue
+            if usual.algo.name == algo:
+                found.append(usual)
+        return found
 
 
 @dataclass(frozen=True)
@@ -102,8 +96,10 @@ def advise(known: Known, suspects: Sequence[Suspect], otherwise: str) -> Advice:
                 return Advice(f"{suspect.why}: {described(known.config, usual, suspect, distance)}.", patch)
     for suspect in suspects:
         step = careful_step(known.config, suspect)
-        if step is not None and (patch := valid(known.config, {suspect.key: step})) is not None:
-            return Advice(f"{suspect.why} ({suspect.key} is {value_text(plain(setting(known.config, suspect.key)))}).", patch)
+        if step is not KEEP and (patch := valid(known.config, {suspect.key: step})) is not None:
+            return Advice(
+                f"{suspect.why} ({suspect.key} is {value_text(plain(setting(known.config, suspect.key)))}).", patch
+            )
     return Advice(otherwise, None)
 
 
@@ -120,16 +116,16 @@ def unusual(config: RunConfig, usual: RunConfig, suspect: Suspect) -> float:
 
 
 def careful_step(config: RunConfig, suspect: Suspect) -> Any:
-    """The value to try where nothing usual is known; None where the setting is not the one to change."""
+    """The value to try where nothing usual is known; KEEP where the setting is not the one to change."""
     value = setting(config, suspect.key)
     if suspect.wrong == "switch":
-        return suspect.value if value is not None and value != suspect.value else None
+        return KEEP if value is None or value == suspect.value else suspect.value
     now = size(suspect.key, value)
     if now is None:
-        return None
+        return KEEP
     high = suspect.wrong == "high"
     if suspect.limit is not None and (now <= suspect.limit if high else now >= suspect.limit):
-        return None
+        return KEEP
     target = now / suspect.factor if high else now * suspect.factor
     if suspect.limit is not None:
         target = max(target, suspect.limit) if high else min(target, suspect.limit)

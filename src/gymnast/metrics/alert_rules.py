@@ -1,4 +1,4 @@
-"""The rules: what each one says, and which settings it suspects. Most urgent first; a root cause before what it causes."""
+"""The rules: what each one says, and which settings it suspects; a root cause before what it causes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ class Rule:
 FAST = Suspect("algo.learning_rate", "high", "the learning rate is too high", factor=10, limit=1e-4)
 SLOW = Suspect("algo.learning_rate", "low", "the learning rate is too low", factor=10, limit=1e-2)
 MANY_EPOCHS = Suspect("algo.n_epochs", "high", "each rollout is learned from too often", factor=4, limit=3)
-WIDE_CLIP = Suspect("algo.clip_range", "high", "the clip range is too wide to hold an update back", factor=10, limit=0.2)
+WIDE_CLIP = Suspect(
+    "algo.clip_range", "high", "the clip range is too wide to hold an update back", factor=10, limit=0.2
+)
 NARROW_CLIP = Suspect("algo.clip_range", "low", "the clip range is too narrow to move", factor=10, limit=0.1)
 FEW_SAMPLES = Suspect("algo.batch_size", "low", "minibatches are too small", factor=4, limit=256)
 MUCH_ENTROPY = Suspect("algo.ent_coef", "high", "the entropy bonus outweighs the reward", factor=10, limit=0.01)
@@ -95,7 +97,7 @@ RULES = (
     Rule(
         "update_tiny", "warning", 3, tests.update_tiny,
         "Updates hardly change the policy.",
-        (SLOW, NARROW_CLIP, TIGHT_LIMIT, MUCH_ENTROPY),
+        (SLOW, NARROW_CLIP, TIGHT_LIMIT, LARGE_REWARD, MUCH_ENTROPY),
         "The gradient does not tell actions apart: rewards may not depend on them.",
     ),
     Rule(
@@ -173,7 +175,8 @@ RULES = (
     Rule(
         "plateau", "info", 3, tests.plateau,
         "The score has not improved for half of the run.",
-        (FAST, SLOW, SHORT_SIGHT, MUCH_ENTROPY, LITTLE_ENTROPY, MORE_STEPS),
+        (MORE_STEPS, FAST, SLOW, WIDE_CLIP, NARROW_CLIP, MANY_EPOCHS, SHORT_SIGHT, MUCH_ENTROPY, LITTLE_ENTROPY)
+        + (LARGE_REWARD, SMALL_REWARD, TIGHT_LIMIT, WEAK_CRITIC),
         "It has learned what these settings let it.",
     ),
     Rule(

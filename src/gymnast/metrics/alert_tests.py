@@ -54,7 +54,7 @@ def behind(row: Row, known: Known) -> bool:
     return score is None or known.threshold is None or score < known.threshold
 
 
-# --- broken ----------------------------------------------------------------------------------------------------------
+# --- broken ---
 
 
 def not_finite(row: Row, known: Known, memory: Memory) -> Found:
@@ -73,7 +73,7 @@ def ratio_off(row: Row, known: Known, memory: Memory) -> Found:
     return {} if low <= value <= high else {"train/ratio_first": Evidence(value, low, high)}
 
 
-# --- what is learned from ----------------------------------------------------------------------------------------------
+# --- what is learned from ---
 
 
 def reward_scale(row: Row, known: Known, memory: Memory) -> Found:
@@ -143,7 +143,7 @@ def all_cut(row: Row, known: Known, memory: Memory) -> Found:
     return evidence | seen(row, "rollout/ep_len_mean") | seen(row, "rollout/ep_rew_std")
 
 
-# --- the update --------------------------------------------------------------------------------------------------------
+# --- the update ---
 
 
 def kl_high(row: Row, known: Known, memory: Memory) -> Found:
@@ -190,7 +190,11 @@ def advantage_scale(row: Row, known: Known, memory: Memory) -> Found:
     """Unscaled advantages multiply the policy's gradient."""
     if known.config.algo.normalize_advantage != "off" or "rollout/advantage_std" not in row:
         return None
-    value, low, high = row["rollout/advantage_std"], warn_low("rollout/advantage_std"), warn_high("rollout/advantage_std")
+    value, low, high = (
+        row["rollout/advantage_std"],
+        warn_low("rollout/advantage_std"),
+        warn_high("rollout/advantage_std"),
+    )
     return {} if low <= value <= high else {"rollout/advantage_std": Evidence(value, low, high)}
 
 
@@ -214,7 +218,7 @@ def critic_wrong(row: Row, known: Known, memory: Memory) -> Found:
     return {}
 
 
-# --- the policy --------------------------------------------------------------------------------------------------------
+# --- the policy ---
 
 
 def policy_not_uniform(row: Row, known: Known, memory: Memory) -> Found:
@@ -239,7 +243,9 @@ def spread_grows(row: Row, known: Known, memory: Memory) -> Found:
 
 def entropy_collapse(row: Row, known: Known, memory: Memory) -> Found:
     """Certain of its actions before it is good."""
-    if "train/entropy" not in row or row["time/progress"] > 0.8 or not behind(row, known):
+    if "train/entropy" not in row or row["time/progress"] > 0.8:
+        return None  # at the end of a schedule a policy may well be certain
+    if not behind(row, known):
         return {}
     if known.uniform_entropy is not None:
         return is_below(row, "train/entropy", 0.005 * known.uniform_entropy)
@@ -283,7 +289,7 @@ def dead_units(row: Row, known: Known, memory: Memory) -> Found:
     return found
 
 
-# --- the run -----------------------------------------------------------------------------------------------------------
+# --- the run ---
 
 
 def plateau(row: Row, known: Known, memory: Memory) -> Found:

@@ -6,7 +6,8 @@ An alert is data. A run's folder keeps all of them in `alerts.json`, most urgent
         "rule": "kl_high", "severity": "warning", "firing": true, "since": 8192, "last": 40960, "count": 16,
         "evidence": {"train/approx_kl": {"value": 2.31, "high": 0.1}},
         "message": "...", "cause": "...",
-        "patch": {"algo.learning_rate": 0.003}, "command": "gymnast train CartPole-v1:ppo --set algo.learning_rate=0.003"}]}
+        "patch": {"algo.learning_rate": 0.003},
+        "command": "gymnast train CartPole-v1 --set algo.learning_rate=0.003"}]}
 """
 
 from __future__ import annotations

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
-import torch
 from torch import Tensor
 
 from gymnast.agent import Agent
+from gymnast.agent.distributions import BernoulliHead, CategoricalHead
 from gymnast.rl.rollout import Rollout
 
 if TYPE_CHECKING:
@@ -124,14 +125,14 @@ def step_table(agent: Agent, steps: Steps, labels: Labels) -> StepTable:
 
 def action_text(agent: Agent, action: Tensor, labels: Labels) -> str:
     """One stored action in words: a label, the labels of several choices, or numbers as the env gets them."""
-    head = agent.head
-    if not head.n_mask:
-        numbers = head.to_env(action.cpu().numpy()[None])[0].reshape(-1)
-        return ", ".join(f"{number:.3f}" for number in numbers)
-    if head.dtype == torch.int8:
-        return ", ".join(label for label, on in zip(labels.actions, action.tolist(), strict=True) if on) or "nothing"
-    starts = [sum(head.sizes[:i]) for i in range(len(head.sizes))]  # type: ignore[union-attr, index, arg-type]
-    return ", ".join(labels.actions[start + choice] for start, choice in zip(starts, action.reshape(-1).tolist(), strict=True))
+    head, numbers = agent.head, action.cpu().numpy()
+    if isinstance(head, CategoricalHead):
+        starts = itertools.accumulate(head.sizes[:-1], initial=0)
+        choices = [start + choice for start, choice in zip(starts, numbers.reshape(-1).tolist(), strict=True)]
+        return ", ".join(labels.actions[choice] for choice in choices)
+    if isinstance(head, BernoulliHead):
+        return ", ".join(label for label, on in zip(labels.actions, numbers.tolist(), strict=True) if on) or "nothing"
+    return ", ".join(f"{number:.3f}" for number in head.to_env(numbers[None]).reshape(-1))
 
 
 def _numbered(name: str, count: int) -> list[str]:

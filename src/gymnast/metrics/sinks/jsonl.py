@@ -42,9 +42,13 @@ class JsonlSink:
 
 def read_metrics(path: str | Path) -> list[dict[str, float]]:
     """All rows, oldest first; no file is no rows, and a half-written last line is left out."""
-    if not Path(path).exists():
-        return []
-    return [{name: number_from_json(value) for name, value in data.items()} for _, data in _lines(Path(path))]
+    rows = []
+    for _, data in _lines(Path(path)) if Path(path).exists() else []:
+        try:
+            rows.append({name: number_from_json(value) for name, value in data.items()})
+        except (ValueError, TypeError):
+            continue  # no row of ours
+    return rows
 
 
 def _lines(path: Path) -> list[tuple[bytes, dict[str, Any]]]:
