@@ -51,8 +51,10 @@ def metrics_page() -> str:
     for group, metrics in groups.items():
         parts.append(f"## {group}: {SUBJECTS[group]}\n")
         rows = [
-            [f"`{one.name}`", one.meaning, one.unit, between(one.low, one.high), between(one.warn_low, one.warn_high)]
-            + [one.better or ""]
+            [
+                *(f"`{one.name}`", one.meaning, one.unit),
+                *(between(one.low, one.high), between(one.warn_low, one.warn_high), one.better or ""),
+            ]
             for one in metrics
         ]
         parts.append(table(["metric", "meaning", "unit", "bounds", "warn", "better"], rows))
@@ -70,11 +72,8 @@ def between(low: float | None, high: float | None) -> str:
 def rules_table() -> str:
     rows = []
     for rule in RULES:
-        suspects = [
-            f"`{one.key}` {'too ' + one.wrong if one.wrong != 'switch' else ''}".strip() for one in rule.suspects
-        ]
-        meaning = " ".join((rule.test.__doc__ or "").split())
-        rows.append([f"`{rule.name}`", rule.severity, f"{rule.message} {meaning}".strip(), ", ".join(suspects)])
+        suspects = [f"`{one.key}`" + ("" if one.wrong == "switch" else f" too {one.wrong}") for one in rule.suspects]
+        rows.append([f"`{rule.name}`", rule.severity, rule.message, ", ".join(suspects)])
     return table(["rule", "severity", "what is seen", "suspects"], rows)
 
 

@@ -156,7 +156,7 @@ def test_an_episode_makes_the_same_table(cartpole: Session) -> None:
     bare = Steps(steps.obs, steps.action, steps.reward, steps.terminated, steps.truncated)
     table = step_table(cartpole.agent, bare, cartpole.labels)
     assert not {"probability", "return", "advantage"} & set(table.columns)
-    values = cartpole.agent.value({key: obs for key, obs in steps.obs.items()})
+    values = cartpole.agent.value(steps.obs)
     assert [row[table.columns.index("value")] for row in table.rows] == values.tolist()
 
 

@@ -175,8 +175,10 @@ RULES = (
     Rule(
         "plateau", "info", 3, tests.plateau,
         "The score has not improved for half of the run.",
-        (MORE_STEPS, FAST, SLOW, WIDE_CLIP, NARROW_CLIP, MANY_EPOCHS, SHORT_SIGHT, MUCH_ENTROPY, LITTLE_ENTROPY)
-        + (LARGE_REWARD, SMALL_REWARD, TIGHT_LIMIT, WEAK_CRITIC),
+        (
+            MORE_STEPS, FAST, SLOW, WIDE_CLIP, NARROW_CLIP, MANY_EPOCHS, SHORT_SIGHT,
+            MUCH_ENTROPY, LITTLE_ENTROPY, LARGE_REWARD, SMALL_REWARD, TIGHT_LIMIT, WEAK_CRITIC,
+        ),
         "It has learned what these settings let it.",
     ),
     Rule(
