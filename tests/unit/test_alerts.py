@@ -64,7 +64,12 @@ SPOILT = [
     ("dead_units", "CartPole-v1", ("algo.learning_rate=1.0",), {"algo.learning_rate": "lin_0.003"}),
     ("critic_wrong", "CartPole-v1", ("algo.vf_coef=0",), {"algo.vf_coef": 0.5}),
     ("gradient_large", "CartPole-v1", ("algo.max_grad_norm=1e-8",), {"algo.max_grad_norm": 0.5}),
-    ("gradient_vanishes", "CartPole-v1", ("env.reward.scale=1e-12", "algo.normalize_advantage=off"), None),
+    (
+        "gradient_vanishes",
+        "CartPole-v1",
+        ("algo.learning_rate=1.0", "algo.vf_coef=0"),
+        {"algo.learning_rate": "lin_0.003"},
+    ),
     ("advantage_scale", "CartPole-v1:a2c", ("algo.normalize_advantage=off", "env.reward.scale=1000"), None),
     ("all_cut", "CartPole-v1", ("env.max_episode_steps=8",), {"env.max_episode_steps": None}),
     ("plateau", "CartPole-v1", ("algo.learning_rate=1.0",), {"algo.learning_rate": "lin_0.003"}),
@@ -75,7 +80,7 @@ SPOILT = [
 def test_a_spoilt_setting_trips_the_rule_and_is_found(
     rule: str, target: str, spoilt: tuple[str, ...], patch: dict[str, object] | None
 ) -> None:
-    book, rows = trained(target, *spoilt, "train.total_timesteps=40960")
+    book, rows = trained(target, *spoilt, "train.total_timesteps=40960", "stop.on_solved=false")
     found = alert(book, rule)
     assert found.count >= 1
     assert 0 < found.since <= found.last <= rows[-1]["time/total_timesteps"]
@@ -122,20 +127,15 @@ def test_large_observations_show_before_the_first_update() -> None:
 
 
 def test_no_reward_for_a_long_time_is_told() -> None:
-    """An agent that walks 8 x 8 fields of ice at random reaches the goal about once in 1000 episodes."""
-    book, _ = trained(
-        "FrozenLake-v1",
-        "env.kwargs.map_name=8x8",
-        "train.total_timesteps=65536",
-        "eval.every=65536",
-        "stop.threshold=0.5",
-    )
-    assert alert(book, "reward_sparse").evidence["rollout/reward_nonzero_fraction"].value < 1e-3
+    """Over 8 x 8 fields of ice the goal is 14 steps away at best: nobody gets there in 20 by chance."""
+    settings = ("env.kwargs.map_name=8x8", "env.max_episode_steps=20", "train.total_timesteps=65536")
+    book, _ = trained("FrozenLake-v1", *settings, "stop.threshold=0.5")
+    assert alert(book, "reward_sparse").evidence["rollout/reward_nonzero_fraction"].value < 1e-4
 
 
 def test_a_growing_spread_is_told() -> None:
     book, rows = trained(
-        "Pendulum-v1", "algo.ent_coef=10.0", "algo.learning_rate=0.05", "train.total_timesteps=40960", "eval.every=0"
+        "Pendulum-v1", "algo.ent_coef=10.0", "algo.learning_rate=0.01", "train.total_timesteps=61440", "eval.every=0"
     )
     assert rows[-1]["train/std"] > rows[0]["train/std"]
     assert alert(book, "spread_grows").patch == {"algo.ent_coef": 0.0}
@@ -147,7 +147,7 @@ def test_acting_unlike_learning_is_told() -> None:
     try:
         collect_one(session)
         with torch.no_grad():
-            session.agent.actor_out.weight += 1.0
+            session.agent.actor_out.weight[0] += 1.0
         prepare_returns(session)
         learned = {name: float(value) for name, value in session.learner.update(session.rollout, 0.0).items()}
     finally:
@@ -236,7 +236,7 @@ def test_the_most_urgent_comes_first() -> None:
 
 
 def test_a_book_goes_on_from_its_state_as_if_never_stopped() -> None:
-    _, rows = trained("CartPole-v1", "algo.learning_rate=1.0", "train.total_timesteps=40960")
+    _, rows = trained("CartPole-v1", "algo.learning_rate=1.0", "train.total_timesteps=40960", "stop.on_solved=false")
     known = known_of("CartPole-v1")
     whole, first = AlertBook(known), AlertBook(known)
     for row in rows:

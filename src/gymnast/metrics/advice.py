@@ -208,4 +208,5 @@ def described(config: RunConfig, usual: RunConfig, suspect: Suspect, distance: f
     if suspect.key == "algo.gamma":
         steps = [f"{size('algo.gamma', setting(c, suspect.key)) or 0:.0f}" for c in (config, usual)]
         return f"{text} (it looks {steps[0]} steps ahead instead of {steps[1]})"
-    return f"{text} ({distance:.0f} times {'less' if suspect.wrong == 'high' else 'more'})"
+    times = f"{distance:,.0f}" if distance < 1e6 else "over a million"
+    return f"{text} ({times} times {'less' if suspect.wrong == 'high' else 'more'})"

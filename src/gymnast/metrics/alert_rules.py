@@ -144,9 +144,9 @@ RULES = (
     ),
     Rule(
         "advantage_scale", "warning", 3, tests.advantage_scale,
-        "Advantages are not of the order of 1, and nothing scales them.",
-        (RAW_ADVANTAGE, LARGE_REWARD, SMALL_REWARD),
-        "The env's rewards are very large or very small.",
+        "Advantages are large, and nothing scales them.",
+        (RAW_ADVANTAGE, LARGE_REWARD),
+        "The env's rewards are very large.",
     ),
     Rule(
         "gradient_large", "warning", 2, tests.gradient_large,

@@ -18,6 +18,8 @@ Row = Mapping[str, float]
 Memory = dict[str, float]  # what a rule remembers of earlier rows; part of a checkpoint
 
 
+TINY_REWARD = 1e-3  # root mean square of a step's reward
+
 Found = dict[str, Evidence] | None
 
 
@@ -68,8 +70,8 @@ def not_finite(row: Row, known: Known, memory: Memory) -> Found:
 def ratio_off(row: Row, known: Known, memory: Memory) -> Found:
     value = row.get("train/ratio_first")
     low, high = warn_low("train/ratio_first"), warn_high("train/ratio_first")
-    if value is None:
-        return None
+    if value is None or not math.isfinite(value):
+        return None  # not a number is another alert
     return {} if low <= value <= high else {"train/ratio_first": Evidence(value, low, high)}
 
 
@@ -80,11 +82,12 @@ def reward_scale(row: Row, known: Known, memory: Memory) -> Found:
     """The critic's targets, in the units that a network starts with: of the order of 1, 1000 is far."""
     if "rollout/return_std" not in row:
         return None
-    spread, high, low = row["rollout/return_std"], warn_high("rollout/return_std"), warn_low("rollout/return_std")
-    if spread > high:
-        return {"rollout/return_std": Evidence(spread, high=high)}
-    if spread < low and row.get("rollout/reward_nonzero_fraction", 0.0) > 0.01:
-        return {"rollout/return_std": Evidence(spread, low=low), **seen(row, "rollout/reward_mean")}
+    if found := is_above(row, "rollout/return_std", warn_high("rollout/return_std")):
+        return found
+    # Returns may well be all alike, once an agent is perfect; it is rewards that must not be tiny.
+    mean, spread = row["rollout/reward_mean"], row["rollout/reward_std"]
+    if math.hypot(mean, spread) < TINY_REWARD and row["rollout/reward_nonzero_fraction"] > 0.01:
+        return {"rollout/reward_mean": Evidence(mean, low=TINY_REWARD), "rollout/reward_std": Evidence(spread)}
     return {}
 
 
@@ -181,7 +184,7 @@ def gradient_large(row: Row, known: Known, memory: Memory) -> Found:
 
 
 def gradient_vanishes(row: Row, known: Known, memory: Memory) -> Found:
-    if row["time/progress"] > 0.9:
+    if row["time/progress"] > 0.9 or not behind(row, known):
         return None
     return is_below(row, "train/grad_norm", warn_low("train/grad_norm"))
 
@@ -190,23 +193,18 @@ def advantage_scale(row: Row, known: Known, memory: Memory) -> Found:
     """Unscaled advantages multiply the policy's gradient."""
     if known.config.algo.normalize_advantage != "off" or "rollout/advantage_std" not in row:
         return None
-    value, low, high = (
-        row["rollout/advantage_std"],
-        warn_low("rollout/advantage_std"),
-        warn_high("rollout/advantage_std"),
-    )
-    return {} if low <= value <= high else {"rollout/advantage_std": Evidence(value, low, high)}
+    return is_above(row, "rollout/advantage_std", warn_high("rollout/advantage_std"))
 
 
 def critic_wrong(row: Row, known: Known, memory: Memory) -> Found:
-    """Values further from the returns than a constant would be, or far beside all of them."""
-    if not {"rollout/value_mean", "train/explained_variance"} <= row.keys() or row["time/progress"] < 0.1:
+    """Values further from the returns than a constant would be, or beside nearly all of them."""
+    if not {"rollout/value_mean", "train/explained_variance"} <= row.keys() or row["time/progress"] < 0.2:
         return None
     if getattr(known.config.algo, "baseline", "value") != "value" or known.config.rollout_steps < 256:
         return None  # nothing learns values, or too few samples to tell
     explained, low = row["train/explained_variance"], warn_low("train/explained_variance")
     miss = abs(row["rollout/return_mean"] - row["rollout/value_mean"])
-    bound = 4.0 * row["rollout/return_std"]
+    bound = 3.0 * row["rollout/return_std"]
     if not behind(row, known):
         return {}
     if explained < low:
@@ -260,8 +258,10 @@ def entropy_falling(row: Row, known: Known, memory: Memory) -> Found:
     progress, score = row["time/progress"], row["rollout/ep_rew_mean"]
     memory.setdefault("score", score)
     memory["best"] = max(memory.get("best", score), score)
-    if progress - memory.get("at", -1.0) > 0.05:
-        memory["before"], memory["at"] = memory.get("now", entropy), progress
+    if "at" not in memory:
+        memory["before"], memory["at"] = uniform if known.fresh else entropy, progress
+    elif progress - memory["at"] > 0.05:
+        memory["before"], memory["at"] = memory["now"], progress
     memory["now"] = entropy
     gained = memory["best"] - memory["score"] > 0.05 * abs(memory["score"])
     lost = memory["before"] - entropy
