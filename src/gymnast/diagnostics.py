@@ -139,7 +139,11 @@ def sample(rollout: Rollout) -> Batch:
 
     return Batch(
         {key: pick(obs) for key, obs in rollout.obs.items()},
-        *map(pick, (rollout.action, rollout.logp, rollout.value, rollout.advantage, rollout.returns)),
+        pick(rollout.action),
+        pick(rollout.logp),
+        pick(rollout.value),
+        pick(rollout.advantage),
+        pick(rollout.returns),
         None if rollout.mask is None else pick(rollout.mask),
     )
 

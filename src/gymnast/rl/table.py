@@ -81,11 +81,17 @@ def rollout_steps(rollout: Rollout, env: int = 0, limit: int = 64) -> Steps:
         return tensor[:limit, env]
 
     return Steps(
-        {key: first(obs) for key, obs in rollout.obs.items()},
-        *map(first, (rollout.action, rollout.reward, rollout.terminated, rollout.truncated)),
-        *map(first, (rollout.logp, rollout.value, rollout.returns, rollout.advantage)),
-        None if rollout.mask is None else first(rollout.mask),
-        env,
+        obs={key: first(obs) for key, obs in rollout.obs.items()},
+        action=first(rollout.action),
+        reward=first(rollout.reward),
+        terminated=first(rollout.terminated),
+        truncated=first(rollout.truncated),
+        logp=first(rollout.logp),
+        value=first(rollout.value),
+        returns=first(rollout.returns),
+        advantage=first(rollout.advantage),
+        mask=None if rollout.mask is None else first(rollout.mask),
+        env=env,
     )
 
 

@@ -69,12 +69,18 @@ class SinkGroup:
 
     def tell(self, step: int, alerts: Sequence[Alert], record: Mapping[str, Any] | None) -> None:
         """All of the run's alerts after the row of `step`, and its diagnostics where it has any."""
-        for alert in alerts:
-            if alert.since == step:
-                self._each(lambda sink, new=alert: sink.alert(step, new) if isinstance(sink, AlertEvents) else None)
-        self._each(lambda sink: sink.alerts(step, alerts) if isinstance(sink, AlertList) else None)
-        if record is not None:
-            self._each(lambda sink: sink.diagnostics(step, record) if isinstance(sink, DiagnosticsSink) else None)
+
+        def tell(sink: Sink) -> None:
+            if isinstance(sink, AlertEvents):
+                for alert in alerts:
+                    if alert.since == step:
+                        sink.alert(step, alert)
+            if isinstance(sink, AlertList):
+                sink.alerts(step, alerts)
+            if isinstance(sink, DiagnosticsSink) and record is not None:
+                sink.diagnostics(step, record)
+
+        self._each(tell)
 
     def close(self) -> None:
         self._each(lambda sink: sink.close())

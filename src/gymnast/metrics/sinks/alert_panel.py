@@ -37,13 +37,13 @@ def alert_line(alert: Alert) -> str:
     return f"{alert.rule}: {alert.message} ({evidence}) {alert.cause}{advice}"
 
 
-def live_lines(alerts: Sequence[Alert], width: int) -> list[Text]:
-    """Those that fire now, most urgent first, with how often they did and what to try."""
+def live_lines(alerts: Sequence[Alert], width: int, shown: int = SHOWN) -> list[Text]:
+    """Those that fire now, most urgent first, with how often they did and what to try; a line counts the others."""
     from rich.text import Text
 
     firing = [alert for alert in alerts if alert.firing]
     lines = []
-    for alert in firing[:SHOWN]:
+    for alert in firing[:shown]:
         line = Text(no_wrap=True, overflow="ellipsis").append(f"▲ {alert.rule}", style=COLOURS[alert.severity])
         line.append(f" x{alert.count}", style="dim")
         line.append("  " + ", ".join(evidence_text(name, found) for name, found in alert.evidence.items()))
@@ -52,7 +52,7 @@ def live_lines(alerts: Sequence[Alert], width: int) -> list[Text]:
         line.truncate(width, overflow="ellipsis")
         lines.append(line)
     others = len(alerts) - len(lines)
-    if others:
+    if others and shown == SHOWN:
         lines.append(Text(f"  and {others} more alert{'s' * (others > 1)} in alerts.json", style="dim"))
     return lines
 

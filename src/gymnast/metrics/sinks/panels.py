@@ -93,7 +93,11 @@ class Dashboard:
         width = max(options.max_width - 4, 20)  # the border and one space on each side
         head = [self._progress(width), self._clock(width)]
         head += [line for line in (self._curve(width), self._shares(width)) if line is not None]
-        head += live_lines(self.alerts, width)
+        head += (
+            live_lines(self.alerts, width)
+            if self.lines is None or self.lines > 20
+            else live_lines(self.alerts, width, 1)
+        )
         room = None if self.lines is None else max(self.lines - len(head) - 3, 3)
         table, hidden = self._table(width, room)
         subtitle = f"[dim]{hidden} more in metrics.jsonl[/]" if hidden else None
