@@ -73,6 +73,7 @@ class Suspect:
     factor: float = 10.0  # the careful step, where nothing usual is known
     limit: float | None = None  # the step goes no further than this, and is not taken from beyond it
     value: Any = None  # of a switch
+    careful: bool = True  # False: changed only where it is unusual, never on suspicion
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,7 @@ def advise(known: Known, suspects: Sequence[Suspect], otherwise: str) -> Advice:
             value = plain(setting(usual, suspect.key))
             if (patch := valid(known.config, {suspect.key: value})) is not None:
                 return Advice(f"{suspect.why}: {described(known.config, usual, suspect, distance)}.", patch)
-    for suspect in suspects:
+    for suspect in (one for one in suspects if one.careful):
         step = careful_step(known.config, suspect)
         if step is not KEEP and (patch := valid(known.config, {suspect.key: step})) is not None:
             return Advice(

@@ -130,16 +130,23 @@ def horizon_short(row: Row, known: Known, memory: Memory) -> Found:
 
 
 def all_cut(row: Row, known: Known, memory: Memory) -> Found:
-    """Every episode ends by the clock, all alike, or because the config's clock is shorter than the env's own."""
+    """Every episode ends by the clock, all alike, or because the config's clock is shorter than the env's own.
+
+    Some tasks have no other end: that alone is nothing. But there the returns differ.
+    """
     if "rollout/truncated_fraction" not in row:
         return None
+    if "eval/mean_reward" in row:
+        same = row["eval/std_reward"] == 0 and row["eval/mean_reward"] == memory.get("score")
+        memory["score"], memory["same"] = row["eval/mean_reward"], float(same)
     if row["rollout/truncated_fraction"] < warn_high("rollout/truncated_fraction") or not behind(row, known):
         return {}
     own = known.facts.max_episode_steps if known.facts else None
     limit = known.config.env.max_episode_steps
     shortened = own is not None and limit is not None and limit < own
     alike = row["rollout/ep_rew_std"] <= 1e-6 * abs(row["rollout/ep_rew_mean"]) and row["time/progress"] > 0.3
-    if not shortened and not alike:
+    judged_alike = memory.get("same") and row["time/progress"] > 0.5
+    if not (shortened or alike or judged_alike):
         return {}
     high = warn_high("rollout/truncated_fraction")
     evidence = {"rollout/truncated_fraction": Evidence(row["rollout/truncated_fraction"], high=high)}
@@ -207,10 +214,12 @@ def critic_wrong(row: Row, known: Known, memory: Memory) -> Found:
     bound = 3.0 * row["rollout/return_std"]
     if not behind(row, known):
         return {}
-    if explained < low:
+    # Where returns hardly vary, a little noise of the critic is many times their variance.
+    varies = row["rollout/return_std"] > 0.1 * abs(row["rollout/return_mean"])
+    if explained < low and varies:
         return {"train/explained_variance": Evidence(explained, low=low)}
-    if miss > bound > 0:
-        mean = row["rollout/return_mean"]
+    mean = row["rollout/return_mean"]
+    if miss > bound > 0 and miss > 0.3 * abs(mean):
         evidence = {"rollout/value_mean": Evidence(row["rollout/value_mean"], mean - bound, mean + bound)}
         return evidence | seen(row, "rollout/return_mean")
     return {}
@@ -299,7 +308,7 @@ def plateau(row: Row, known: Known, memory: Memory) -> Found:
         return None
     memory["low"] = min(memory.get("low", score), score)
     best = memory.setdefault("best", score)
-    if score > best + 0.02 * (best - memory["low"]) + 1e-3 * abs(best):
+    if score > best + 0.05 * (best - memory["low"]) + 1e-3 * abs(best):
         memory["best"], memory["at"] = score, progress
     since = progress - memory.setdefault("at", progress)
     if since < 0.5 or not behind(row, known):

@@ -17,7 +17,7 @@ from rich.text import Text
 
 from gymnast.metrics.alerts import Alert
 from gymnast.metrics.catalogue import Metric, catalogue, duration
-from gymnast.metrics.sinks.alert_panel import live_lines, report
+from gymnast.metrics.sinks.alert_panel import SHOWN, live_lines, report
 
 COLUMN = 34  # narrowest column that holds the longest label, a value and an arrow
 IN_HEADER = ("time/total_timesteps", "time/progress", "time/elapsed", "time/fps", "time/share/")
@@ -93,11 +93,7 @@ class Dashboard:
         width = max(options.max_width - 4, 20)  # the border and one space on each side
         head = [self._progress(width), self._clock(width)]
         head += [line for line in (self._curve(width), self._shares(width)) if line is not None]
-        head += (
-            live_lines(self.alerts, width)
-            if self.lines is None or self.lines > 20
-            else live_lines(self.alerts, width, 1)
-        )
+        head += live_lines(self.alerts, width, 1 if self.lines is not None and self.lines < 20 else SHOWN)
         room = None if self.lines is None else max(self.lines - len(head) - 3, 3)
         table, hidden = self._table(width, room)
         subtitle = f"[dim]{hidden} more in metrics.jsonl[/]" if hidden else None
