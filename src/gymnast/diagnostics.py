@@ -24,7 +24,7 @@ from gymnast.session import Session, next_multiple
 if TYPE_CHECKING:
     from gymnast.rl.learner import Learner
 
-SAMPLE = 1024
+SAMPLE = 256  # evenly spaced steps; more cost more than they tell
 BINS = 20
 SATURATED = 0.97
 # When a unit counts as dead, by its outputs [samples, units]: it says the same whatever it sees.

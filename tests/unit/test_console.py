@@ -123,7 +123,7 @@ def test_alerts_stand_above_the_table_and_it_still_fits(width: int, lines: int |
     assert "▲ kl_high x7" in text
     assert "not_now" not in text
     if width >= 80:
-        assert "clip_fraction_vf 231.0% > 0.2  try algo.learning_rate=0.003" in text
+        assert "clip_fraction_vf 231.0% > 20.0%  try algo.learning_rate=0.003" in text
     if lines != 12:
         assert "and 2 more alerts in alerts.json" in text
         # a detail that would have no room otherwise: an alert points at it
@@ -146,6 +146,15 @@ def test_an_alert_is_a_line_where_there_is_no_table() -> None:
     group.close()
     assert stream.getvalue().startswith("! 5: kl_high: Too much.")
     assert stream.getvalue().count("kl_high") == 1
+
+
+def test_a_cause_is_told_once() -> None:
+    stream = io.StringIO()
+    group = SinkGroup([ConsoleSink("title", 100, stream=stream)], print)
+    group.tell(5, [alarm("kl_high"), alarm("entropy_collapse")], None)
+    first, second = stream.getvalue().splitlines()
+    assert first.endswith("Too fast. Try algo.learning_rate=0.003.")
+    assert second.endswith("Same cause as kl_high.")
 
 
 def test_sparkline() -> None:

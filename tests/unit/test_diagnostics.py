@@ -53,7 +53,7 @@ def test_layers_and_gradients_by_name(cartpole: Session) -> None:
 
 
 def test_gradients_are_those_of_torch(cartpole: Session) -> None:
-    """The rollout has 2048 samples, of which 1024 evenly spaced ones are looked at; their loss, by hand."""
+    """The rollout has 2048 samples, of which 256 evenly spaced ones are looked at; their loss, by hand."""
     batch = sample(cartpole.rollout)
     assert len(batch.logp) == SAMPLE
     now = cartpole.agent.evaluate(batch.obs, batch.action, None)

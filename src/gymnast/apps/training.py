@@ -16,6 +16,7 @@ from gymnast.run import Run, default_runs_dir, list_runs, resolve_checkpoint
 
 if TYPE_CHECKING:
     from gymnast.config import Resolved, RunConfig
+    from gymnast.metrics.alerts import Alert
     from gymnast.session import Session
     from gymnast.train import Result
 
@@ -177,7 +178,7 @@ def print_summary(session: Session, run: Run, result: Result) -> None:
         "fps": result.fps,
         "stop_reason": result.stop_reason,
         "alerts": session.alerts.alerts,
-        "next": next_commands(run, result, config),
+        "next": next_commands(run, result, config, session.alerts.alerts),
     }
     if result.verdict is not None:
         scores = result.verdict.evaluation
@@ -187,7 +188,7 @@ def print_summary(session: Session, run: Run, result: Result) -> None:
     Console().print(summary_panel(facts))
 
 
-def next_commands(run: Run, result: Result, config: RunConfig) -> list[tuple[str, str]]:
+def next_commands(run: Run, result: Result, config: RunConfig, alerts: Sequence[Alert] = ()) -> list[tuple[str, str]]:
     """What a user is likely to want now."""
     token, where = run.id.split("-")[0], runs_dir_option(run.path.parent)
     look = [
@@ -198,7 +199,9 @@ def next_commands(run: Run, result: Result, config: RunConfig) -> list[tuple[str
         return [(f"gymnast resume {token}{where}", "go on exactly where it stopped"), *look]
     if not result.solved:
         longer = 2 * config.train.total_timesteps
-        return [(f"gymnast resume {token} --steps {longer}{where}", "train on from here"), *look]
+        on = (f"gymnast resume {token} --steps {longer}{where}", "train on from here")
+        advised = [(alert.command + where, "what the first alert advises") for alert in alerts if alert.command]
+        return [*advised[:1], on, *look]
     others = [other for other in list_runs(run.path.parent) if other.env == config.env.id and other.id != run.id]
     if others:
         return [*look, (f"gymnast runs compare {token} {others[0].token}{where}", "hold it against the one before")]

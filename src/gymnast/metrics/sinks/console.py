@@ -65,6 +65,7 @@ class ConsoleSink:
         self._written_at: dict[str, int] = {}
         self._history: list[float] = []
         self._alerts: Sequence[Alert] = ()
+        self._causes: dict[str, str] = {}  # told so far, by which rule
         self._stride, self._skipped = 1, 0
         self._start = (start_step, perf_counter())
         self._step, self._row_time = start_step, perf_counter()
@@ -92,11 +93,13 @@ class ConsoleSink:
             self._print_line(row, now)
 
     def alert(self, step: int, alert: Alert) -> None:
-        """A new one: a line of its own where no table shows it."""
+        """A new one: a line of its own where no table shows it; a cause is told once."""
         if self._live is None and not self._quiet:
-            from gymnast.metrics.sinks.alert_panel import alert_line
+            from gymnast.metrics.sinks.alert_panel import alert_line, evidence_of
 
-            self._print(f"! {step:,}: {alert_line(alert)}")
+            first = self._causes.setdefault(alert.cause, alert.rule)
+            short = f"{alert.rule}: {alert.message} ({evidence_of(alert)}) Same cause as {first}."
+            self._print(f"! {step:,}: {alert_line(alert) if first == alert.rule else short}")
 
     def alerts(self, step: int, alerts: Sequence[Alert]) -> None:
         self._alerts = alerts
