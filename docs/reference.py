@@ -14,6 +14,7 @@ from pydantic.fields import FieldInfo
 
 from gymnast.config import RunConfig, list_presets, load_facts
 from gymnast.config.algos import ALGO_MODELS
+from gymnast.metrics.alert_rules import RULES
 from gymnast.metrics.catalogue import Metric, catalogue
 from gymnast.schedule import Schedule
 
@@ -25,6 +26,7 @@ SUBJECTS = {
     "eval": "Evaluation",
     "verdict": "The verdict on fresh episodes",
     "train": "The update",
+    "net": "Inside the network, with each evaluation",
 }
 
 
@@ -39,7 +41,8 @@ def metrics_page() -> str:
         "# Metrics\n",
         "Every metric there is, in the order in which tables show it. The source is",
         "`src/gymnast/metrics/catalogue.yaml`. A metric that is not there cannot be logged.",
-        "Bounds are hard: a value outside of them is shown in red and means a bug or a broken run.",
+        "Bounds are hard: a value outside of them is shown in red and means a bug or a broken run. Outside `warn`",
+        "[alerts](alerts.md) may follow.",
         "`*` stands for any word. A run logs those that apply to it.\n",
     ]
     groups: dict[str, list[Metric]] = {}
@@ -48,18 +51,30 @@ def metrics_page() -> str:
     for group, metrics in groups.items():
         parts.append(f"## {group}: {SUBJECTS[group]}\n")
         rows = [
-            [f"`{metric.name}`", metric.meaning, metric.unit, bounds(metric), metric.better or ""] for metric in metrics
+            [
+                *(f"`{one.name}`", one.meaning, one.unit),
+                *(between(one.low, one.high), between(one.warn_low, one.warn_high), one.better or ""),
+            ]
+            for one in metrics
         ]
-        parts.append(table(["metric", "meaning", "unit", "bounds", "better"], rows))
+        parts.append(table(["metric", "meaning", "unit", "bounds", "warn", "better"], rows))
     return "\n".join(parts)
 
 
-def bounds(metric: Metric) -> str:
-    if metric.low is None and metric.high is None:
+def between(low: float | None, high: float | None) -> str:
+    if low is None and high is None:
         return ""
-    if metric.high is None:
-        return f">= {metric.low:g}"
-    return f"<= {metric.high:g}" if metric.low is None else f"{metric.low:g} to {metric.high:g}"
+    if high is None:
+        return f">= {low:g}"
+    return f"<= {high:g}" if low is None else f"{low:g} to {high:g}"
+
+
+def rules_table() -> str:
+    rows = []
+    for rule in RULES:
+        suspects = [f"`{one.key}`" + ("" if one.wrong == "switch" else f" too {one.wrong}") for one in rule.suspects]
+        rows.append([f"`{rule.name}`", rule.severity, rule.message, ", ".join(suspects)])
+    return table(["rule", "severity", "what is seen", "suspects"], rows)
 
 
 def config_page() -> str:
@@ -151,6 +166,7 @@ def pages() -> dict[Path, str]:
     return {
         docs / "metrics.md": metrics_page(),
         docs / "config.md": config_page(),
+        docs / "alerts.md": renewed(docs / "alerts.md", "rules", rules_table()),
         ROOT / "README.md": renewed(ROOT / "README.md", "presets", presets_table()),
         **{
             docs / f"{name}.md": renewed(docs / f"{name}.md", f"settings {name}", settings_table(model, "algo."))

@@ -2,6 +2,7 @@
 
 Tensors are the file's tensors. The JSON state and the metrics of that moment lie in the header's metadata, so that one
 rename replaces all of it. NAME.json beside it repeats the metrics for people to read; the header is what counts.
+NAME.csv has the last steps before it, one a row, as `rl/table.py` writes them.
 """
 
 from __future__ import annotations
@@ -64,9 +65,11 @@ def save(
     tensors: Mapping[str, torch.Tensor | NDArray[Any]],
     state: Mapping[str, Any],
     metrics: Mapping[str, float],
+    table: str | None = None,
     readable: bool = True,
 ) -> None:
-    """Replaces `path` in one step, then NAME.json if `readable`. On any failure the checkpoint there stays whole."""
+    """Replaces `path` in one step, then NAME.json if `readable`, and NAME.csv with the `table`. On any failure the
+    checkpoint there stays whole."""
     from safetensors.torch import save as serialize
 
     path = Path(path)
@@ -83,6 +86,8 @@ def save(
         write_atomic(path, data)
         if readable:
             write_json(path.with_suffix(".json"), {"step": _step(state, metrics), "metrics": dict(metrics)})
+        if table is not None:
+            write_atomic(path.with_suffix(".csv"), table.encode())
     except OSError as error:
         kept = "the checkpoint that was there is whole" if path.exists() else "nothing was left behind"
         raise CheckpointError(f"cannot save {path} ({len(data):,} bytes): {error.strerror}; {kept}.") from error

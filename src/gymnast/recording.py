@@ -43,8 +43,10 @@ def new_run(
     )
     if parent is not None:
         run.update(parent=parent)
-    if history is not None and history.metrics_path.is_file():
-        run.metrics_path.write_bytes(history.metrics_path.read_bytes())
+    if history is not None:
+        for old, new in ((history.metrics_path, run.metrics_path), (history.diagnostics_path, run.diagnostics_path)):
+            if old.is_file():
+                new.write_bytes(old.read_bytes())
     return run
 
 

@@ -4,7 +4,10 @@
       run.json        what and how it goes: env, variant, algo, seed, status, pid, host, versions, command, summary
       config.yaml     the resolved config; never changes
       metrics.jsonl   one row a line: the truth every chart and tracker mirrors
-      checkpoints/    best, last, step_N: NAME.safetensors, and NAME.json with the metrics of exactly that moment
+      alerts.json     what its rows say is wrong, most urgent first (metrics/alerts.py)
+      diagnostics.jsonl   histograms, observations, actions and layers, a line an evaluation (diagnostics.py)
+      checkpoints/    best, last, step_N: NAME.safetensors, NAME.json with the metrics of exactly that moment, and (not
+                      of last) NAME.csv with some of the steps before it
       log.txt         notices and warnings with their time
       lock            held by the process that trains
 
@@ -117,6 +120,14 @@ class Run:
     @property
     def metrics_path(self) -> Path:
         return self.path / "metrics.jsonl"
+
+    @property
+    def alerts_path(self) -> Path:
+        return self.path / "alerts.json"
+
+    @property
+    def diagnostics_path(self) -> Path:
+        return self.path / "diagnostics.jsonl"
 
     @property
     def log_path(self) -> Path:

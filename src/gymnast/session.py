@@ -11,15 +11,19 @@ import torch
 from torch import Tensor
 
 from gymnast.agent import Agent
+from gymnast.config import load_facts
 from gymnast.envs.make import make_training_vec, make_vec
 from gymnast.envs.oracle import Table, find_table
 from gymnast.envs.types import ObsSpace, StepBatch, VecEnv
 from gymnast.errors import UserError
+from gymnast.metrics.advice import Known
+from gymnast.metrics.alert_book import AlertBook
 from gymnast.metrics.clock import Clock
 from gymnast.metrics.meter import Meter
 from gymnast.registry import ALGOS, ENCODERS
 from gymnast.rl.learner import Learner
 from gymnast.rl.rollout import Rollout
+from gymnast.rl.table import Labels, labels_of
 from gymnast.runtime import derive_seed, pick_device, set_threads
 
 if TYPE_CHECKING:
@@ -41,6 +45,7 @@ class Counters:
     next_row: int = 0
     next_kept: int = 0  # checkpoint that stays
     next_verdict: int = 0
+    next_diagnosis: int = 0
     verdicts: int = 0
     best_score: float | None = None
     best_at: int = 0  # env steps
@@ -61,6 +66,8 @@ class Session:
     generator: torch.Generator
     now: StepBatch
     starts: Tensor
+    alerts: AlertBook
+    labels: Labels
     reward_carry: Tensor  # discounted return so far of each env's episode, for the reward normaliser
     factory: EnvFactory | None = None
     counters: Counters = field(default_factory=Counters)
@@ -98,6 +105,8 @@ def build(config: RunConfig, threshold: float | None, factory: EnvFactory | None
     generator = torch.Generator(device).manual_seed(derive_seed(seed, "actions"))
     shuffle = torch.Generator().manual_seed(derive_seed(seed, "minibatches"))
     learner = ALGOS.get(config.algo.name)(agent, config.algo, shuffle)
+    facts = load_facts(config.env.id)
+    uniform = None if config.env.action_masks else agent.head.uniform_entropy
     session = Session(
         config=config,
         threshold=threshold,
@@ -108,6 +117,8 @@ def build(config: RunConfig, threshold: float | None, factory: EnvFactory | None
         generator=generator,
         now=env.reset(derive_seed(seed, "train")),
         starts=torch.ones(config.env.n_envs, dtype=torch.bool),
+        alerts=AlertBook(Known(config, facts, threshold, uniform)),
+        labels=labels_of(agent, facts),
         reward_carry=torch.zeros(config.env.n_envs, dtype=torch.float64),
         factory=factory,
         table=find_table(config.env) if factory is None and is_small(env) else None,
@@ -142,6 +153,7 @@ def plan(session: Session) -> None:
     config, counters = session.config, session.counters
     counters.next_evaluation = max(next_multiple(counters.env_steps, config.eval_every), config.eval.warmup)
     counters.next_row = next_multiple(counters.env_steps, config.log_every)
+    counters.next_diagnosis = next_multiple(counters.env_steps, config.log.diagnostics or 0)
     counters.next_kept = next_multiple(counters.env_steps, config.train.checkpoint_every or 0)
 
 
@@ -197,6 +209,7 @@ def save_session(session: Session) -> tuple[dict[str, Tensor], dict[str, Any]]:
         "counters": vars(session.counters).copy(),
         "learner": learner,
         "meter": session.meter.state(),
+        "alerts": session.alerts.state(),
         "elapsed": session.clock.elapsed,
         "about": session.about,
     }
@@ -222,6 +235,8 @@ def restore_session(
     session.learner.generator.set_state(tensors["rng/minibatches"])
     session.counters = Counters(**state["counters"])
     session.meter.load(state["meter"])
+    if "alerts" in state:  # not in a checkpoint of an older version
+        session.alerts.load(state["alerts"])
     session.clock.elapsed = state["elapsed"]
     # validated, because a config saved by an older version lacks the settings that are new
     same_env = type(session.config.env).model_validate(state["config"]["env"]) == session.config.env

@@ -16,10 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gymnast import checkpoint
+from gymnast.diagnostics import diagnose, diagnosis_due
 from gymnast.evaluate import Evaluation, Verdict, evaluate
 from gymnast.exact import exact_score
 from gymnast.rl.collect import collect
 from gymnast.rl.returns import gae
+from gymnast.rl.table import rollout_steps, step_table
 from gymnast.runtime import derive_seed
 from gymnast.session import Session, next_multiple, save_session
 
@@ -101,13 +103,18 @@ def train(
                 counters.solved = counters.solved or verdict.solved
             clock.lap("eval")
 
-            # Tell.
+            # Tell. Diagnostics and alerts look at what is there and change nothing.
             row: Row | None = None
-            if counters.env_steps >= counters.next_row or evaluated or stop:
+            if counters.updates == 1:
+                meter.put({"rollout/initial_entropy": -session.rollout.logp.mean()})
+            record = diagnose(session) if diagnosis_due(session, evaluated) else None
+            if counters.env_steps >= counters.next_row or evaluated or stop or record is not None:
                 row = make_row(session)
+                alerts = session.alerts.check(row)
                 counters.next_row = next_multiple(counters.env_steps, config.log_every)
                 if sinks is not None:
                     sinks.write(counters.env_steps, row)
+                    sinks.tell(counters.env_steps, alerts, record)
                 if observer is not None:
                     observer(dict(row))
             clock.lap("log")
@@ -348,9 +355,12 @@ def checkpoint_names(session: Session, new_best: bool, ending: bool, age: float)
 
 
 def save_checkpoint(session: Session, folder: Path, names: list[str], row: Row) -> None:
+    """`last` is overwritten all the time; those that stay get a table of the steps before them."""
     tensors, state = save_session(session)
+    kept = any(name != "last" for name in names)
+    table = step_table(session.agent, rollout_steps(session.rollout), session.labels).to_csv() if kept else None
     for name in names:
-        checkpoint.save(folder / f"{name}.safetensors", tensors, state, row)
+        checkpoint.save(folder / f"{name}.safetensors", tensors, state, row, table if name != "last" else None)
 
 
 @contextmanager

@@ -17,7 +17,7 @@ import torch
 from gymnast import checkpoint
 from gymnast.config import RunConfig
 from gymnast.metrics.sinks.jsonl import read_metrics
-from gymnast.session import restore_session, save_session
+from gymnast.session import Session, restore_session, save_session
 from gymnast.train import train
 from tests.invariants.conftest import small_config
 
@@ -113,7 +113,25 @@ def resumes_exactly(config: RunConfig, tmp_path: Path, make_session: Any) -> lis
     equal(rows, first + second)
     for name, tensor in whole.agent.state_dict().items():
         assert torch.equal(tensor, resumed.agent.state_dict()[name]), name
+    assert alerts_of(resumed) == alerts_of(whole)
     return rows
+
+
+def alerts_of(session: Session) -> list[dict[str, Any]]:
+    """Everything but what is said about the speed."""
+    return [alert.to_json() for alert in session.alerts.alerts if alert.rule != "rate_falls"]
+
+
+def test_alerts_go_on_counting(tmp_path: Path, make_session: Any) -> None:
+    """A rate that breaks the agent: alerts begin before the interruption and count on after it."""
+    config = small_config(algo={"learning_rate": 1.0})
+    rows = resumes_exactly(config, tmp_path, make_session)
+    session = make_session(config)
+    for row in rows:
+        session.alerts.check(row)
+    counts = {alert.rule: (alert.since, alert.count) for alert in session.alerts.alerts}
+    stopped_at = checkpoint.load(tmp_path / "last.safetensors").state["counters"]["env_steps"]
+    assert any(since <= stopped_at and count > 6 for since, count in counts.values()), counts
 
 
 def test_rows_between_updates_survive_too(tmp_path: Path, make_session: Any) -> None:

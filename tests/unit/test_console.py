@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from rich.console import Console, RenderableType
 
+from gymnast.metrics.alerts import Alert, Evidence
 from gymnast.metrics.catalogue import catalogue
 from gymnast.metrics.sinks import SinkGroup
 from gymnast.metrics.sinks.console import ConsoleSink
@@ -71,10 +72,17 @@ def test_every_number_is_there_in_the_catalogues_precision() -> None:
 def test_the_table_keeps_the_catalogues_order() -> None:
     labels = [line[2:-2].split()[0] for line in picture(40) if not line.startswith(("╭", "╰")) and line[2:-2].strip()]
     place = {m.label: m.order for m in map(catalogue().get, full_row()) if m.group == "train"}
-    shown = [place[label] for label in labels[labels.index("train") + 1 :]]
+    shown = [place[label] for label in labels[labels.index("train") + 1 : labels.index("net")]]
     assert shown == sorted(shown)
-    groups = [label for label in labels if label in ("time", "rollout", "eval", "verdict", "train")]
-    assert groups[-5:] == ["time", "rollout", "eval", "verdict", "train"]  # before them: the time bar's own label
+    groups = [label for label in labels if label in ("time", "rollout", "eval", "verdict", "train", "net")]
+    assert groups[-6:] == [
+        "time",
+        "rollout",
+        "eval",
+        "verdict",
+        "train",
+        "net",
+    ]  # before them: the time bar's own label
 
 
 def test_what_matters_is_shown_first_when_there_is_little_room() -> None:
@@ -96,6 +104,57 @@ def test_arrows_and_old_evaluations() -> None:
     assert not re.search(r" loss +\S+ [▴▾]", text)  # unchanged
     assert "eval at 60,000" in text
     assert "verdict ─" in text
+
+
+def alarm(rule: str, firing: bool = True) -> Alert:
+    evidence = {"train/clip_fraction_vf": Evidence(2.31, high=0.2)}
+    patch = {"algo.learning_rate": 0.003}
+    return Alert(rule, "warning", 5, 62_464, 7, firing, "Too much.", "Too fast.", evidence, patch)
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+@pytest.mark.parametrize("lines", [None, 12, 23, 50])
+def test_alerts_stand_above_the_table_and_it_still_fits(width: int, lines: int | None) -> None:
+    alerts = [alarm("kl_high"), alarm("not_now", firing=False), *(alarm(f"rule_{i}") for i in range(3))]
+    drawn = picture(width, lines, alerts=alerts)
+    assert {len(line) for line in drawn} == {width}
+    assert lines is None or len(drawn) <= lines
+    text = "\n".join(drawn)
+    assert "▲ kl_high x7" in text
+    assert "not_now" not in text
+    if width >= 80:
+        assert "clip_fraction_vf 231.0% > 20.0%  try algo.learning_rate=0.003" in text
+    if lines != 12:
+        assert "and 2 more alerts in alerts.json" in text
+        # a detail that would have no room otherwise: an alert points at it
+        assert re.search(r"clip_fraction_vf +\S+", "\n".join(drawn[8:]))
+
+
+def test_the_summary_says_what_to_try() -> None:
+    lines = draw(summary_panel({"env": "CartPole-v1", "alerts": [alarm("kl_high")]}), 100)
+    text = "\n".join(lines)
+    assert "kl_high  Too much." in text
+    assert "7 rows, from 5 steps to the end" in text
+    assert "algo.learning_rate=0.003" in text
+
+
+def test_an_alert_is_a_line_where_there_is_no_table() -> None:
+    stream = io.StringIO()
+    group = SinkGroup([ConsoleSink("title", 100, stream=stream)], print)
+    group.tell(5, [alarm("kl_high")], None)
+    group.tell(6, [alarm("kl_high")], None)  # told once
+    group.close()
+    assert stream.getvalue().startswith("! 5: kl_high: Too much.")
+    assert stream.getvalue().count("kl_high") == 1
+
+
+def test_a_cause_is_told_once() -> None:
+    stream = io.StringIO()
+    group = SinkGroup([ConsoleSink("title", 100, stream=stream)], print)
+    group.tell(5, [alarm("kl_high"), alarm("entropy_collapse")], None)
+    first, second = stream.getvalue().splitlines()
+    assert first.endswith("Too fast. Try algo.learning_rate=0.003.")
+    assert second.endswith("Same cause as kl_high.")
 
 
 def test_sparkline() -> None:

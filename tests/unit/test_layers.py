@@ -16,6 +16,7 @@ LEVELS = [
     {"agent", "envs", "metrics"},
     {"rl", "checkpoint"},
     {"session", "evaluate", "exact"},
+    {"diagnostics"},
     {"train"},
     {"recording"},
     {"api"},

@@ -87,6 +87,12 @@ class Agent(nn.Module):
         return Evaluated(logp, entropy, self.critic_out(critic).squeeze(1))
 
     @torch.no_grad()
+    def describe(self, obs: TensorObs, mask: Tensor | None = None) -> dict[str, Tensor]:
+        """What it thinks of observations: `value` [B], and its choices as `probability`, or as `mean` and `std`."""
+        actor, critic = self._bodies(obs)
+        return {"value": self.critic_out(critic).squeeze(1), **self.head.describe(self._outputs(actor), mask)}
+
+    @torch.no_grad()
     def value(self, obs: TensorObs) -> Tensor:
         return self.critic_out(self._bodies(obs)[1]).squeeze(1)
 

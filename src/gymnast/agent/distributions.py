@@ -30,6 +30,7 @@ class Head(nn.Module):
 
     n_outputs: int  # how many numbers the actor gives
     n_mask: int = 0  # how many entries an action mask has; 0: masks make no sense here
+    uniform_entropy: float | None = None  # of choices that are all alike, in nats; None: actions are numbers
     shape: tuple[int, ...]  # of one stored action
     dtype: torch.dtype
 
@@ -41,6 +42,10 @@ class Head(nn.Module):
 
     def evaluate(self, outputs: Tensor, action: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
         """Log-probability of the actions, and the entropy."""
+        raise NotImplementedError
+
+    def describe(self, outputs: Tensor, mask: Tensor | None) -> dict[str, Tensor]:
+        """The distribution in numbers a person reads: `probability` [B, choices], or `mean` and `std` [B, size]."""
         raise NotImplementedError
 
     def to_env(self, action: NDArray[Any]) -> NDArray[Any]:
@@ -58,6 +63,7 @@ class CategoricalHead(Head):
         self.sizes = [int(n) for n in nvec]
         self.env_shape = tuple(space.shape or ())
         self.n_outputs = self.n_mask = sum(self.sizes)
+        self.uniform_entropy = sum(math.log(size) for size in self.sizes)
         self.shape = () if self.single else (len(self.sizes),)
         self.dtype = torch.int64
 
@@ -92,6 +98,9 @@ class CategoricalHead(Head):
         assert isinstance(entropy, Tensor)
         return logp, entropy
 
+    def describe(self, outputs: Tensor, mask: Tensor | None) -> dict[str, Tensor]:
+        return {"probability": torch.cat(self._log_probs(outputs, mask), 1).exp()}
+
     def to_env(self, action: NDArray[Any]) -> NDArray[Any]:
         return action.reshape(len(action), *self.env_shape)
 
@@ -103,6 +112,7 @@ class BernoulliHead(Head):
         super().__init__()
         self.env_shape = tuple(space.shape)
         self.n_outputs = self.n_mask = math.prod(self.env_shape)
+        self.uniform_entropy = self.n_outputs * math.log(2)
         self.shape = (self.n_outputs,)
         self.dtype = torch.int8
 
@@ -125,6 +135,9 @@ class BernoulliHead(Head):
         logp = torch.where(action > 0, log_on, log_off).sum(1)
         on = outputs.sigmoid()
         return logp, -(on * log_on + (1 - on) * log_off).sum(1)
+
+    def describe(self, outputs: Tensor, mask: Tensor | None) -> dict[str, Tensor]:
+        return {"probability": (outputs if mask is None else outputs.masked_fill(~mask, MASKED)).sigmoid()}
 
     def to_env(self, action: NDArray[Any]) -> NDArray[Any]:
         return action.reshape(len(action), *self.env_shape)
@@ -193,6 +206,11 @@ class GaussianHead(Head):
             sample = mean + std * ((action - mean) / std).detach()
             entropy = entropy + self._log_slope(sample).sum(1)
         return self._logp(mean, log_std, action), entropy
+
+    def describe(self, outputs: Tensor, mask: Tensor | None) -> dict[str, Tensor]:
+        """Before clipping, squashing and scaling: in the numbers that a rollout keeps as actions."""
+        mean, log_std = self._moments(outputs)
+        return {"mean": mean, "std": log_std.exp()}
 
     def to_env(self, action: NDArray[Any]) -> NDArray[Any]:
         unit = np.tanh(action) if self.squash else action

@@ -62,6 +62,7 @@ def learn(
     if anew:
         moved = session.counters.env_steps > 0
         session.counters, session.meter, session.clock = Counters(), Meter(), Clock()
+        session.alerts.forget(fresh=not moved)
         session.best_agent = None
     else:
         moved = False

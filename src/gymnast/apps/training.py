@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from gymnast import config as configs
 from gymnast.errors import UserError
+from gymnast.metrics.advice import Origin
 from gymnast.recording import exact_result, json_result, new_run, record, solved_threshold
 from gymnast.run import Run, default_runs_dir, list_runs, resolve_checkpoint
 
 if TYPE_CHECKING:
     from gymnast.config import Resolved, RunConfig
+    from gymnast.metrics.alerts import Alert
     from gymnast.session import Session
     from gymnast.train import Result
 
@@ -68,6 +70,8 @@ def start(
         if left:
             notes.append(f"left as they were, no layer of that name and shape: {', '.join(left)}")
         parent = f"{origin.id}/{path.stem}"
+        session.alerts.known.fresh = False
+    session.alerts.known.origin = origin_of(target, overrides, seed, steps)
     run = new_run(resolved.config, resolved.variant, runs_dir, parent)
     return carry_out(session, run, notes, quiet, summary)
 
@@ -113,10 +117,21 @@ def resume(
         what = ", ".join(f"{key}: {old} -> {new}" for key, old, new in changed) or f"from {path.stem}"
         notes.insert(0, f"a new run from {origin.id} at {step:,} steps ({what})")
         session.counters.solved = False
+        session.alerts.forget(fresh=False)
+        if (start := session.alerts.known.origin) is not None:
+            session.alerts.known.origin = Origin(start.target, (*start.settings, *overrides))
     from gymnast.metrics.sinks.jsonl import JsonlSink
 
     JsonlSink.truncate(run.metrics_path, step)
+    JsonlSink.truncate(run.diagnostics_path, step)
     return carry_out(session, run, notes, quiet, summary)
+
+
+def origin_of(target: str, overrides: Sequence[str], seed: int | None, steps: int | None) -> Origin:
+    """What was typed, as settings: the command that an alert advises begins with it."""
+    shortcuts = {"train.seed": seed, "train.total_timesteps": steps}
+    given = [f"{key}={value}" for key, value in shortcuts.items() if value is not None]
+    return Origin(target, (*overrides, *given))
 
 
 def refuse_if_over(run: Run, state: dict[str, Any], config: RunConfig) -> None:
@@ -141,7 +156,7 @@ def carry_out(session: Session, run: Run, notes: Sequence[str], quiet: bool, sum
         session.close()
     if summary and not quiet:
         print_summary(session, run, result)
-    return {"run": run.id} | json_result(result)
+    return {"run": run.id} | json_result(result) | {"alerts": [alert.to_json() for alert in session.alerts.alerts]}
 
 
 def print_summary(session: Session, run: Run, result: Result) -> None:
@@ -162,7 +177,8 @@ def print_summary(session: Session, run: Run, result: Result) -> None:
         "seconds": result.seconds,
         "fps": result.fps,
         "stop_reason": result.stop_reason,
-        "next": next_commands(run, result, config),
+        "alerts": session.alerts.alerts,
+        "next": next_commands(run, result, config, session.alerts.alerts),
     }
     if result.verdict is not None:
         scores = result.verdict.evaluation
@@ -172,7 +188,7 @@ def print_summary(session: Session, run: Run, result: Result) -> None:
     Console().print(summary_panel(facts))
 
 
-def next_commands(run: Run, result: Result, config: RunConfig) -> list[tuple[str, str]]:
+def next_commands(run: Run, result: Result, config: RunConfig, alerts: Sequence[Alert] = ()) -> list[tuple[str, str]]:
     """What a user is likely to want now."""
     token, where = run.id.split("-")[0], runs_dir_option(run.path.parent)
     look = [
@@ -183,7 +199,9 @@ def next_commands(run: Run, result: Result, config: RunConfig) -> list[tuple[str
         return [(f"gymnast resume {token}{where}", "go on exactly where it stopped"), *look]
     if not result.solved:
         longer = 2 * config.train.total_timesteps
-        return [(f"gymnast resume {token} --steps {longer}{where}", "train on from here"), *look]
+        on = (f"gymnast resume {token} --steps {longer}{where}", "train on from here")
+        advised = [(alert.command + where, "what the first alert advises") for alert in alerts if alert.command]
+        return [*advised[:1], on, *look]
     others = [other for other in list_runs(run.path.parent) if other.env == config.env.id and other.id != run.id]
     if others:
         return [*look, (f"gymnast runs compare {token} {others[0].token}{where}", "hold it against the one before")]

@@ -146,6 +146,9 @@ class LogConfig(Section):
     every: Count | None = Field(
         default=None, description="Env steps between rows; null: a 100th of the run, never less than one rollout."
     )
+    diagnostics: Natural | None = Field(
+        default=None, description="Env steps between looks inside the network; null: with each evaluation; 0: never."
+    )
     sinks: list[str] = Field(default_factory=lambda: ["console", "jsonl"], description="Where rows go.")
 
 

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from gymnast.metrics.sinks.folder import FolderSink
 from gymnast.registry import SINKS
+
+if TYPE_CHECKING:
+    from gymnast.metrics.alerts import Alert
 
 
 class Sink(Protocol):
@@ -22,6 +26,27 @@ class Display(Protocol):
     def notice(self, text: str) -> None: ...
 
     def tick(self, step: int) -> None: ...
+
+
+@runtime_checkable
+class AlertEvents(Protocol):
+    """A sink that passes on an alert when it first fires: once a rule and run."""
+
+    def alert(self, step: int, alert: Alert) -> None: ...
+
+
+@runtime_checkable
+class AlertList(Protocol):
+    """A sink that shows or keeps all alerts so far, most urgent first: called after every row."""
+
+    def alerts(self, step: int, alerts: Sequence[Alert]) -> None: ...
+
+
+@runtime_checkable
+class DiagnosticsSink(Protocol):
+    """A sink that takes what is no scalar: histograms, layers, actions, observations (`diagnostics.diagnose`)."""
+
+    def diagnostics(self, step: int, record: Mapping[str, Any]) -> None: ...
 
 
 class SinkGroup:
@@ -41,6 +66,21 @@ class SinkGroup:
     def tick(self, step: int) -> None:
         """Between two rows, as often as you like: keeps a progress bar moving."""
         self._each(lambda sink: sink.tick(step) if isinstance(sink, Display) else None)
+
+    def tell(self, step: int, alerts: Sequence[Alert], record: Mapping[str, Any] | None) -> None:
+        """All of the run's alerts after the row of `step`, and its diagnostics where it has any."""
+
+        def tell(sink: Sink) -> None:
+            if isinstance(sink, AlertEvents):
+                for alert in alerts:
+                    if alert.since == step:
+                        sink.alert(step, alert)
+            if isinstance(sink, AlertList):
+                sink.alerts(step, alerts)
+            if isinstance(sink, DiagnosticsSink) and record is not None:
+                sink.diagnostics(step, record)
+
+        self._each(tell)
 
     def close(self) -> None:
         self._each(lambda sink: sink.close())
@@ -66,7 +106,7 @@ def make_sinks(
     quiet: bool,
     warn: Callable[[str], None],
 ) -> SinkGroup:
-    """The sinks a config names."""
+    """The sinks a config names, and the run's folder, which keeps alerts and diagnostics whatever the config says."""
     options: dict[str, dict[str, Any]] = {
         "console": {
             "title": title,
@@ -77,4 +117,5 @@ def make_sinks(
         },
         "jsonl": {"path": metrics_path},
     }
-    return SinkGroup([SINKS.get(name)(**options.get(name, {})) for name in names], warn)
+    named = [SINKS.get(name)(**options.get(name, {})) for name in names]
+    return SinkGroup([*named, FolderSink(metrics_path.parent)], warn)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from time import perf_counter
 from typing import IO, TYPE_CHECKING, Any
 
@@ -17,6 +17,8 @@ from gymnast.metrics.catalogue import catalogue, duration
 if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.live import Live
+
+    from gymnast.metrics.alerts import Alert
 
 REFRESH_SECONDS = 0.25  # between two pictures on a terminal
 REFRESH_SHARE = 0.02  # of the run's time that pictures may cost; on a slow terminal they become rarer
@@ -62,6 +64,8 @@ class ConsoleSink:
         self._previous: dict[str, float] = {}
         self._written_at: dict[str, int] = {}
         self._history: list[float] = []
+        self._alerts: Sequence[Alert] = ()
+        self._causes: dict[str, str] = {}  # told so far, by which rule
         self._stride, self._skipped = 1, 0
         self._start = (start_step, perf_counter())
         self._step, self._row_time = start_step, perf_counter()
@@ -87,6 +91,18 @@ class ConsoleSink:
             self._refresh(now)
         elif now - self._shown_at >= LINE_SECONDS or "eval/mean_reward" in row:
             self._print_line(row, now)
+
+    def alert(self, step: int, alert: Alert) -> None:
+        """A new one: a line of its own where no table shows it; a cause is told once."""
+        if self._live is None and not self._quiet:
+            from gymnast.metrics.sinks.alert_panel import alert_line, evidence_of
+
+            first = self._causes.setdefault(alert.cause, alert.rule)
+            short = f"{alert.rule}: {alert.message} ({evidence_of(alert)}) Same cause as {first}."
+            self._print(f"! {step:,}: {alert_line(alert) if first == alert.rule else short}")
+
+    def alerts(self, step: int, alerts: Sequence[Alert]) -> None:
+        self._alerts = alerts
 
     def tick(self, step: int) -> None:
         """Between rows: moves the bar and the clock, at most four times a second. Nearly free otherwise."""
@@ -132,6 +148,7 @@ class ConsoleSink:
             remaining=self._remaining(now),
             history=self._history,
             written_at=self._written_at,
+            alerts=self._alerts,
             lines=self._live.console.height - 1 if self._live is not None else None,
         )
 

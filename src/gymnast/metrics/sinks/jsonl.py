@@ -6,6 +6,7 @@ import errno
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 from gymnast.files import number_from_json, number_to_json, write_atomic
 
@@ -31,27 +32,34 @@ class JsonlSink:
 
     @staticmethod
     def truncate(path: str | Path, max_env_steps: int) -> None:
-        """Forgets rows later than the checkpoint a run is resumed from, and a half-written last line."""
+        """Forgets lines later than the checkpoint a run is resumed from, and a half-written last one."""
         path = Path(path)
         if not path.exists():
             return
-        lines = [line for line, row in _lines(path) if row.get(STEP, 0) <= max_env_steps]
+        lines = [line for line, data in _lines(path) if data.get(STEP, 0) <= max_env_steps]
         write_atomic(path, b"".join(lines))
 
 
 def read_metrics(path: str | Path) -> list[dict[str, float]]:
     """All rows, oldest first; no file is no rows, and a half-written last line is left out."""
-    return [row for _, row in _lines(Path(path))] if Path(path).exists() else []
+    rows = []
+    for _, data in _lines(Path(path)) if Path(path).exists() else []:
+        try:
+            rows.append({name: number_from_json(value) for name, value in data.items()})
+        except (ValueError, TypeError):
+            continue  # no row of ours
+    return rows
 
 
-def _lines(path: Path) -> list[tuple[bytes, dict[str, float]]]:
+def _lines(path: Path) -> list[tuple[bytes, dict[str, Any]]]:
     pairs = []
     for line in path.read_bytes().splitlines(keepends=True):
         try:
-            row = {name: number_from_json(value) for name, value in json.loads(line).items()}
-        except (ValueError, AttributeError, TypeError):
+            data = json.loads(line)
+        except ValueError:
             continue  # cut by a kill or a full disk
-        pairs.append((line if line.endswith(b"\n") else line + b"\n", row))
+        if isinstance(data, dict):
+            pairs.append((line if line.endswith(b"\n") else line + b"\n", data))
     return pairs
 
 

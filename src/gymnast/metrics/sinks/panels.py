@@ -15,7 +15,9 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from gymnast.metrics.alerts import Alert
 from gymnast.metrics.catalogue import Metric, catalogue, duration
+from gymnast.metrics.sinks.alert_panel import SHOWN, live_lines, report
 
 COLUMN = 34  # narrowest column that holds the longest label, a value and an arrow
 IN_HEADER = ("time/total_timesteps", "time/progress", "time/elapsed", "time/fps", "time/share/")
@@ -45,6 +47,7 @@ def render_row(
     history: Sequence[float] = (),
     written_at: Mapping[str, int] | None = None,
     lines: int | None = None,
+    alerts: Sequence[Alert] = (),
 ) -> RenderableType:
     """A row as the live display shows it.
 
@@ -63,6 +66,7 @@ def render_row(
         history=history,
         written_at=written_at or {},
         lines=lines,
+        alerts=alerts,
     )
 
 
@@ -79,6 +83,7 @@ class Dashboard:
     history: Sequence[float]
     written_at: Mapping[str, int]
     lines: int | None
+    alerts: Sequence[Alert]
 
     @property
     def done(self) -> float:
@@ -88,6 +93,7 @@ class Dashboard:
         width = max(options.max_width - 4, 20)  # the border and one space on each side
         head = [self._progress(width), self._clock(width)]
         head += [line for line in (self._curve(width), self._shares(width)) if line is not None]
+        head += live_lines(self.alerts, width, 1 if self.lines is not None and self.lines < 20 else SHOWN)
         room = None if self.lines is None else max(self.lines - len(head) - 3, 3)
         table, hidden = self._table(width, room)
         subtitle = f"[dim]{hidden} more in metrics.jsonl[/]" if hidden else None
@@ -153,7 +159,11 @@ class Dashboard:
         """Metrics in catalogue order, set like a newspaper; how many of them did not fit."""
         metrics = [catalogue().get(name) for name in catalogue().sort(self.row) if not name.startswith(IN_HEADER)]
         columns = max((width + 3) // (COLUMN + 3), 1)
-        by_worth = sorted(metrics, key=lambda metric: (not metric.emphasis, metric.detail, metric.order, metric.name))
+        alarming = self._alarming()
+        by_worth = sorted(
+            metrics,
+            key=lambda one: (one.name not in alarming, not one.emphasis, one.detail, one.order, one.name),
+        )
 
         def too_high(count: int) -> bool:
             return room is not None and max(map(len, _columns(metrics, by_worth[:count], columns))) > room
@@ -173,11 +183,15 @@ class Dashboard:
         shown, label = item.text(value), item.label
         room = width - len(shown) - 3
         label = label if len(label) <= room else label[: max(room - 1, 1)] + "…"
-        bad = item.out_of_bounds(value)
-        style = "bold red" if bad else ("bold cyan" if item.emphasis else "default")
+        bad, alarming = item.out_of_bounds(value), item.name in self._alarming()
+        style = "bold red" if bad else "bold yellow" if alarming else "bold cyan" if item.emphasis else "default"
         text = Text().append(label, style="bold" if item.emphasis else "dim")
         text.append(" " * max(width - len(label) - len(shown) - 2, 1)).append(shown, style=style)
         return text.append(" ").append(*self._arrow(item, value))
+
+    def _alarming(self) -> set[str]:
+        """Metrics that an alert points at now: shown whatever the room."""
+        return {name for alert in self.alerts if alert.firing for name in alert.evidence}
 
     def _heading(self, group: str, width: int) -> Text:
         name = group.removesuffix("+")
@@ -246,7 +260,7 @@ def summary_panel(result: Mapping[str, Any]) -> RenderableType:
     """How a run ended and what to do next.
 
     Reads run, env, algo, seed, solved, mean, low, high, episodes, judge, threshold, env_steps, seconds, fps,
-    stop_reason, exact_value, optimum, regret, and next: [(command, what it does)]; any of them may be missing.
+    stop_reason, exact_value, optimum, regret, alerts, and next: [(command, what it does)]; any of them may be missing.
     """
     get = result.get
     solved, threshold = get("solved"), get("threshold")
@@ -283,6 +297,8 @@ def summary_panel(result: Mapping[str, Any]) -> RenderableType:
     if get("run"):
         facts.add_row("run", Text(str(get("run")), style="bold"))
     parts: list[RenderableType] = [headline, Text(), facts]
+    if get("alerts"):
+        parts += [Text(), *report(result["alerts"])]
     if get("next"):
         commands = Table.grid(padding=(0, 2, 0, 0))
         commands.add_column(style="bold cyan", overflow="fold")

@@ -1,0 +1,327 @@
+"""Alert rules on rows of real, short runs: each fires where a setting was spoilt, and is silent where none was."""
+
+from __future__ import annotations
+
+import json
+import math
+from functools import cache
+from pathlib import Path
+
+import pytest
+import torch
+
+from gymnast import config as configs
+from gymnast.metrics.advice import Known, Origin
+from gymnast.metrics.alert_book import AlertBook
+from gymnast.metrics.alert_rules import RULES
+from gymnast.metrics.alerts import SEVERITIES, Alert, Evidence, read_alerts, write_alerts
+from gymnast.metrics.catalogue import catalogue
+from gymnast.metrics.sinks import SinkGroup
+from gymnast.metrics.sinks.alert_panel import alert_line
+from gymnast.metrics.sinks.folder import FolderSink
+from gymnast.rl.collect import collect
+from gymnast.session import Session, build
+from gymnast.train import prepare_returns, train
+
+Row = dict[str, float]
+QUICK = ("eval.episodes=5", "stop.episodes=5", "log.every=1")
+
+
+@cache
+def trained(target: str, *settings: str) -> tuple[AlertBook, tuple[Row, ...]]:
+    """A whole run, its alert book and its rows. Several tests look at the same one."""
+    resolved = configs.load(target, [*QUICK, *settings])
+    session = build(resolved.config, resolved.threshold)
+    session.alerts.known.origin = Origin(target, settings)
+    rows: list[Row] = []
+    try:
+        train(session, observer=rows.append)
+    finally:
+        session.close()
+    return session.alerts, tuple(rows)
+
+
+def alert(book: AlertBook, rule: str) -> Alert:
+    found = [one for one in book.alerts if one.rule == rule]
+    assert found, f"{rule} is silent; firing: {[one.rule for one in book.alerts]}"
+    return found[0]
+
+
+# rule, target, what is spoilt, the patch that must be advised
+SPOILT = [
+    ("not_finite", "CartPole-v1", ("algo.learning_rate=1e38",), {"algo.learning_rate": "lin_0.003"}),
+    ("reward_scale", "CartPole-v1", ("env.reward.scale=1e4",), {"env.reward.scale": 1.0}),
+    ("reward_scale", "CartPole-v1", ("env.reward.scale=1e-6",), {"env.reward.scale": 1.0}),
+    ("reward_altered", "CartPole-v1", ("env.reward.clip=0.1",), {"env.reward.clip": None}),
+    ("horizon_short", "CartPole-v1", ("algo.gamma=0.5",), {"algo.gamma": 0.99}),
+    ("kl_high", "CartPole-v1", ("algo.learning_rate=1.0",), {"algo.learning_rate": "lin_0.003"}),
+    ("clip_fraction_high", "CartPole-v1", ("algo.clip_range=0.001",), {"algo.clip_range": 0.3}),
+    ("update_tiny", "CartPole-v1", ("algo.learning_rate=3e-6",), {"algo.learning_rate": "lin_0.003"}),
+    ("entropy_stuck", "CartPole-v1", ("algo.ent_coef=10.0",), {"algo.ent_coef": 0.0}),
+    ("entropy_collapse", "CartPole-v1", ("algo.learning_rate=1.0",), {"algo.learning_rate": "lin_0.003"}),
+    ("entropy_falling", "CartPole-v1", ("algo.learning_rate=1.0",), {"algo.learning_rate": "lin_0.003"}),
+    ("action_collapse", "CartPole-v1", ("algo.learning_rate=1.0",), {"algo.learning_rate": "lin_0.003"}),
+    ("dead_units", "CartPole-v1", ("algo.learning_rate=1.0",), {"algo.learning_rate": "lin_0.003"}),
+    ("critic_wrong", "CartPole-v1", ("algo.vf_coef=0",), {"algo.vf_coef": 0.5}),
+    ("gradient_large", "CartPole-v1", ("algo.max_grad_norm=1e-8",), {"algo.max_grad_norm": 0.5}),
+    (
+        "gradient_vanishes",
+        "CartPole-v1",
+        ("algo.learning_rate=1.0", "algo.vf_coef=0"),
+        {"algo.learning_rate": "lin_0.003"},
+    ),
+    ("advantage_scale", "CartPole-v1:a2c", ("algo.normalize_advantage=off", "env.reward.scale=1000"), None),
+    ("all_cut", "CartPole-v1", ("env.max_episode_steps=8",), {"env.max_episode_steps": None}),
+    ("plateau", "CartPole-v1", ("algo.learning_rate=1.0",), {"algo.learning_rate": "lin_0.003"}),
+]
+
+
+@pytest.mark.parametrize(("rule", "target", "spoilt", "patch"), SPOILT, ids=[f"{s[0]}-{s[2][0]}" for s in SPOILT])
+def test_a_spoilt_setting_trips_the_rule_and_is_found(
+    rule: str, target: str, spoilt: tuple[str, ...], patch: dict[str, object] | None
+) -> None:
+    book, rows = trained(target, *spoilt, "train.total_timesteps=40960", "stop.on_solved=false")
+    found = alert(book, rule)
+    assert found.count >= 1
+    assert 0 < found.since <= found.last <= rows[-1]["time/total_timesteps"]
+    assert found.evidence
+    assert all(name in catalogue() for name in found.evidence)
+    if patch is not None:
+        assert found.patch == patch
+        key, value = next(iter(patch.items()))
+        assert found.command is not None
+        assert f"--set {key}=" in found.command
+        # the advised command is a valid one, and says what the patch says
+        words = found.command.split()
+        assert words[:3] == ["gymnast", "train", target]
+        given = [word for word in words[3:] if word != "--set"]
+        changed = configs.load(target, given).config.model_dump(mode="json")
+        section, *names = key.split(".")
+        part = changed[section]
+        for name in names:
+            part = part[name]
+        assert part == value
+
+
+@pytest.mark.parametrize("target", ["CartPole-v1", "CartPole-v1:a2c", "CartPole-v1:reinforce", "FrozenLake-v1"])
+def test_a_healthy_run_is_silent(target: str) -> None:
+    """The same presets as they are, whole: nothing but what is good to know."""
+    book, rows = trained(target)
+    assert rows
+    assert [one.rule for one in book.alerts if one.severity != "info"] == []
+
+
+def test_large_observations_show_before_the_first_update() -> None:
+    """ReLU keeps the scale of what it sees: x1000, and the last layer's small weights still give large logits."""
+    book, rows = trained(
+        "CartPole-v1",
+        "env.wrappers=[{rescale_observation: {mean: 0, std: 0.0001}}]",
+        "agent.activation=relu",
+        "train.total_timesteps=4096",
+    )
+    found = alert(book, "policy_not_uniform")
+    assert rows[0]["rollout/initial_entropy"] < 0.95 * math.log(2)
+    assert "rollout/initial_entropy" not in rows[1]
+    assert found.since == rows[0]["time/total_timesteps"]
+    assert found.patch == {"agent.normalize_obs": True}
+
+
+def test_no_reward_for_a_long_time_is_told() -> None:
+    """Over 8 x 8 fields of ice the goal is 14 steps away at best: nobody gets there in 20 by chance."""
+    settings = ("env.kwargs.map_name=8x8", "env.max_episode_steps=20", "train.total_timesteps=65536")
+    book, _ = trained("FrozenLake-v1", *settings, "stop.threshold=0.002")
+    assert alert(book, "reward_sparse").evidence["rollout/reward_nonzero_fraction"].value < 1e-4
+
+
+def test_a_growing_spread_is_told() -> None:
+    book, rows = trained(
+        "Pendulum-v1", "algo.ent_coef=10.0", "algo.learning_rate=0.01", "train.total_timesteps=61440", "eval.every=0"
+    )
+    assert rows[-1]["train/std"] > rows[0]["train/std"]
+    assert alert(book, "spread_grows").patch == {"algo.ent_coef": 0.0}
+
+
+def test_acting_unlike_learning_is_told() -> None:
+    """Weights that change between a rollout and its update make the first ratio differ from 1."""
+    session = quick_session()
+    try:
+        collect_one(session)
+        with torch.no_grad():
+            session.agent.actor_out.weight[0] += 1.0
+        prepare_returns(session)
+        learned = {name: float(value) for name, value in session.learner.update(session.rollout, 0.0).items()}
+    finally:
+        session.close()
+    book = AlertBook(session.alerts.known)
+    book.check({"time/total_timesteps": 2048.0, "time/progress": 0.02, **learned})
+    found = alert(book, "ratio_off")
+    assert found.severity == "error"
+    assert abs(found.evidence["train/ratio_first"].value - 1) > 1e-3
+
+
+def test_a_falling_rate_is_told() -> None:
+    """Rows of a real run, with clocks that nobody has to wait for."""
+    book, rows = trained("CartPole-v1")
+    slow = AlertBook(book.known)
+    row = {**rows[0], "time/share/eval": 0.0}
+    for step in range(60):
+        slow.check({**row, "time/total_timesteps": step, "time/fps": 10_000.0 if step < 25 else 500.0})
+    found = alert(slow, "rate_falls")
+    assert found.severity == "info"
+    assert found.evidence["time/fps"].value == 500
+    assert found.since > 25
+
+
+def test_every_rule_has_its_test() -> None:
+    here = Path(__file__).read_text(encoding="utf-8")
+    assert [rule.name for rule in RULES if f'"{rule.name}"' not in here] == []
+    assert all(rule.severity in SEVERITIES for rule in RULES)
+    assert len({rule.name for rule in RULES}) == len(RULES)
+
+
+def known_of(target: str) -> Known:
+    resolved = configs.load(target)
+    return Known(resolved.config, resolved.facts, resolved.threshold, math.log(2))
+
+
+def quick_session() -> Session:
+    return build(configs.load("CartPole-v1", QUICK).config, None)
+
+
+def collect_one(session: Session) -> None:
+    session.now, _ = collect(
+        session.env, session.agent, session.rollout, session.now, session.starts, session.generator, lambda phase: None
+    )
+
+
+def kl_row(step: int, kl: float) -> Row:
+    return {"time/total_timesteps": step, "time/progress": step / 100, "train/approx_kl": kl, "train/epochs": 4.0}
+
+
+def test_one_noisy_row_neither_raises_nor_clears() -> None:
+    """kl_high needs 2 bad rows; once it fires it takes 2 good ones to end it."""
+    book = AlertBook(known_of("CartPole-v1"))
+    assert book.check(kl_row(1, 9.0)) == []
+    assert book.check(kl_row(2, 0.01)) == []
+    assert book.check(kl_row(3, 9.0)) == []
+    (found,) = book.check(kl_row(4, 8.0))
+    assert (found.rule, found.since, found.count, found.firing) == ("kl_high", 4, 1, True)
+    assert found.evidence == {"train/approx_kl": Evidence(8.0, high=0.2)}
+    assert book.check(kl_row(5, 0.01))[0].firing
+    assert not book.check(kl_row(6, 0.01))[0].firing
+    # it keeps what it saw, and counts on when it comes back
+    book.check(kl_row(7, 7.0))
+    (again,) = book.check(kl_row(8, 6.0))
+    assert (again.since, again.last, again.count, again.firing) == (4, 8, 2, True)
+
+
+def test_a_target_kl_that_stops_the_first_pass_counts() -> None:
+    known = known_of("CartPole-v1")
+    strict = Known(configs.override(known.config, ["algo.target_kl=0.001"]), known.facts, known.threshold)
+    book = AlertBook(strict)
+    for step in (1, 2):
+        book.check({**kl_row(step, 0.01), "train/epochs": 0.5})
+    assert alert(book, "kl_high").evidence["train/approx_kl"] == Evidence(0.01, high=0.0015)
+
+
+def test_the_most_urgent_comes_first() -> None:
+    book = AlertBook(known_of("CartPole-v1"))
+    for step in range(1, 4):
+        row = {**kl_row(step, 9.0), "train/loss": math.nan}
+        if step == 3:
+            row["train/clip_fraction"] = 0.9
+        alerts = book.check(row)
+    assert [one.rule for one in alerts] == ["not_finite", "kl_high"]
+    assert alerts[0].severity == "error"
+
+
+def test_a_book_goes_on_from_its_state_as_if_never_stopped() -> None:
+    _, rows = trained("CartPole-v1", "algo.learning_rate=1.0", "train.total_timesteps=40960", "stop.on_solved=false")
+    known = known_of("CartPole-v1")
+    whole, first = AlertBook(known), AlertBook(known)
+    for row in rows:
+        whole.check(row)
+    for row in rows[:7]:
+        first.check(row)
+    saved = json.loads(json.dumps(first.state()))
+    second = AlertBook(known_of("CartPole-v1"))
+    second.load(saved)
+    for row in rows[7:]:
+        second.check(row)
+    assert whole.alerts
+    assert [one.to_json() for one in second.alerts] == [one.to_json() for one in whole.alerts]
+
+
+def test_advice_without_a_preset_is_a_careful_step() -> None:
+    known = known_of("CartPole-v1")
+    alone = Known(configs.override(known.config, ["algo.learning_rate=1.0"]), threshold=475)
+    alone.usual = []
+    book = AlertBook(alone)
+    for step in (1, 2):
+        book.check(kl_row(step, 9.0))
+    found = alert(book, "kl_high")
+    assert found.patch == {"algo.learning_rate": 0.1}
+    assert found.command is None  # nobody typed one
+
+
+def test_the_command_keeps_what_was_typed() -> None:
+    origin = Origin("CartPole-v1:a2c", ("algo.learning_rate=1.0", "train.seed=3"))
+    patch = {"algo.learning_rate": {"start": 0.001, "end": 0.0, "shape": "cosine"}}
+    assert origin.command(patch) == (
+        "gymnast train CartPole-v1:a2c --set train.seed=3 --set "
+        "'algo.learning_rate={start: 0.001, end: 0.0, shape: cosine}'"
+    )
+
+
+def some_alert(**changes: object) -> Alert:
+    facts = {"rule": "kl_high", "severity": "warning", "since": 5, "last": 9, "count": 3, "firing": True}
+    text = {"message": "Too much.", "cause": "Fast.", "evidence": {"train/approx_kl": Evidence(math.inf, high=0.2)}}
+    return Alert(**{**facts, **text, "patch": {"algo.learning_rate": 0.001}, **changes})  # type: ignore[arg-type]
+
+
+def test_alerts_come_back_from_their_file(tmp_path: Path) -> None:
+    assert read_alerts(tmp_path / "alerts.json") == []
+    write_alerts(tmp_path / "alerts.json", 9, [some_alert(), some_alert(rule="nan", patch=None)])
+    assert read_alerts(tmp_path / "alerts.json") == [some_alert(), some_alert(rule="nan", patch=None)]
+
+
+def test_the_folder_is_written_when_alerts_begin_or_end(tmp_path: Path) -> None:
+    sink, path = FolderSink(tmp_path), tmp_path / "alerts.json"
+    group = SinkGroup([sink], warn=print)
+    group.tell(5, [], None)
+    assert not path.exists()
+    group.tell(6, [some_alert()], {"histograms": {"value": {"counts": [1], "edges": [0.0, math.nan]}}})
+    assert read_alerts(path)[0].count == 3
+    group.tell(7, [some_alert(count=4)], None)
+    assert read_alerts(path)[0].count == 3  # only its count changed
+    group.tell(8, [some_alert(count=4, firing=False)], None)
+    assert not read_alerts(path)[0].firing
+    group.tell(9, [some_alert(count=5, firing=False)], None)
+    group.close()
+    assert read_alerts(path)[0].count == 5
+    (line,) = (tmp_path / "diagnostics.jsonl").read_text().splitlines()
+    assert json.loads(line)["time/total_timesteps"] == 6
+
+
+def test_a_sink_hears_of_each_alert_once() -> None:
+    class Tracker:
+        def __init__(self) -> None:
+            self.heard: list[tuple[int, str]] = []
+
+        def write(self, step: int, row: Row) -> None: ...
+
+        def close(self) -> None: ...
+
+        def alert(self, step: int, one: Alert) -> None:
+            self.heard.append((step, one.rule))
+
+    tracker = Tracker()
+    group = SinkGroup([tracker], warn=print)
+    for step in (4, 5, 6):
+        group.tell(step, [some_alert(since=5)] if step >= 5 else [], None)
+    assert tracker.heard == [(5, "kl_high")]
+
+
+def test_a_line_says_what_was_seen_and_what_to_try() -> None:
+    line = alert_line(some_alert(evidence={"train/approx_kl": Evidence(2.31, high=0.2)}))
+    assert line == "kl_high: Too much. (approx_kl 2.31 > 0.2) Fast. Try algo.learning_rate=0.001."

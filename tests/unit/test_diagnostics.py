@@ -1,0 +1,196 @@
+"""Diagnostics are taken from a real rollout and disturb nothing; step tables say what the rollout says."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from gymnast import config as configs
+from gymnast.diagnostics import DEAD, SAMPLE, describe_layer, diagnose, sample
+from gymnast.rl.collect import collect
+from gymnast.rl.table import Steps, labels_of, rollout_steps, step_table
+from gymnast.session import Session, build
+from gymnast.train import prepare_returns, train
+
+
+def after_one_update(env_id: str, *settings: str) -> Session:
+    config = configs.load(env_id, ["eval.every=0", "stop.on_solved=false", *settings]).config
+    session = build(config, None)
+    session.now, _ = collect(
+        session.env, session.agent, session.rollout, session.now, session.starts, session.generator, lambda phase: None
+    )
+    prepare_returns(session)
+    session.learner.update(session.rollout, 0.0)
+    return session
+
+
+@pytest.fixture(scope="module")
+def cartpole() -> Any:
+    session = after_one_update("CartPole-v1")
+    yield session
+    session.close()
+
+
+def test_layers_and_gradients_by_name(cartpole: Session) -> None:
+    record = diagnose(cartpole)
+    row = cartpole.meter.row()
+    parameters = dict(cartpole.agent.named_parameters())
+    assert record["gradients"].keys() == parameters.keys()
+    assert all(row[f"net/grad_norm/{name}"] > 0 for name in parameters)
+    # two hidden layers each for actor and critic
+    assert list(record["layers"]) == [
+        "actor_body.layers.1", "actor_body.layers.3", "critic_body.layers.1", "critic_body.layers.3"
+    ]  # fmt: skip
+    assert row["net/dead_units"] == 0
+    assert 0 < row["net/activation_std/actor_body.layers.1"] < 1
+    assert 0 <= row["net/saturation/actor_body.layers.1"] <= 1
+
+
+def test_gradients_are_those_of_torch(cartpole: Session) -> None:
+    """The rollout has 2048 samples, of which 256 evenly spaced ones are looked at; their loss, by hand."""
+    batch = sample(cartpole.rollout)
+    assert len(batch.logp) == SAMPLE
+    now = cartpole.agent.evaluate(batch.obs, batch.action, None)
+    advantage = (batch.advantage - batch.advantage.mean()) / (batch.advantage.std() + 1e-8)
+    loss = -(advantage * now.logp).mean() + 0.5 * (now.value - batch.returns).square().mean()
+    parameters = list(cartpole.agent.parameters())
+    expected = torch.autograd.grad(loss, parameters)
+    found = list(diagnose(cartpole)["gradients"].values())
+    assert found == pytest.approx([float(grad.norm()) for grad in expected], rel=1e-4)
+
+
+def test_nothing_that_trains_is_touched(cartpole: Session) -> None:
+    def moving() -> list[torch.Tensor]:
+        parameters = list(cartpole.agent.parameters())
+        gradients = [p.grad.clone() for p in parameters if p.grad is not None]
+        return (
+            [p.detach().clone() for p in parameters]
+            + gradients
+            + [cartpole.generator.get_state(), torch.get_rng_state()]
+        )
+
+    before = moving()
+    diagnose(cartpole)
+    assert all(torch.equal(a, b) for a, b in zip(before, moving(), strict=True))
+    assert all(not module._forward_hooks for module in cartpole.agent.modules())
+
+
+def test_actions_observations_and_histograms(cartpole: Session) -> None:
+    record, rollout = diagnose(cartpole), cartpole.rollout
+    right = float(rollout.action.float().mean())  # of 0 and 1
+    assert record["actions"]["labels"] == ["push left", "push right"]
+    assert record["actions"]["frequency"] == pytest.approx([1 - right, right])
+    angle = record["observations"]["pole angle"]
+    column = rollout.obs["obs"][..., 2].numpy()
+    assert angle["max"] == column.max()
+    assert angle["mean"] == pytest.approx(column.mean(dtype=np.float64))
+    for name, values in {"value": rollout.value, "return": rollout.returns, "advantage": rollout.advantage}.items():
+        histogram = record["histograms"][name]
+        assert sum(histogram["counts"]) == rollout.size
+        assert histogram["edges"][0] == pytest.approx(float(values.min()))
+        assert histogram["edges"][-1] == pytest.approx(float(values.max()))
+    json.dumps(record)
+
+
+@pytest.mark.parametrize("env_id", ["FrozenLake-v1", "Pendulum-v1", "Blackjack-v1"])
+def test_other_spaces(env_id: str) -> None:
+    session = after_one_update(env_id, "env.n_envs=4", "algo.n_steps=64", "algo.batch_size=64")
+    try:
+        record = diagnose(session)
+        table = step_table(session.agent, rollout_steps(session.rollout), session.labels)
+    finally:
+        session.close()
+    json.dumps(record)
+    assert len(table.rows) == 64
+    if env_id == "FrozenLake-v1":
+        assert sum(record["observations"]["field"]["frequency"]) == pytest.approx(1)
+        assert "p left" in table.columns
+    if env_id == "Pendulum-v1":
+        assert len(record["actions"]["mean"]) == 1
+        assert {"mean torque", "std torque"} <= set(table.columns)
+
+
+def test_dead_units_by_hand() -> None:
+    """Three units over two samples: one never above 0, one sometimes, one always."""
+    relu = torch.nn.ReLU()
+    out = relu(torch.tensor([[-1.0, -1.0, 2.0], [-3.0, 1.0, 2.0]]))
+    assert describe_layer(relu, out)["dead_units"] == pytest.approx(1 / 3)
+    tanh = torch.nn.Tanh()
+    # the third jumps between its limits: it has no gradient either
+    out = tanh(torch.tensor([[9.0, 0.0, 9.0], [9.0, 9.0, -9.0]]))
+    layer = describe_layer(tanh, out)
+    assert layer["saturation"] == pytest.approx(5 / 6)
+    assert layer["dead_units"] == pytest.approx(2 / 3)
+    assert set(DEAD) >= {torch.nn.ReLU, torch.nn.Tanh}
+
+
+def test_a_table_says_what_the_rollout_says(cartpole: Session) -> None:
+    rollout = cartpole.rollout
+    table = step_table(cartpole.agent, rollout_steps(rollout, env=3, limit=5), cartpole.labels)
+    assert table.columns == [
+        "env", "t", "cart position", "cart velocity", "pole angle", "pole angular velocity", "action", "probability",
+        "p push left", "p push right", "value", "reward", "return", "advantage", "terminated", "truncated",
+    ]  # fmt: skip
+    rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+    assert [row["t"] for row in rows] == [0, 1, 2, 3, 4]
+    for t, row in enumerate(rows):
+        assert row["env"] == 3
+        assert row["pole angle"] == float(rollout.obs["obs"][t, 3, 2])
+        assert row["action"] == ["push left", "push right"][int(rollout.action[t, 3])]
+        assert row["probability"] == pytest.approx(float(rollout.logp[t, 3].exp()))
+        assert row["p push left"] + row["p push right"] == pytest.approx(1)
+        assert row["advantage"] == float(rollout.advantage[t, 3])
+        assert row["terminated"] == bool(rollout.terminated[t, 3])
+    read = list(csv.DictReader(io.StringIO(table.to_csv())))
+    assert [float(row["return"]) for row in read] == [row["return"] for row in rows]
+
+
+def test_an_episode_makes_the_same_table(cartpole: Session) -> None:
+    """Steps that know no value and no probability: the agent's own value stands in, the rest is left out."""
+    steps = rollout_steps(cartpole.rollout, limit=4)
+    bare = Steps(steps.obs, steps.action, steps.reward, steps.terminated, steps.truncated)
+    table = step_table(cartpole.agent, bare, cartpole.labels)
+    assert not {"probability", "return", "advantage"} & set(table.columns)
+    values = cartpole.agent.value(steps.obs)
+    assert [row[table.columns.index("value")] for row in table.rows] == values.tolist()
+
+
+def test_labels_fall_back_to_numbers(cartpole: Session) -> None:
+    labels = labels_of(cartpole.agent, None)
+    assert labels.actions == ["action 0", "action 1"]
+    assert labels.observations == {"obs": ["obs 0", "obs 1", "obs 2", "obs 3"]}
+
+
+def test_lines_come_with_evaluations_or_as_often_as_asked() -> None:
+    class Keeper:
+        def __init__(self) -> None:
+            self.steps: list[int] = []
+
+        def write(self, step: int, row: dict[str, float]) -> None: ...
+
+        def close(self) -> None: ...
+
+        def diagnostics(self, step: int, record: dict[str, Any]) -> None:
+            self.steps.append(step)
+
+    from gymnast.metrics.sinks import SinkGroup
+
+    base = ["env.n_envs=4", "algo.n_steps=32", "algo.batch_size=64", "train.total_timesteps=1024", "eval.episodes=2"]
+    base += ["stop.on_solved=false", "stop.episodes=2", "log.every=1024"]
+    expected = {
+        "eval.every=512": [512, 1024],
+        "log.diagnostics=256": [256, 512, 768, 1024],
+        "log.diagnostics=0": [],
+    }
+    for setting, steps in expected.items():
+        keeper = Keeper()
+        session = build(configs.load("CartPole-v1", [*base, setting]).config, None)
+        train(session, SinkGroup([keeper], warn=print))
+        session.close()
+        assert keeper.steps == steps, setting
