@@ -108,7 +108,7 @@ def train(
             row: Row | None = None
             if counters.updates == 1:
                 meter.put({"rollout/initial_entropy": -session.rollout.logp.mean()})
-            record = diagnose(session) if diagnosis_due(session, evaluated) else None
+            record = diagnose(session) if diagnosis_due(session, ending=stop is not None) else None
             clock.lap("diagnostics")
             if counters.env_steps >= counters.next_row or evaluated or stop or record is not None:
                 row = make_row(session)
