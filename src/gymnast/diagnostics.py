@@ -1,7 +1,7 @@
 """What goes on inside: layers, gradients, actions, observations and histograms, from the rollout that is there.
 
-Made when a line of diagnostics is due (with each evaluation, unless `log.diagnostics` says otherwise), with the
-reference network on a sample; nothing here touches what training uses, not even its random numbers.
+Made every `log.diagnostics` env steps and at the end, with the reference network on a sample; nothing here touches what
+training uses, not even its random numbers. NumPy does the arithmetic: on arrays this small it costs a third of Torch's.
 """
 
 from __future__ import annotations
@@ -27,24 +27,23 @@ if TYPE_CHECKING:
 SAMPLE = 256  # evenly spaced steps; more cost more than they tell
 BINS = 20
 SATURATED = 0.97
+Numbers = NDArray[Any]
 # When a unit counts as dead, by its outputs [samples, units]: it says the same whatever it sees.
-DEAD: dict[type[nn.Module], Callable[[Tensor], Tensor]] = {
-    nn.ReLU: lambda out: (out <= 0).all(0),
-    nn.Tanh: lambda out: (out.abs() > 0.99).all(0),
-    nn.ELU: lambda out: (out < -0.99).all(0),
-    nn.GELU: lambda out: (out.abs() < 1e-3).all(0),
-    nn.SiLU: lambda out: (out.abs() < 1e-3).all(0),
-    nn.LeakyReLU: lambda out: torch.zeros(out.shape[1], dtype=torch.bool, device=out.device),
+DEAD: dict[type[nn.Module], Callable[[Numbers], Numbers]] = {
+    nn.ReLU: lambda out: out.max(0) <= 0,
+    nn.Tanh: lambda out: np.abs(out).min(0) > 0.99,
+    nn.ELU: lambda out: out.max(0) < -0.99,
+    nn.GELU: lambda out: np.abs(out).max(0) < 1e-3,
+    nn.SiLU: lambda out: np.abs(out).max(0) < 1e-3,
+    nn.LeakyReLU: lambda out: np.zeros(out.shape[1], dtype=bool),
 }
 
 
-def diagnosis_due(session: Session, evaluated: bool) -> bool:
-    every = session.config.log.diagnostics
-    if every is None:
-        return evaluated
-    due = every > 0 and session.counters.env_steps >= session.counters.next_diagnosis
+def diagnosis_due(session: Session, ending: bool) -> bool:
+    every, counters = session.config.diagnostics_every, session.counters
+    due = every > 0 and (ending or counters.env_steps >= counters.next_diagnosis)
     if due:
-        session.counters.next_diagnosis = next_multiple(session.counters.env_steps, every)
+        counters.next_diagnosis = next_multiple(counters.env_steps, every)
     return due
 
 
@@ -112,20 +111,26 @@ def look_inside(
             handle.remove()
     modules = dict(agent.named_modules())
     layers = {name: describe_layer(modules[name], out) for name, out in outputs.items()}
-    norms = {name: float(grad.norm()) for name, grad in zip(names, found, strict=True) if grad is not None}
+    norms = {
+        name: float(np.linalg.norm(grad.cpu().numpy().ravel()))
+        for name, grad in zip(names, found, strict=True)
+        if grad is not None
+    }
     return layers, norms
 
 
 def describe_layer(module: nn.Module, out: Tensor) -> dict[str, float]:
-    units = out.movedim(1, -1).reshape(-1, out.shape[1])  # of a convolution: a channel, wherever it looks
+    units: Numbers = out.cpu().numpy()
+    if units.ndim > 2:  # of a convolution: a channel, wherever it looks
+        units = np.moveaxis(units, 1, -1).reshape(-1, units.shape[1])
     layer = {
         "units": float(units.shape[1]),
         "activation_mean": float(units.mean()),
         "activation_std": float(units.std()),
-        "dead_units": float(DEAD[type(module)](units).float().mean()),
+        "dead_units": float(DEAD[type(module)](units).mean()),
     }
     if isinstance(module, nn.Tanh):
-        layer["saturation"] = float((units.abs() > SATURATED).float().mean())
+        layer["saturation"] = float((np.abs(units) > SATURATED).mean())
     return layer
 
 
@@ -149,15 +154,20 @@ def sample(rollout: Rollout) -> Batch:
 
 
 def histogram(numbers: Tensor) -> dict[str, list[float]]:
+    """Bins of one width from the lowest to the highest value. NumPy's own takes four times as long."""
     values = numbers.numpy().ravel().astype(np.float64)
     values = values[np.isfinite(values)]
-    counts, edges = np.histogram(values, bins=BINS)
-    return {"counts": counts.tolist(), "edges": edges.tolist()}
+    low, high = (float(values.min()), float(values.max())) if len(values) else (0.0, 1.0)
+    if low == high:
+        low, high = low - 0.5, high + 0.5
+    bins = ((values - low) * (BINS / (high - low))).astype(np.int64)
+    counts = np.bincount(np.minimum(bins, BINS - 1), minlength=BINS)
+    return {"counts": counts.tolist(), "edges": np.linspace(low, high, BINS + 1).tolist()}
 
 
 def describe_actions(agent: Agent, action: Tensor, labels: Labels) -> dict[str, Any]:
     """How often each choice was taken; mean and deviation where actions are numbers."""
-    rows: NDArray[Any] = action.flatten(0, 1).reshape(action.shape[0] * action.shape[1], -1).numpy()
+    rows: Numbers = action.flatten(0, 1).reshape(action.shape[0] * action.shape[1], -1).numpy()
     head = agent.head
     if isinstance(head, CategoricalHead):
         counts = [np.bincount(rows[:, i], minlength=size) / len(rows) for i, size in enumerate(head.sizes)]

@@ -5,7 +5,7 @@
       config.yaml     the resolved config; never changes
       metrics.jsonl   one row a line: the truth every chart and tracker mirrors
       alerts.json     what its rows say is wrong, most urgent first (metrics/alerts.py)
-      diagnostics.jsonl   histograms, observations, actions and layers, a line an evaluation (diagnostics.py)
+      diagnostics.jsonl   histograms, observations, actions and layers, now and then (diagnostics.py)
       checkpoints/    best, last, step_N: NAME.safetensors, NAME.json with the metrics of exactly that moment, and (not
                       of last) NAME.csv with some of the steps before it
       log.txt         notices and warnings with their time

@@ -153,7 +153,7 @@ def plan(session: Session) -> None:
     config, counters = session.config, session.counters
     counters.next_evaluation = max(next_multiple(counters.env_steps, config.eval_every), config.eval.warmup)
     counters.next_row = next_multiple(counters.env_steps, config.log_every)
-    counters.next_diagnosis = next_multiple(counters.env_steps, config.log.diagnostics or 0)
+    counters.next_diagnosis = next_multiple(counters.env_steps, config.diagnostics_every)
     counters.next_kept = next_multiple(counters.env_steps, config.train.checkpoint_every or 0)
 
 

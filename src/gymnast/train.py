@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
 from gymnast import checkpoint
 from gymnast.diagnostics import diagnose, diagnosis_due
@@ -107,7 +108,8 @@ def train(
             row: Row | None = None
             if counters.updates == 1:
                 meter.put({"rollout/initial_entropy": -session.rollout.logp.mean()})
-            record = diagnose(session) if diagnosis_due(session, evaluated) else None
+            record = diagnose(session) if diagnosis_due(session, ending=stop is not None) else None
+            clock.lap("diagnostics")
             if counters.env_steps >= counters.next_row or evaluated or stop or record is not None:
                 row = make_row(session)
                 alerts = session.alerts.check(row)
@@ -139,11 +141,17 @@ def prepare_returns(session: Session) -> None:
     """The learner's reward (scaled, clipped, normalised; scores are recorded elsewhere) and its advantages."""
     rollout, settings = session.rollout, session.config.env.reward
     rollout.reward.mul_(settings.scale)
+    cut: Tensor | None = None
     if settings.clip is not None:
+        cut = rollout.reward.abs() > settings.clip
         rollout.reward.clamp_(-settings.clip, settings.clip)
     if session.agent.reward_normalizer is not None:
         scaled = session.agent.reward_normalizer.update_and_scale(rollout.reward, rollout.ended, session.reward_carry)
         rollout.reward.copy_(scaled)
+        at_limit = rollout.reward.abs() >= session.config.agent.clip_reward
+        cut = at_limit if cut is None else cut | at_limit
+    if cut is not None:
+        session.meter.add({"rollout/reward_cut_fraction": int(cut.count_nonzero()) / rollout.size})
     advantage, returns = gae(
         rollout.reward,
         rollout.value,

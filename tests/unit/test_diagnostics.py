@@ -167,7 +167,9 @@ def test_labels_fall_back_to_numbers(cartpole: Session) -> None:
     assert labels.observations == {"obs": ["obs 0", "obs 1", "obs 2", "obs 3"]}
 
 
-def test_lines_come_with_evaluations_or_as_often_as_asked() -> None:
+def test_lines_come_at_the_end_and_as_often_as_asked() -> None:
+    """A rollout has 4 x 32 = 128 steps; a line comes after the first one that reaches the next multiple."""
+
     class Keeper:
         def __init__(self) -> None:
             self.steps: list[int] = []
@@ -184,8 +186,9 @@ def test_lines_come_with_evaluations_or_as_often_as_asked() -> None:
     base = ["env.n_envs=4", "algo.n_steps=32", "algo.batch_size=64", "train.total_timesteps=1024", "eval.episodes=2"]
     base += ["stop.on_solved=false", "stop.episodes=2", "log.every=1024"]
     expected = {
-        "eval.every=512": [512, 1024],
+        "eval.every=512": [1024],
         "log.diagnostics=256": [256, 512, 768, 1024],
+        "log.diagnostics=700": [768, 1024],  # and the end
         "log.diagnostics=0": [],
     }
     for setting, steps in expected.items():
@@ -194,3 +197,7 @@ def test_lines_come_with_evaluations_or_as_often_as_asked() -> None:
         train(session, SinkGroup([keeper], warn=print))
         session.close()
         assert keeper.steps == steps, setting
+    lengths = {1_000_000: 50_000, 100_000: 20_000}  # a 20th, and what a short run has at least between two
+    for total, every in lengths.items():
+        config = configs.load("CartPole-v1", [f"train.total_timesteps={total}"]).config
+        assert config.diagnostics_every == every

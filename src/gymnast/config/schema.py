@@ -147,7 +147,9 @@ class LogConfig(Section):
         default=None, description="Env steps between rows; null: a 100th of the run, never less than one rollout."
     )
     diagnostics: Natural | None = Field(
-        default=None, description="Env steps between looks inside the network; null: with each evaluation; 0: never."
+        default=None,
+        description="Env steps between looks inside the network, beside one at the end; null: a 20th of the run, never "
+        "less than 20,000; 0: never.",
     )
     sinks: list[str] = Field(default_factory=lambda: ["console", "jsonl"], description="Where rows go.")
 
@@ -197,3 +199,8 @@ class RunConfig(Section):
         """Env steps between rows; a row needs an update, so never less than one rollout."""
         wanted = self.train.total_timesteps // 100 if self.log.every is None else self.log.every
         return max(wanted, self.rollout_steps)
+
+    @property
+    def diagnostics_every(self) -> int:
+        """Env steps between looks inside the network: one costs the smallest agent 300 env steps."""
+        return max(self.train.total_timesteps // 20, 20_000) if self.log.diagnostics is None else self.log.diagnostics

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -84,6 +84,7 @@ class Advice:
 
 def advise(known: Known, suspects: Sequence[Suspect], otherwise: str) -> Advice:
     """The likeliest suspect and the change that would clear it. `otherwise`: the cause where none can be changed."""
+    suspects = tuple(named(known.config, suspects))
     for usual in known.usual:
         ranked = sorted(
             ((unusual(known.config, usual, suspect), -place) for place, suspect in enumerate(suspects)), reverse=True
@@ -102,6 +103,16 @@ def advise(known: Known, suspects: Sequence[Suspect], otherwise: str) -> Advice:
                 f"{suspect.why} ({suspect.key} is {value_text(plain(setting(known.config, suspect.key)))}).", patch
             )
     return Advice(otherwise, None)
+
+
+def named(config: RunConfig, suspects: Sequence[Suspect]) -> Iterator[Suspect]:
+    """`env.shaping.*` stands for each name that the config has there."""
+    for suspect in suspects:
+        section, star, _ = suspect.key.partition(".*")
+        if not star:
+            yield suspect
+        for name in setting(config, section) or () if star else ():
+            yield replace(suspect, key=f"{section}.{name}")
 
 
 def unusual(config: RunConfig, usual: RunConfig, suspect: Suspect) -> float:
@@ -145,7 +156,7 @@ def size(key: str, value: Any) -> float | None:
         return None
     if key in ("algo.gamma", "algo.gae_lambda"):
         return 1.0 / max(1.0 - value, 1e-4)
-    return max(float(value), FLOORS.get(key, 1e-12))
+    return max(abs(float(value)), FLOORS.get(key, 1e-12))
 
 
 def resized(key: str, value: Any, ratio: float) -> Any:
@@ -169,7 +180,7 @@ def setting(config: RunConfig, key: str) -> Any:
     """The value at a dotted key; None where this config has none."""
     value: Any = config
     for name in key.split("."):
-        value = getattr(value, name, None)
+        value = value.get(name) if isinstance(value, dict) else getattr(value, name, None)
     return value
 
 

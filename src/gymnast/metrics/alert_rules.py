@@ -42,6 +42,10 @@ RAW_OBS = Suspect("agent.normalize_obs", "switch", "observations are far from me
 RAW_REWARD = Suspect("agent.normalize_reward", "switch", "rewards are far from the order of 1", value=True)
 RAW_ADVANTAGE = Suspect("algo.normalize_advantage", "switch", "advantages are used as they come", value="batch")
 CUT_REWARD = Suspect("env.reward.clip", "switch", "the clip takes from the reward what tells good from bad", value=None)
+LOW_CEILING = Suspect(
+    "agent.clip_reward", "low", "the clip takes from normalised rewards what tells good from bad", factor=10, limit=10
+)
+MUCH_SHAPING = Suspect("env.shaping.*", "high", "shaping pays many times what the env does", factor=100, limit=1e-3)
 OWN_START = Suspect("agent.ortho_init", "switch", "weights start at random sizes", value=True)
 OWN_LIMIT = Suspect(
     "env.max_episode_steps", "switch", "the time limit is shorter than the task", value=None, careful=False
@@ -71,8 +75,8 @@ RULES = (
     Rule(
         "reward_altered", "warning", 3, tests.reward_altered,
         "The reward that is learned from is unlike the one that is scored.",
-        (CUT_REWARD, LARGE_REWARD),
-        "Clipping or normalising hides part of the reward.",
+        (CUT_REWARD, LARGE_REWARD, LOW_CEILING, MUCH_SHAPING),
+        "Clipping hides part of the reward.",
     ),
     Rule(
         "horizon_short", "warning", 2, tests.horizon_short,

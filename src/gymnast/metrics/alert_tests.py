@@ -92,24 +92,18 @@ def reward_scale(row: Row, known: Known, memory: Memory) -> Found:
 
 
 def reward_altered(row: Row, known: Known, memory: Memory) -> Found:
-    """The reward that is learned from, beside the one that is scored; a constant factor between them is fine."""
-    reward, agent = known.config.env.reward, known.config.agent
-    scored = row.get("rollout/ep_shaped_rew_mean", row.get("rollout/ep_rew_mean"))
-    if scored is None or (reward.clip is None and not agent.normalize_reward):
-        return None
-    each = scored / max(row["rollout/ep_len_mean"], 1.0)
-    learned = row["rollout/reward_mean"]
-    evidence = {"rollout/reward_mean": Evidence(learned), **seen(row, "rollout/ep_rew_mean")}
-    if agent.normalize_reward:  # the normaliser divides by a deviation: only its sign and a cut say something
-        cut = row["rollout/reward_std"] > 0.5 * agent.clip_reward
-        return evidence if cut else {}
-    each *= reward.scale
-    assert reward.clip is not None
-    cut_off = abs(learned) >= 0.98 * reward.clip and row["rollout/reward_std"] < 0.02 * reward.clip
-    if abs(each) > 1.5 * reward.clip and cut_off:
-        return {"rollout/reward_mean": Evidence(learned, -reward.clip, reward.clip), **seen(row, "rollout/ep_rew_mean")}
-    far = abs(each - learned) > 3 * abs(learned) or each * learned < 0
-    return evidence if far and abs(each) > 0.3 * reward.clip else {}
+    """A clip that makes most rewards the same, or shaping that pays many times what the env does."""
+    shaped, scored = row.get("rollout/ep_shaped_rew_mean"), row.get("rollout/ep_rew_mean")
+    if shaped is not None and scored is not None:
+        most = 10.0 * math.hypot(scored, row["rollout/ep_rew_std"])
+        if abs(shaped - scored) > most:
+            evidence = {"rollout/ep_shaped_rew_mean": Evidence(shaped, scored - most, scored + most)}
+            return evidence | seen(row, "rollout/ep_rew_mean")
+    name = "rollout/reward_cut_fraction"
+    reward = known.facts.reward if known.facts else None
+    if reward is not None and reward.low is not None and reward.low == reward.high:
+        return {}  # rewards that are all the same stay so
+    return is_above(row, name, warn_high(name)) if name in row else None if shaped is None else {}
 
 
 def reward_sparse(row: Row, known: Known, memory: Memory) -> Found:

@@ -7,7 +7,8 @@ from time import perf_counter
 
 
 class Clock:
-    """Charges the time since the previous lap to a phase: env, act, copy, returns, update, log, eval, idle."""
+    """Charges the time since the previous lap to a phase: env, act, copy, returns, update, eval, diagnostics, log or
+    idle."""
 
     def __init__(self) -> None:
         self._spent: dict[str, float] = {}  # by phase, since the previous shares()

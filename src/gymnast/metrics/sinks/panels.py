@@ -29,6 +29,7 @@ PHASE_COLOURS = {
     "update": "magenta",
     "log": "bright_black",
     "eval": "bright_yellow",
+    "diagnostics": "bright_magenta",
     "idle": "red",
 }
 BLOCKS = "▁▂▃▄▅▆▇█"
