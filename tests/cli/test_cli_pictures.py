@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from rich.console import Console
 
-from gymnast.apps.chart import chart
 from gymnast.apps.terminal import Column, ago, number, setting, span, table
+from gymnast.report.chart import chart
 
 
 def test_a_straight_line_is_drawn_straight() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,7 +11,7 @@ from gymnast import config as configs
 from gymnast.errors import UserError
 from gymnast.metrics.advice import Origin
 from gymnast.recording import exact_result, json_result, new_run, record, solved_threshold
-from gymnast.run import Run, default_runs_dir, list_runs, resolve_checkpoint
+from gymnast.run import Run, list_runs, resolve_checkpoint, runs_dir_option
 
 if TYPE_CHECKING:
     from gymnast.config import Resolved, RunConfig
@@ -108,6 +107,7 @@ def resume(
         plan(session)
     if continues:
         run = origin
+        run.update(resumed_at=[*run.read().resumed_at, step])
         notes.insert(0, f"resumed {run.id} at {step:,} steps")
     else:
         run = new_run(config, origin.read().variant, runs_dir, f"{origin.id}/{path.stem}", history=origin)
@@ -206,13 +206,6 @@ def next_commands(run: Run, result: Result, config: RunConfig, alerts: Sequence[
     if others:
         return [*look, (f"gymnast runs compare {token} {others[0].token}{where}", "hold it against the one before")]
     return [*look, (f"gymnast runs list{where}", "all runs")]
-
-
-def runs_dir_option(folder: Path) -> str:
-    """What a command needs to find the runs of a folder: nothing, where they are looked for anyway."""
-    if folder.resolve() == default_runs_dir().resolve():
-        return ""
-    return f" --runs-dir {shlex.quote(str(folder))}"
 
 
 def evaluate_ref(
