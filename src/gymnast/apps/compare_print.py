@@ -24,8 +24,9 @@ def print_comparison(data: Mapping[str, Any], sides: Sequence[Side]) -> None:
     columns += [Column(f"{side['name']}: {found.token}") for side, found in zip(data["sides"], sides, strict=True)]
     rows = [*_identity(data), *_numbers(data), *_curves(sides)]
     console.print(table(console, columns, [row for row in rows if any(str(cell) for cell in row[1:])]))
+    different = {key: row for key, row in data["config"].items() if key != "train.seed"}
     for title, rows in (
-        ("settings that differ", [[key, *map(setting, row)] for key, row in data["config"].items()]),
+        ("settings that differ", [[key, *map(setting, row)] for key, row in different.items()]),
         ("versions that differ", [[key, *row] for key, row in data["versions"].items()]),
         ("runs with an alert", [[rule, *map(str, row)] for rule, row in data["alerts"].items()]),
     ):
@@ -33,10 +34,10 @@ def print_comparison(data: Mapping[str, Any], sides: Sequence[Side]) -> None:
             columns[0] = Column(title, style="dim")
             console.print()
             console.print(table(console, columns, rows))
-    if len(sides) > 1 and not data["config"]:
-        console.print("\nno setting differs")
+    if len(sides) > 1 and not different:
+        console.print("\nno setting differs but the seed")
     history = [word for side in data["history"] for word in side]
-    for title, lines in (("not plain", history), ("why", data["reasons"])):
+    for title, lines in (("history", history), ("why", data["reasons"])):
         if lines:
             console.print()
             console.print(heading(title))

@@ -9,6 +9,7 @@ from typing import Any
 from gymnast.apps.run_sides import Side
 from gymnast.apps.terminal import setting
 from gymnast.metrics.catalogue import duration
+from gymnast.report.run_facts import EVALUATION
 
 SHOWN = 6  # settings named in a sentence; the table has all
 
@@ -30,13 +31,13 @@ def reasons(data: Mapping[str, Any], sides: Sequence[Side]) -> list[str]:
 
 
 def _better(data: Mapping[str, Any], found: Mapping[str, Any], index: int) -> list[str]:
-    name, measure = next(
-        ((title, key) for key, title in (("score", "score"), ("last", data["curve"] or "")) if key in found), ("", "")
-    )
-    if not measure:
+    height = f"mean {data['curve']} over the first {data['curve_until'] or 0:,.0f} steps"
+    titles = {"score": "score", "area": height, "last": "last training return"}
+    measure = next((key for key in titles if key in found), None)
+    if measure is None:
         return [f"{found['of']} and A have no score in common: nothing says which is better."]
     a, b = (data["measures"][measure][side] for side in (0, index))
-    gap, who = found[measure]["value"], found["of"]
+    gap, who, name = found[measure]["value"], found["of"], titles[measure]
     if gap is None:
         return [f"{name}: {b['value']:g} of {who} against {a['value']:g} of A."]
     words = "equals A" if gap == 0 else f"is {'better' if gap > 0 else 'worse'} than A"
@@ -46,8 +47,9 @@ def _better(data: Mapping[str, Any], found: Mapping[str, Any], index: int) -> li
         sure = "the interval includes 0: it may be chance" if low <= 0 <= high else "the interval excludes 0"
         line += f" 95 % interval of the difference {low:+,.2f} to {high:+,.2f}, {sure};"
         line += f" a run of {who} is better than one of A with probability {chance:.2f}."
-    else:
-        line += " One run a side: a seed alone can make such a difference."
+    elif gap:
+        alone = " and ".join(side for side, of in (("A", a), (who, b)) if len(of["values"]) == 1)
+        line += f" Of {alone} there is one run: a seed alone can make such a difference."
     return [line]
 
 
@@ -61,7 +63,8 @@ def _sooner(data: Mapping[str, Any], index: int) -> list[str]:
         for steps, seconds in zip((a, b), times, strict=True)
     ]
     name = data["sides"][index]["name"]
-    return [f"An evaluation reached the threshold: {name} {words[1]}, A {words[0]}."]
+    what = "An evaluation" if data["curve"] == EVALUATION else "The training return"
+    return [f"{what} reached the threshold: {name} {words[1]}, A {words[0]}."]
 
 
 def _longer(data: Mapping[str, Any], sides: Sequence[Side], index: int) -> list[str]:

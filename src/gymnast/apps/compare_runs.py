@@ -84,19 +84,17 @@ def measures(sides: Sequence[Side], metric: str | None) -> dict[str, Measure]:
         "score": lambda facts: facts.score,
         "last": lambda facts: facts.latest.get(metric or RETURN),
         "area": area,
-        "steps_to_threshold": lambda facts: reached_at(facts, STEP),
-        "seconds_to_threshold": lambda facts: reached_at(facts, "time/elapsed"),
+        "steps_to_threshold": lambda facts: reached_at(facts, metric, STEP),
+        "seconds_to_threshold": lambda facts: reached_at(facts, metric, "time/elapsed"),
         "steps_per_second": lambda facts: facts.env_steps / facts.seconds if facts.seconds else None,
     }
 
 
-def reached_at(facts: RunFacts, clock: str) -> float | None:
-    """When an evaluation (training return, where there is none) first was at the threshold; never: infinity."""
-    threshold = facts.threshold
-    points = facts.curve(EVALUATION, clock) or facts.curve(RETURN, clock)
-    if threshold is None or not points:
+def reached_at(facts: RunFacts, metric: str | None, clock: str) -> float | None:
+    """When the curve first was at the threshold; never: infinity."""
+    if facts.threshold is None or metric is None:
         return None
-    return next((x for x, value in points if value >= threshold), math.inf)
+    return next((x for x, value in facts.curve(metric, clock) if value >= facts.threshold), math.inf)
 
 
 def estimated(name: str, side: Side, measure: Measure) -> dict[str, Any]:

@@ -113,8 +113,9 @@ def _print(panels: Sequence[Panel], unit: str) -> None:
             for index, (name, found) in enumerate(curves.items())
         ]
         level_name = None if level is None else f"solved at {level:g}"
-        console.print(heading(metric).append_text(legend(drawn, level_name)), soft_wrap=True)
-        for line in chart(drawn, level, panel_width(console), height=14, unit=unit):
+        picture = chart(drawn, level, panel_width(console), height=14, unit=unit)
+        console.print(heading(metric).append_text(legend(drawn, level_name, picture)), soft_wrap=True)
+        for line in picture:
             console.print(line)
         columns = [Column(""), Column("runs", right=True)]
         columns += [Column(title, right=True) for title in ("first", "lowest", "highest", "last", "mean height")]

@@ -9,7 +9,7 @@ from typing import assert_never
 from urllib.parse import quote
 
 from gymnast.apps.curve_picture import Series, draw
-from gymnast.report.blocks import Block, Bold, Chart, Code, Heading, Inline, Link, Mono, Page, Paragraph, Table
+from gymnast.report.blocks import Block, Bold, Chart, Code, Heading, Inline, Items, Link, Mono, Page, Paragraph, Table
 
 STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; color: #222; background: #fff; max-width: 56rem; margin: 0 auto;
@@ -18,8 +18,8 @@ h1 { font-size: 1.5rem; line-height: 1.25; }
 h2 { font-size: 1.15rem; margin: 2rem 0 .5rem; border-bottom: 1px solid #ddd; }
 code, pre { font: .875em/1.4 ui-monospace, monospace; background: #f4f4f2; border-radius: 4px; }
 code { padding: .1em .3em; }
-pre { padding: .6rem; overflow-x: auto; }
-.table { overflow-x: auto; }
+pre { padding: .6rem; white-space: pre-wrap; }
+.table { overflow-x: auto; margin: 1rem 0; }
 table { border-collapse: collapse; font-size: .9rem; }
 th, td { text-align: left; padding: .25rem .75rem .25rem 0; border-bottom: 1px solid #eee; vertical-align: top;
   overflow-wrap: normal; }
@@ -63,6 +63,8 @@ def _block(block: Block, links: str) -> str:
             return f"<p>{_inline(block.parts, links)}</p>"
         case Code():
             return f"<pre>{escape(chr(10).join(block.lines))}</pre>"
+        case Items():
+            return f"<ul>{''.join(f'<li>{_inline(parts, links)}</li>' for parts in block.lines)}</ul>"
         case Table():
             return _table(block, links)
         case Chart():
@@ -90,9 +92,10 @@ def _chart(block: Chart) -> str:
             series.append(Series(name, line=points) if curve.joined else Series(name, dots=points))
     if not series:
         return ""
-    width, height = (340, 200) if block.small else (520, 320)
+    width, height = (340, 200) if block.small else (480, 300)
     caption = f"<figcaption>{escape(block.curves[0].name)}</figcaption>" if block.small else ""
-    return f"<figure>{draw(block.title, series, block.level, block.level_name, width, height)}{caption}</figure>"
+    picture = draw(block.title, series, block.level, block.level_name or "", width, height)
+    return f"<figure>{picture}{caption}</figure>"
 
 
 def _inline(parts: Sequence[Inline], links: str) -> str:

@@ -151,11 +151,11 @@ def metric_name(asked: str, sides: Sequence[Side]) -> str:
         return matching[0]
     if not there:
         raise UserError("none of these runs has written metrics yet.")
-    have = f"They have: {', '.join(there)}."
     if asked in catalogue():
-        raise UserError(f"none of these runs has {asked}. {have}")
+        alike = [name for name in there if name.partition("/")[0] == asked.partition("/")[0]]
+        raise UserError(f"none of these runs has {asked}. They have: {', '.join(alike or there)}.")
     near = did_you_mean(asked, [*there, *(name.rpartition("/")[2] for name in there)])
-    raise UserError(f"--metric {asked}: there is no such metric.{near or f' {have}'}")
+    raise UserError(f"--metric {asked}: there is no such metric.{near} docs/metrics.md has all of them.")
 
 
 def bundle(curves: Sequence[Points]) -> Bundle | None:

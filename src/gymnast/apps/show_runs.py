@@ -216,7 +216,7 @@ def _print_curve(console: Console, facts: RunFacts) -> None:
         return
     level = None if facts.threshold is None else f"solved at {facts.threshold:g}"
     console.print()
-    console.print(Text().append_text(heading("return")).append_text(legend(curves, level)))
+    console.print(Text().append_text(heading("return")).append_text(legend(curves, level, picture)))
     for line in picture:
         console.print(line)
 

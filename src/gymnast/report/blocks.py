@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import assert_never
 from urllib.parse import quote
 
-from gymnast.report.chart import Curve, chart
+from gymnast.report.chart import Curve, chart, legend
 
 WIDTH = 100  # columns of a text chart
 
@@ -53,6 +53,11 @@ class Code:
 
 
 @dataclass(frozen=True)
+class Items:
+    lines: tuple[tuple[Inline, ...], ...]
+
+
+@dataclass(frozen=True)
 class Table:
     titles: tuple[str, ...]
     rows: tuple[tuple[Inline, ...], ...]
@@ -65,13 +70,13 @@ class Chart:
 
     title: str
     curves: tuple[Curve, ...]
-    level: float | None
-    level_name: str
+    level: float | None = None
+    level_name: str | None = None
     in_text: bool = True  # False: pictures only, a line of the text's tables says as much
     small: bool = False
 
 
-Block = Heading | Paragraph | Code | Table | Chart
+Block = Heading | Paragraph | Code | Items | Table | Chart
 Page = list[Block]
 
 
@@ -92,6 +97,8 @@ def _block(block: Block, links: str) -> str:
             return _inline(block.parts, links)
         case Code():
             return _fenced(block.lines)
+        case Items():
+            return "\n".join(f"- {_inline(parts, links)}" for parts in block.lines)
         case Table():
             return _table(block, links)
         case Chart():
@@ -101,10 +108,9 @@ def _block(block: Block, links: str) -> str:
 
 
 def _chart(block: Chart) -> str:
-    level = [] if block.level is None else [f"┄┄ {block.level_name}"]
-    legend = "   ".join([*(f"{curve.mark} {curve.name}" for curve in block.curves), *level])
     lines = chart(block.curves, block.level, WIDTH)
-    return _fenced([f"{block.title}   {legend}", *(line.plain for line in lines)]) if lines else ""
+    title = f"{block.title}{legend(block.curves, block.level_name, lines).plain}"
+    return _fenced([title, *(line.plain for line in lines)]) if lines else ""
 
 
 def _fenced(lines: Sequence[str]) -> str:

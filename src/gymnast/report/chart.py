@@ -138,10 +138,13 @@ def bar(share: float, width: int) -> str:
     return BLOCKS[-1] * (eighths // 8) + BLOCKS[eighths % 8]
 
 
-def legend(curves: Sequence[Curve], level: str | None) -> Text:
+def legend(curves: Sequence[Curve], level: str | None, picture: Sequence[Text]) -> Text:
+    """What the marks of a picture mean, and the level that was too far away to be in it."""
     text = Text()
     for curve in curves:
         text.append(f"  {curve.mark} ", style=curve.style).append(f"{curve.name} ", style="dim")
-    if level is not None:
+    if level is not None and any(LEVEL in line.plain for line in picture):
         text.append(f"  {LEVEL}{LEVEL} ", style=LEVEL_STYLE).append(level, style="dim")
+    elif level is not None:
+        text.append(f"  {level}, far off", style="dim")
     return text

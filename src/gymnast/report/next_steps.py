@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from typing import NamedTuple
 
 from gymnast.config.files import is_preset, read_preset
 from gymnast.config.layers import variant_names
+from gymnast.metrics.alerts import Alert
 from gymnast.metrics.sinks.alert_panel import patch_text
 from gymnast.report.run_facts import EVALUATION, RETURN, UNFINISHED, RunFacts
 from gymnast.run import list_runs, runs_dir_option
 
-ADVICE = 3  # alerts whose advice is repeated here
+ADVICE = 2  # changes that alerts advise
+NAMED = 3  # alerts named for each
 
 
 class NextStep(NamedTuple):
@@ -31,7 +34,7 @@ def next_steps(facts: RunFacts) -> list[NextStep]:
     else:
         steps += _unsolved(facts, where)
     if facts.run.checkpoints():
-        steps.append(NextStep(f"gymnast eval {token}{where}", "score it on other fresh episodes"))
+        steps.append(NextStep(f"gymnast eval {token}{where}", "score it on fresh episodes"))
     others = [run for run in list_runs(facts.run.path.parent) if run.env == facts.info.env and run.id != facts.info.id]
     if others:
         rival = max(others, key=lambda run: float("-inf") if run.score is None else run.score)
@@ -42,11 +45,17 @@ def next_steps(facts: RunFacts) -> list[NextStep]:
 
 def _advised(facts: RunFacts, where: str) -> list[NextStep]:
     """Each alert's change, the most urgent first; several alerts may advise the same."""
-    commands: dict[str, list[str]] = {}
+    commands: dict[str, list[Alert]] = {}
     for alert in facts.alerts:
         if alert.patch and alert.command:
-            commands.setdefault(alert.command + where, []).append(f"{alert.rule} advises {patch_text(alert)}")
-    return [NextStep(command, "; ".join(dict.fromkeys(why))) for command, why in list(commands.items())[:ADVICE]]
+            commands.setdefault(alert.command + where, []).append(alert)
+    return [NextStep(command, _why(alerts)) for command, alerts in list(commands.items())[:ADVICE]]
+
+
+def _why(alerts: list[Alert]) -> str:
+    more = f" and {len(alerts) - NAMED} more" if len(alerts) > NAMED else ""
+    rules = ", ".join(alert.rule for alert in alerts[:NAMED])
+    return f"{rules}{more} advise{'s' * (len(alerts) == 1)} {patch_text(alerts[0])}"
 
 
 def _again(facts: RunFacts, where: str) -> list[NextStep]:
@@ -77,7 +86,7 @@ def _unsolved(facts: RunFacts, where: str) -> list[NextStep]:
     on = f"gymnast resume {facts.token} --steps {2 * facts.total_steps}{where}"
     rising = still_rising(facts)
     if rising:
-        steps.append(NextStep(on, "evaluations were still rising: train on"))
+        steps.append(NextStep(on, f"{rising} were still rising: train on"))
     threshold = facts.threshold
     if threshold is not None and facts.latest.get(RETURN, threshold - 1) >= threshold:
         command = f"gymnast eval {facts.token} --stochastic{where}"
@@ -89,6 +98,8 @@ def _unsolved(facts: RunFacts, where: str) -> list[NextStep]:
     elif facts.target:
         command = f"gymnast train {facts.target} --seed {facts.info.seed + 1}{where}"
         steps.append(NextStep(command, "another seed: one proves little"))
+    if not rising:
+        steps.append(NextStep(on, "train on from here"))
     if is_preset(facts.info.env):
         others = [name for name in variant_names(read_preset(facts.info.env)) if name != facts.info.variant]
         if others and not rising:
@@ -96,17 +107,16 @@ def _unsolved(facts: RunFacts, where: str) -> list[NextStep]:
             steps.append(NextStep(command, "another variant of the preset"))
     if not facts.alerts and facts.target and not rising:
         steps.append(NextStep(f"gymnast envs audit {facts.target}", "is there a reward to learn from at all"))
-    if not rising:
-        steps.append(NextStep(on, "train on from here"))
     return steps
 
 
-def still_rising(facts: RunFacts) -> bool:
-    """Whether the last quarter of the evaluations (or of the training returns) is better than the quarter before."""
-    points = facts.curve(EVALUATION)
-    values = [value for _, value in (points if len(points) >= 4 else facts.curve(RETURN))]
-    quarter = len(values) // 4
-    if not quarter:
-        return False
-    spread = max(values) - min(values)
-    return sum(values[-quarter:]) / quarter > sum(values[-2 * quarter : -quarter]) / quarter + 0.02 * spread
+def still_rising(facts: RunFacts) -> str | None:
+    """Scores whose last quarter is better than the one before: evaluations, or training returns if these are few."""
+    for name, metric in (("evaluations", EVALUATION), ("training returns", RETURN)):
+        values = [value for _, value in facts.curve(metric) if math.isfinite(value)]
+        quarter = len(values) // 4
+        if quarter:
+            margin = 0.02 * (max(values) - min(values))
+            rise = sum(values[-quarter:]) / quarter - sum(values[-2 * quarter : -quarter]) / quarter
+            return name if rise > margin else None
+    return None

@@ -10,19 +10,36 @@ from typing import Any
 
 from gymnast.files import write_atomic
 from gymnast.metrics.advice import value_text
+from gymnast.metrics.alerts import Alert
 from gymnast.metrics.catalogue import catalogue, duration
 from gymnast.metrics.sinks.alert_panel import evidence_of
 from gymnast.metrics.sinks.jsonl import STEP
 from gymnast.metrics.sinks.panels import sparkline
-from gymnast.report.blocks import Block, Bold, Chart, Code, Heading, Link, Mono, Page, Table, markdown, say
+from gymnast.report.blocks import (
+    Block,
+    Bold,
+    Chart,
+    Code,
+    Heading,
+    Inline,
+    Items,
+    Link,
+    Mono,
+    Page,
+    Table,
+    markdown,
+    say,
+)
 from gymnast.report.chart import Curve, bar, dots
 from gymnast.report.files import files_of
 from gymnast.report.next_steps import next_steps
 from gymnast.report.run_facts import EVALUATION, RETURN, RunFacts
 from gymnast.report.verdict import Verdict, judge, meaning
-from gymnast.run import Run
+from gymnast.run import Run, runs_dir_option
 
 MOMENTS = 10  # rows of the table of numbers
+COLUMNS = 8  # of it, at most
+ALWAYS = ("eval/exact_value",)  # where there is one, it says more than any sample
 POINTS = 100  # of a curve in JSON; a longer one is thinned out
 PHASES = {
     "env": "stepping envs",
@@ -112,7 +129,10 @@ def _head(facts: RunFacts, verdict: Verdict) -> list[Block]:
 
 
 def _verdict(facts: RunFacts, verdict: Verdict) -> list[Block]:
-    def amount(value: float | None, digits: int = 2) -> str:
+    sizes = [abs(value) for value in (verdict.score, verdict.high, verdict.threshold) if value is not None]
+    decimals = 2 if max(sizes, default=10.0) >= 10 else 3
+
+    def amount(value: float | None, digits: int = decimals) -> str:
         return "" if value is None else f"{value:,.{digits}f}"
 
     interval = "" if verdict.low is None else f", 95 % interval {amount(verdict.low)} to {amount(verdict.high)}"
@@ -133,15 +153,15 @@ def _verdict(facts: RunFacts, verdict: Verdict) -> list[Block]:
 
 
 def _next(facts: RunFacts, verdict: Verdict) -> list[Block]:
-    rows = tuple((Mono(step.command), step.why) for step in next_steps(facts))
-    return [Heading("What to try next"), Table(("command", "why"), rows)] if rows else []
+    lines = tuple((Mono(step.command), f" ({step.why})") for step in next_steps(facts))
+    return [Heading("What to try next"), Items(lines)] if lines else []
 
 
 def _worth_a_look(facts: RunFacts) -> list[str]:
     """Metrics that matter most by the catalogue, and those an alert points at; in the catalogue's order."""
     alarming = {name for alert in facts.alerts for name in alert.evidence}
     known = [name for name in facts.latest if name in catalogue()]
-    names = [name for name in known if catalogue().get(name).emphasis or name in alarming]
+    names = [name for name in known if catalogue().get(name).emphasis or name in alarming or name in ALWAYS]
     names = [name for name in names if name not in (RETURN, EVALUATION, "solved", "verdict/mean")]
     return sorted(names, key=lambda name: catalogue().get(name).order)
 
@@ -152,7 +172,7 @@ def _curves(facts: RunFacts, verdict: Verdict) -> list[Block]:
     training, evaluation = facts.curve(RETURN), facts.curve(EVALUATION)
     curves = [Curve("training", training)] if training else []
     curves += [dots("evaluation", evaluation)] if evaluation else []
-    level_name = "" if verdict.threshold is None else f"solved at {verdict.threshold:g}"
+    level_name = None if verdict.threshold is None else f"solved at {verdict.threshold:g}"
     page: list[Block] = [Heading("Curves")]
     if curves:
         page.append(Chart("return", tuple(curves), verdict.threshold, level_name))
@@ -160,7 +180,7 @@ def _curves(facts: RunFacts, verdict: Verdict) -> list[Block]:
         page.append(say("No episode ended: there is no return to draw."))
     names = _worth_a_look(facts)
     page += [
-        Chart(name, (Curve(catalogue().get(name).meaning, facts.curve(name)),), None, "", in_text=False, small=True)
+        Chart(name, (Curve(catalogue().get(name).meaning, facts.curve(name)),), in_text=False, small=True)
         for name in names
     ]
     trends = []
@@ -178,7 +198,7 @@ def _curves(facts: RunFacts, verdict: Verdict) -> list[Block]:
 
 def _moments(facts: RunFacts, names: list[str]) -> list[Block]:
     """The same as numbers, at a few moments; an evaluation stands at the first of them that it was before."""
-    shown = [name for name in (RETURN, EVALUATION, *names) if name in facts.latest]
+    shown = [name for name in (RETURN, EVALUATION, *names) if name in facts.latest][:COLUMNS]
     rows = [row for row in facts.rows if STEP in row]
     if not shown or len(rows) < 2:
         return []
@@ -199,18 +219,20 @@ def _alerts(facts: RunFacts, verdict: Verdict) -> list[Block]:
     page: list[Block] = [Heading("Alerts")]
     if not facts.alerts:
         return [*page, say("None: no rule fired." if facts.watched else "No alerts recorded.")]
+    causes: dict[tuple[str, str | None], list[Alert]] = {}
     for alert in facts.alerts:
-        until = "at the end" if alert.firing else f"until {alert.last:,}"
-        rows = f"{alert.count} row{'s' * (alert.count != 1)}"
-        page.append(
-            say(
-                Bold(f"{alert.rule} ({alert.severity})"),
-                f": {alert.message} {evidence_of(alert)}; {rows}, from {alert.since:,} steps {until}. {alert.cause}",
-            )
-        )
-        if alert.command:
-            page.append(Code((alert.command,)))
+        causes.setdefault((alert.cause, alert.command), []).append(alert)
+    for (cause, command), alerts in causes.items():
+        page += [Items(tuple(_seen(alert) for alert in alerts)), say(Bold("Likely cause: "), cause)]
+        page += [Code((command + runs_dir_option(facts.run.path.parent),))] if command else []
     return page
+
+
+def _seen(alert: Alert) -> tuple[Inline, ...]:
+    until = "the end" if alert.firing else f"{alert.last:,}"
+    rows = f"{alert.count} row{'s' * (alert.count != 1)}"
+    when = f"{rows}, from {alert.since:,} steps to {until}"
+    return Bold(alert.rule), f" ({alert.severity}): {alert.message} {evidence_of(alert)}; {when}."
 
 
 def _time(facts: RunFacts, verdict: Verdict) -> list[Block]:

@@ -13,7 +13,7 @@ from gymnast.report.run_facts import EVALUATION, RETURN, RunFacts
 class Verdict:
     """None: there is none."""
 
-    headline: str  # SOLVED, NOT SOLVED, DONE, STILL TRAINING, INTERRUPTED, KILLED or CRASHED
+    headline: str  # SOLVED, NOT SOLVED, NOT JUDGED, DONE, STILL TRAINING, INTERRUPTED, KILLED or CRASHED
     solved: bool | None
     threshold: float | None
     score: float | None = None  # of fresh episodes
@@ -33,12 +33,12 @@ def judge(facts: RunFacts) -> Verdict:
     latest, summary = facts.latest, facts.summary
     low, high = summary.get("interval") or (latest.get("verdict/low"), latest.get("verdict/high"))
     exact, regret = latest.get("verdict/exact_value"), latest.get("verdict/regret")
-    config = facts.config
+    config, headline = facts.config, _headline(facts)
     stopped = summary.get("stop_reason")
     episodes = summary.get("episodes") or latest.get("verdict/episodes")
     return Verdict(
-        headline=_headline(facts),
-        solved=facts.solved,
+        headline=headline,
+        solved=None if headline == "NOT JUDGED" else facts.solved,
         threshold=facts.threshold,
         score=_first(summary.get("eval_mean"), latest.get("verdict/mean")),
         low=low,
@@ -74,7 +74,10 @@ def _headline(facts: RunFacts) -> str:
         return "SOLVED"
     if status in ("interrupted", "killed", "crashed"):
         return status.upper()
-    return "DONE" if facts.threshold is None else "NOT SOLVED"
+    if facts.threshold is None:
+        return "DONE"
+    judged = facts.summary.get("eval_mean") is not None or "verdict/mean" in facts.latest
+    return "NOT SOLVED" if judged else "NOT JUDGED"
 
 
 def meaning(verdict: Verdict, facts: RunFacts) -> list[str]:
@@ -95,7 +98,8 @@ def meaning(verdict: Verdict, facts: RunFacts) -> list[str]:
             said.append(
                 f"The interval reaches {side} the threshold of {threshold:g}: other episodes may say otherwise."
             )
-    if verdict.solved is False and threshold is not None and (verdict.training_return or threshold - 1) >= threshold:
+    training = verdict.training_return
+    if verdict.solved is False and threshold is not None and training is not None and training >= threshold:
         said.append("Training episodes reach the threshold: sampled actions may do better than the greedy ones.")
     if facts.info.status == "killed":
         said.append("Its process ended without a word: what came after the last checkpoint is lost.")
