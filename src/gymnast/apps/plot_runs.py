@@ -9,13 +9,12 @@ from typing import Any
 from rich.text import Text
 
 from gymnast.apps.extras import EXTRAS
-from gymnast.apps.run_sides import CLOCKS, Bundle, Side, bundle, find_sides, labels, metric_name
+from gymnast.apps.run_sides import CLOCKS, GRID, Bundle, Side, bundle, find_sides, labels, metric_name
 from gymnast.apps.seed_statistics import area_under_curve
 from gymnast.apps.terminal import Cell, Column, heading, output, panel_width, table
 from gymnast.errors import UserError
 from gymnast.metrics.catalogue import catalogue
-from gymnast.report.chart import COLOURS, MARKS, Curve, chart, legend
-from gymnast.report.page import thinned
+from gymnast.report.chart import COLOURS, MARKS, Curve, chart, legend, thinned
 from gymnast.report.run_facts import EVALUATION, RETURN
 
 SCORES = (RETURN, EVALUATION, "eval/best_mean_reward", "eval/stochastic_mean_reward", "verdict/mean")
@@ -135,7 +134,7 @@ def _row(metric: str, name: str, found: Bundle) -> list[Cell]:
 def _json(panel: Panel) -> dict[str, Any]:
     metric, curves, level = panel
     sides = {
-        name: {"runs": len(found.runs) or 1, "line": thinned(list(found.line)), "band": found.band}
+        name: {"runs": len(found.runs) or 1, "line": thinned(found.line, GRID), "band": found.band}
         for name, found in curves.items()
     }
     return {"metric": metric, "threshold": level, "sides": sides}

@@ -11,8 +11,9 @@ import click
 from gymnast.apps.report_html import html_page
 from gymnast.errors import UserError
 from gymnast.files import write_atomic
+from gymnast.report.as_json import to_json
 from gymnast.report.blocks import markdown
-from gymnast.report.page import build_page, to_json
+from gymnast.report.page import build_page
 from gymnast.report.run_facts import RunFacts
 from gymnast.run import resolve
 

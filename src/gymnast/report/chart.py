@@ -106,6 +106,13 @@ def chart(
     return picture
 
 
+def thinned(points: Points, most: int) -> list[tuple[float, float]]:
+    """Evenly chosen, the first and the last among them."""
+    if len(points) <= most:
+        return list(points)
+    return [points[round(index * (len(points) - 1) / (most - 1))] for index in range(most)]
+
+
 def _finite(points: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
     return [point for point in points if math.isfinite(point[1])]
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Mapping
-from dataclasses import asdict
-from typing import Any
 
 from gymnast.files import write_atomic
 from gymnast.metrics.advice import value_text
@@ -30,7 +28,7 @@ from gymnast.report.blocks import (
     markdown,
     say,
 )
-from gymnast.report.chart import Curve, bar, dots
+from gymnast.report.chart import Curve, bar, dots, thinned
 from gymnast.report.files import files_of
 from gymnast.report.next_steps import next_steps
 from gymnast.report.run_facts import EVALUATION, RETURN, RunFacts
@@ -39,8 +37,6 @@ from gymnast.run import Run, runs_dir_option
 
 MOMENTS = 10  # rows of the table of numbers
 COLUMNS = 8  # of it, at most
-ALWAYS = ("eval/exact_value",)  # where there is one, it says more than any sample
-POINTS = 100  # of a curve in JSON; a longer one is thinned out
 PHASES = {
     "env": "stepping envs",
     "act": "choosing actions",
@@ -61,47 +57,6 @@ def build_page(facts: RunFacts) -> Page:
     verdict = judge(facts)
     sections = [_head, _verdict, _next, _curves, _alerts, _time, _settings, _made_with, _files]
     return [block for section in sections for block in section(facts, verdict)]
-
-
-def to_json(facts: RunFacts) -> dict[str, Any]:
-    """The page for machines."""
-    info = facts.info
-    changed = facts.changed
-    curves = {name: facts.curve(name) for name in (RETURN, EVALUATION, *_worth_a_look(facts))}
-    return {
-        "run": info.id,
-        "env": info.env,
-        "algo": info.algo,
-        "variant": info.variant,
-        "seed": info.seed,
-        "status": info.status,
-        "parent": info.parent,
-        "resumed_at": info.resumed_at,
-        "env_steps": facts.env_steps,
-        "seconds": facts.seconds,
-        "verdict": asdict(judge(facts)) | {"meaning": meaning(judge(facts), facts)},
-        "crash": facts.crash,
-        "next": [step._asdict() for step in next_steps(facts)],
-        "curves": {name: thinned(list(points)) for name, points in curves.items() if points},
-        "metrics": facts.latest,
-        "alerts": [alert.to_json() for alert in facts.alerts] if facts.watched else None,
-        "seconds_by_phase": facts.time_budget,
-        "preset": facts.preset,
-        "changed": None if changed is None else [{"key": d.key, "preset": d.a, "run": d.b} for d in changed],
-        "versions": info.versions,
-        "machine": info.machine,
-        "host": info.host,
-        "command": info.command,
-        "files": [{"path": name, "what": what} for name, what in files_of(facts)],
-        "problems": facts.problems,
-    }
-
-
-def thinned(points: list[tuple[float, float]], most: int = POINTS) -> list[tuple[float, float]]:
-    """Evenly chosen, the first and the last among them."""
-    if len(points) <= most:
-        return points
-    return [points[round(index * (len(points) - 1) / (most - 1))] for index in range(most)]
 
 
 def _head(facts: RunFacts, verdict: Verdict) -> list[Block]:
@@ -157,15 +112,6 @@ def _next(facts: RunFacts, verdict: Verdict) -> list[Block]:
     return [Heading("What to try next"), Items(lines)] if lines else []
 
 
-def _worth_a_look(facts: RunFacts) -> list[str]:
-    """Metrics that matter most by the catalogue, and those an alert points at; in the catalogue's order."""
-    alarming = {name for alert in facts.alerts for name in alert.evidence}
-    known = [name for name in facts.latest if name in catalogue()]
-    names = [name for name in known if catalogue().get(name).emphasis or name in alarming or name in ALWAYS]
-    names = [name for name in names if name not in (RETURN, EVALUATION, "solved", "verdict/mean")]
-    return sorted(names, key=lambda name: catalogue().get(name).order)
-
-
 def _curves(facts: RunFacts, verdict: Verdict) -> list[Block]:
     if not facts.rows:
         return [Heading("Curves"), say("No metrics were written: there is nothing to draw.")]
@@ -178,7 +124,7 @@ def _curves(facts: RunFacts, verdict: Verdict) -> list[Block]:
         page.append(Chart("return", tuple(curves), verdict.threshold, level_name))
     else:
         page.append(say("No episode ended: there is no return to draw."))
-    names = _worth_a_look(facts)
+    names = facts.worth_a_look
     page += [
         Chart(name, (Curve(catalogue().get(name).meaning, facts.curve(name)),), in_text=False, small=True)
         for name in names

@@ -13,11 +13,14 @@ from gymnast.config.files import is_preset, parse_yaml, read_preset
 from gymnast.config.layers import variant_names
 from gymnast.errors import UserError
 from gymnast.metrics.alerts import Alert, read_alerts
+from gymnast.metrics.catalogue import catalogue
 from gymnast.metrics.sinks.jsonl import STEP, read_metrics
 from gymnast.report.chart import Points
 from gymnast.run import Run, RunInfo
 
 RETURN, EVALUATION = "rollout/ep_rew_mean", "eval/mean_reward"
+EXACT = "eval/exact_value"  # says more than any sample
+SCORES = (RETURN, EVALUATION, "solved", "verdict/mean")
 UNFINISHED = ("interrupted", "killed", "crashed")
 SHARE = "time/share/"
 
@@ -147,6 +150,14 @@ class RunFacts:
 
     def curve(self, metric: str, clock: str = STEP) -> Points:
         return [(row[clock], row[metric]) for row in self.rows if metric in row and clock in row]
+
+    @cached_property
+    def worth_a_look(self) -> list[str]:
+        """Metrics beside the scores that matter most by the catalogue, and those an alert points at."""
+        alarming = {name for alert in self.alerts for name in alert.evidence}
+        known = [catalogue().get(name) for name in self.latest if name in catalogue() and name not in SCORES]
+        chosen = [one for one in known if one.emphasis or one.name in alarming or one.name == EXACT]
+        return [one.name for one in sorted(chosen, key=lambda one: one.order)]
 
     @cached_property
     def time_budget(self) -> dict[str, float]:
