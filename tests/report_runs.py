@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 import shutil
 import signal
+import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
+from unittest.mock import patch
 
 from gymnast import config as configs
 from gymnast.apps.training import start
@@ -25,36 +28,37 @@ SMALL = (
     "algo.batch_size=64",
     "eval.episodes=2",
     "stop.episodes=4",
+    "stop.on_solved=false",
     "eval.every=512",
 )
 ROLLOUT = 256
 
 
 class Gallery:
-    """One folder with: tuned (2 seeds), wild (2 seeds of a learning rate that ruins it), lake (FrozenLake), blind (never
-    evaluated), broken (its env crashed), stopped (interrupted), killed. `seen_live`: the page of a run in training."""
+    """One folder with: tuned (2 seeds), wild (2 seeds of a learning rate that ruins it), lake (FrozenLake), blind
+    (never evaluated), broken (its env crashed), stopped (interrupted), killed. `seen_live`: the page of a run in
+    training."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.tuned = [self.train("CartPole-v1", seed=seed) for seed in (1, 2)]
         self.wild = [self.train("CartPole-v1", "algo.learning_rate=1.0", seed=seed) for seed in (1, 2)]
         self.lake = self.train("FrozenLake-v1", steps=2 * ROLLOUT)
-        self.blind = self.train("CartPole-v1", "eval.every=0", "stop.on_solved=false", steps=4 * ROLLOUT)
+        self.blind = self.train("CartPole-v1", "eval.every=0", steps=4 * ROLLOUT)
         self.broken = self.crash()
         self.seen_live, self.stopped = self.interrupt()
         self.killed = self.kill()
 
     def train(self, target: str, *settings: str, seed: int = 1, steps: int = 12 * ROLLOUT) -> Run:
-        result = start(target, [*SMALL, *settings], self.folder, seed, steps, quiet=True)
+        with patch.object(sys, "argv", ["gymnast", "train", target]):
+            result = start(target, [*SMALL, *settings], self.folder, seed, steps, quiet=True)
         return Run(self.folder / result["run"])
 
     def crash(self) -> Run:
         """An env that raises in step 40: after a row, in the middle of the second rollout of 32 steps."""
         before = set(self.folder.iterdir())
-        try:
+        with suppress(EnvFailure):
             self.train("tests.envs_for_tests:test/Troubled-v0", "env.kwargs.at=40", "env.engine=sync")
-        except EnvFailure:
-            pass
         (path,) = set(self.folder.iterdir()) - before
         return Run(path)
 

@@ -65,7 +65,7 @@ def _again(facts: RunFacts, where: str) -> list[NextStep]:
     elif facts.info.command[:1] == ["gymnast"]:
         steps.append(NextStep(shlex.join(facts.info.command), "start again: it left no checkpoint"))
     if facts.info.status == "crashed" and facts.target:
-        steps.append(NextStep(f"gymnast envs check {facts.target}", "step the env without an agent"))
+        steps.append(NextStep(f"gymnast envs check {shlex.quote(facts.target)}", "step the env without an agent"))
     return steps
 
 
@@ -77,7 +77,7 @@ def _solved(facts: RunFacts, where: str) -> list[NextStep]:
         command = f"gymnast eval {facts.token} --episodes {episodes}{where}"
         steps.append(NextStep(command, "the interval reaches below the threshold: make sure"))
     if facts.target and not facts.target.endswith((".yaml", ".yml")):
-        steps.append(NextStep(f"gymnast benchmark {facts.target} --seeds 5", "one seed proves little"))
+        steps.append(NextStep(f"gymnast benchmark {shlex.quote(facts.target)} --seeds 5", "one seed proves little"))
     return steps
 
 
@@ -96,7 +96,7 @@ def _unsolved(facts: RunFacts, where: str) -> list[NextStep]:
         why = f"the preset as it is; {count} setting{'s' * (count > 1)} of this run differ{'s' * (count == 1)}"
         steps.append(NextStep(f"gymnast train {facts.preset} --seed {facts.info.seed}{where}", why))
     elif facts.target:
-        command = f"gymnast train {facts.target} --seed {facts.info.seed + 1}{where}"
+        command = f"gymnast train {shlex.quote(facts.target)} --seed {facts.info.seed + 1}{where}"
         steps.append(NextStep(command, "another seed: one proves little"))
     if not rising:
         steps.append(NextStep(on, "train on from here"))
@@ -106,7 +106,9 @@ def _unsolved(facts: RunFacts, where: str) -> list[NextStep]:
             command = f"gymnast train {facts.info.env}:{others[0]}{where}"
             steps.append(NextStep(command, "another variant of the preset"))
     if not facts.alerts and facts.target and not rising:
-        steps.append(NextStep(f"gymnast envs audit {facts.target}", "is there a reward to learn from at all"))
+        steps.append(
+            NextStep(f"gymnast envs audit {shlex.quote(facts.target)}", "is there a reward to learn from at all")
+        )
     return steps
 
 

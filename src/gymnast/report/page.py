@@ -200,7 +200,11 @@ def _time(facts: RunFacts, verdict: Verdict) -> list[Block]:
     return [
         Heading("Where the time went"),
         Table(("phase", "seconds", "share", "", "what"), rows, right=(1, 2)),
-        *([say(Mono(f"gymnast bench {facts.target}"), " measures what would make it faster.")] if facts.target else []),
+        *(
+            [say(Mono(f"gymnast bench {shlex.quote(facts.target)}"), " measures what would make it faster.")]
+            if facts.target
+            else []
+        ),
     ]
 
 
