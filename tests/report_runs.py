@@ -80,7 +80,7 @@ class Gallery:
 
     def kill(self) -> Run:
         """What kill -9 leaves behind: a run.json that says running, and nobody who runs it."""
-        source = self.tuned[0].path
+        source = self.wild[0].path
         path = self.folder / source.name.replace(source.name.split("-")[0], "zzzzz")
         shutil.copytree(source, path)
         (path / "report.md").unlink()

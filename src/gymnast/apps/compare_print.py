@@ -83,6 +83,7 @@ def _range(values: Sequence[float], text: Any) -> str:
 def _numbers(data: Mapping[str, Any]) -> list[list[Cell]]:
     until = "" if data["curve_until"] is None else f" to {data['curve_until']:,.0f} steps"
     titles = {
+        "exact": "exact value",
         "score": "score",
         "last": f"last {data['curve'] or RETURN}",
         "area": f"mean height{until}",
@@ -90,7 +91,12 @@ def _numbers(data: Mapping[str, Any]) -> list[list[Cell]]:
         "seconds_to_threshold": "time to threshold",
         "steps_per_second": "steps/s",
     }
-    styles = {"steps_to_threshold": number, "seconds_to_threshold": duration, "steps_per_second": _whole}
+    styles = {
+        "exact": _exact,
+        "steps_to_threshold": number,
+        "seconds_to_threshold": duration,
+        "steps_per_second": _whole,
+    }
     rows: list[list[Cell]] = []
     for name, title in titles.items():
         text = styles.get(name, score)
@@ -105,6 +111,10 @@ def _numbers(data: Mapping[str, Any]) -> list[list[Cell]]:
         if name == "score":
             rows.append(["verdict's 95% interval", *_intervals(data)])
     return rows
+
+
+def _exact(value: float) -> str:
+    return f"{value:,.4f}"
 
 
 def _whole(value: float) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 from gymnast.apps.run_sides import Side
 from gymnast.apps.terminal import setting
 from gymnast.metrics.catalogue import duration
-from gymnast.report.run_facts import EVALUATION
+from gymnast.report.run_facts import RETURN
 
 SHOWN = 6  # settings named in a sentence; the table has all
 
@@ -32,7 +32,7 @@ def reasons(data: Mapping[str, Any], sides: Sequence[Side]) -> list[str]:
 
 def _better(data: Mapping[str, Any], found: Mapping[str, Any], index: int) -> list[str]:
     height = f"mean {data['curve']} over the first {data['curve_until'] or 0:,.0f} steps"
-    titles = {"score": "score", "area": height, "last": "last training return"}
+    titles = {"exact": "exact value", "score": "score", "area": height, "last": "last training return"}
     measure = next((key for key in titles if key in found), None)
     if measure is None:
         return [f"{found['of']} and A have no score in common: nothing says which is better."]
@@ -41,11 +41,12 @@ def _better(data: Mapping[str, Any], found: Mapping[str, Any], index: int) -> li
     if gap is None:
         return [f"{name}: {b['value']:g} of {who} against {a['value']:g} of A."]
     words = "equals A" if gap == 0 else f"is {'better' if gap > 0 else 'worse'} than A"
-    line = f"{who} {words}: {name} {b['value']:,.2f} against {a['value']:,.2f} ({gap:+,.2f})."
+    digits = 2 if max(abs(a["value"]), abs(b["value"])) >= 10 else 4
+    line = f"{who} {words}: {name} {b['value']:,.{digits}f} against {a['value']:,.{digits}f} ({gap:+,.{digits}f})."
     if "low" in found[measure]:
         low, high, chance = (found[measure][key] for key in ("low", "high", "chance"))
         sure = "the interval includes 0: it may be chance" if low <= 0 <= high else "the interval excludes 0"
-        line += f" 95 % interval of the difference {low:+,.2f} to {high:+,.2f}, {sure};"
+        line += f" 95 % interval of the difference {low:+,.{digits}f} to {high:+,.{digits}f}, {sure};"
         line += f" a run of {who} is better than one of A with probability {chance:.2f}."
     elif gap:
         alone = " and ".join(side for side, of in (("A", a), (who, b)) if len(of["values"]) == 1)
@@ -63,7 +64,7 @@ def _sooner(data: Mapping[str, Any], index: int) -> list[str]:
         for steps, seconds in zip((a, b), times, strict=True)
     ]
     name = data["sides"][index]["name"]
-    what = "An evaluation" if data["curve"] == EVALUATION else "The training return"
+    what = "The training return" if data["curve"] == RETURN else "An evaluation"
     return [f"{what} reached the threshold: {name} {words[1]}, A {words[0]}."]
 
 

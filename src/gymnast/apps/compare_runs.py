@@ -14,8 +14,9 @@ from gymnast.apps.seed_statistics import area_under_curve, improvement, interval
 from gymnast.apps.show_runs import brief
 from gymnast.errors import UserError
 from gymnast.metrics.sinks.jsonl import STEP
-from gymnast.report.run_facts import EVALUATION, RETURN, RunFacts
+from gymnast.report.run_facts import EVALUATION, EXACT, RETURN, RunFacts
 
+CURVES = (EXACT, EVALUATION, RETURN)
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 Measure = Callable[[RunFacts], float | None]
@@ -60,9 +61,9 @@ def comparison(sides: Sequence[Side]) -> dict[str, Any]:
 
 
 def curve_metric(sides: Sequence[Side]) -> str | None:
-    """What all runs have two points of: evaluations, else training returns."""
+    """What all runs have two points of: exact values, else evaluations, else training returns."""
     runs = [facts for side in sides for facts in side.runs]
-    return next((name for name in (EVALUATION, RETURN) if all(len(facts.curve(name)) > 1 for facts in runs)), None)
+    return next((name for name in CURVES if all(len(facts.curve(name)) > 1 for facts in runs)), None)
 
 
 def common_end(sides: Sequence[Side], metric: str | None) -> float | None:
@@ -81,6 +82,7 @@ def measures(sides: Sequence[Side], metric: str | None) -> dict[str, Measure]:
         return area_under_curve(points) if points else None
 
     return {
+        "exact": lambda facts: facts.summary.get("exact_value"),
         "score": lambda facts: facts.score,
         "last": lambda facts: facts.latest.get(metric or RETURN),
         "area": area,

@@ -88,6 +88,9 @@ def meaning(verdict: Verdict, facts: RunFacts) -> list[str]:
         said.append(_without_a_verdict(verdict, facts))
     elif threshold is None:
         said.append("No threshold is known for this env: the score is for comparing.")
+    elif verdict.exact_value is not None:
+        side = "at or above" if verdict.exact_value >= threshold else "below"
+        said.append(f"The exact value decides: it is {side} the threshold of {threshold:g}.")
     elif low is not None and high is not None:
         if low >= threshold:
             said.append(f"The whole interval lies at or above the threshold of {threshold:g}.")
