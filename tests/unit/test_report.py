@@ -363,3 +363,15 @@ def test_plot_writes_pictures(gallery: Gallery, gymnast: Verb, tmp_path: Path, n
     assert f"wrote {out}" in told
     assert "┤" not in told
     assert "┤" in gymnast("runs", "plot", refs(gallery.tuned), "--out", out, "--text")
+
+
+def test_a_run_from_python_has_its_page_too(tmp_path: Path) -> None:
+    from gymnast import PPO
+
+    model = PPO("CartPole-v1", n_steps=64, n_envs=1, seed=1, runs_dir=str(tmp_path))
+    model.learn(128)
+    assert model.run is not None
+    page = page_of(model.run)
+    assert page.startswith("# NOT JUDGED: CartPole-v1, ppo, seed 1")
+    assert "128 of 128 steps" in page
+    assert "Unlike the preset CartPole-v1:ppo" in page  # stable-baselines3's defaults are not the preset's
