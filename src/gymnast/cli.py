@@ -74,6 +74,7 @@ def app() -> None:
     gymnast train LunarLander-v3:zoo          another variant of a preset
     gymnast train Acrobot-v1 --set algo.n_steps=128 --seed 3
     gymnast resume @last                      go on exactly where a run stopped
+    gymnast report                            what came of it, and what to try next
     gymnast runs list                         what there is
     gymnast doctor                            what is installed, and how to add what is not
     """
@@ -179,7 +180,28 @@ def evaluate(
     return result
 
 
-@app.group(cls=Verbs, short_help="List, show, compare, delete and zip runs.")
+@app.command(short_help="A page about a run.")
+@click.argument("ref", default="@last")
+@click.option("--html", is_flag=True, help="As HTML with pictures, in one file that needs nothing else.")
+@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="File; default: in the run's folder.")
+@click.option("--open", "show", is_flag=True, help="Open the HTML page in the browser.")
+@common
+def report(ref: str, html: bool, out: Path | None, show: bool, runs_dir: Path, as_json: bool) -> Any:
+    """A page about a run: verdict, what to try next, curves, alerts, where the time went, settings, files.
+
+    Every run gets one when it ends, report.md in its folder; this makes it anew and prints it.
+
+    \b
+    gymnast report                            the newest run, as Markdown
+    gymnast report @best --html --open        with pictures, in the browser
+    gymnast report k3x9 --html --out k3x9.html
+    """
+    from gymnast.apps.report import report_run
+
+    return report_run(ref, runs_dir, html, out, show, as_json)
+
+
+@app.group(cls=Verbs, short_help="List, show, compare, plot, delete and zip runs.")
 def runs() -> None:
     """What has been trained. REF is @last, @best, @best:ENV, an id or its beginning, or a path."""
 
@@ -203,14 +225,59 @@ def runs_show(ref: str, runs_dir: Path, as_json: bool) -> Any:
     return show_run(ref, runs_dir, as_json)
 
 
-@runs.command("compare", short_help="Runs side by side.")
-@click.argument("refs", nargs=-1, required=True)
-@common
-def runs_compare(refs: tuple[str, ...], runs_dir: Path, as_json: bool) -> Any:
-    """Scores and settings of several runs side by side; settings only where they differ."""
-    from gymnast.apps.show_runs import compare_runs
+group = click.option(
+    "--group",
+    type=click.Choice(["seed", "none"]),
+    default="seed",
+    show_default=True,
+    help="seed: runs that differ in nothing else count as one.",
+)
 
-    return compare_runs(refs, runs_dir, as_json)
+
+@runs.command("compare", short_help="Why is one better than another.")
+@click.argument("refs", nargs=-1, required=True)
+@group
+@common
+def runs_compare(refs: tuple[str, ...], group: str, runs_dir: Path, as_json: bool) -> Any:
+    """Runs, or groups of seeds, side by side: scores, curves, and what differs in settings, versions, alerts, history.
+
+    Runs joined by commas are one side; with several runs on both sides differences come with intervals.
+
+    \b
+    gymnast runs compare w8v2v wp8k3
+    gymnast runs compare w8v2v,wp8k3,xq4zt c7d2m,c9f4k
+    gymnast runs compare @all:CartPole-v1 --json
+    """
+    from gymnast.apps.compare_runs import compare_runs
+
+    return compare_runs(refs, runs_dir, group, as_json)
+
+
+@runs.command("plot", short_help="Curves of one or several runs.")
+@click.argument("refs", nargs=-1, required=True)
+@click.option("--metric", "metrics", multiple=True, help="Or the end of its name; repeatable.  [default: the return]")
+@click.option(
+    "--x",
+    type=click.Choice(["steps", "vec_steps", "updates", "seconds"]),
+    default="steps",
+    show_default=True,
+    help="What runs to the right.",
+)
+@group
+@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="A picture: FILE.png, .svg or .pdf.")
+@click.option("--text", is_flag=True, help="The chart in text as well.")
+@common
+def runs_plot(refs: tuple[str, ...], runs_dir: Path, as_json: bool, **options: Any) -> Any:
+    """Learning curves in the terminal, or as a picture. Several seeds become a mean with its 95 % interval.
+
+    \b
+    gymnast runs plot @last
+    gymnast runs plot @all:CartPole-v1 --metric ep_rew_mean --x seconds
+    gymnast runs plot w8v2v,wp8k3 c7d2m,c9f4k --metric entropy --metric approx_kl --out curves.png
+    """
+    from gymnast.apps.plot_runs import plot_runs
+
+    return plot_runs(refs, runs_dir, as_json=as_json, **options)
 
 
 @runs.command("delete", short_help="Remove runs.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from gymnast import config as configs
 from gymnast.errors import EnvFailure
 from gymnast.run import Run, create_run
+from gymnast.tuned import cores, cpu_model
 
 if TYPE_CHECKING:
     from gymnast.config import RunConfig
@@ -40,6 +42,7 @@ def new_run(
         config_yaml=configs.dump(config),
         command=[program, *sys.argv[1:]],
         versions=versions(),
+        machine=f"{cpu_model()}, {cores()} cores",
     )
     if parent is not None:
         run.update(parent=parent)
@@ -110,7 +113,19 @@ def record(
     finally:
         sinks.close()
         run.finish(status, summary_of(session, result))
+        report(run)
     return result
+
+
+def report(run: Run) -> None:
+    """report.md, however the run ended. A disk that is full by now takes nothing but the page."""
+    from gymnast.report.page import write_report
+
+    try:
+        write_report(run)
+    except OSError as error:
+        with suppress(OSError):
+            run.log(f"no report: {error}")
 
 
 def summary_of(session: Session, result: Result | None) -> dict[str, Any]:
@@ -118,7 +133,7 @@ def summary_of(session: Session, result: Result | None) -> dict[str, Any]:
     counters = session.counters
     scored = {"env_steps": counters.env_steps, "eval_mean": None} if result is None else json_result(result)
     score = scored["eval_mean"] if scored["eval_mean"] is not None else counters.best_score
-    return scored | {"score": score, "best_at": counters.best_at}
+    return scored | {"score": score, "best_at": counters.best_at, "threshold": session.threshold}
 
 
 def json_result(result: Result) -> dict[str, Any]:

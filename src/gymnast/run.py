@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import zipfile
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from gymnast.errors import UserError, did_you_mean
 from gymnast.files import TEMPORARY
@@ -32,13 +31,13 @@ __all__ = [
     "Run",
     "RunInfo",
     "RunList",
-    "compare",
     "create_run",
     "default_runs_dir",
     "delete_run",
     "list_runs",
     "resolve",
     "resolve_checkpoint",
+    "runs_dir_option",
     "zip_run",
 ]
 
@@ -97,39 +96,11 @@ def zip_run(run: Run, out: str | Path) -> Path:
     return out
 
 
-def compare(runs: Sequence[Run]) -> dict[str, Any]:
-    """{"runs": ids, "summary": {key: [one value a run]}, "config": the same for the dotted keys that differ}."""
-    infos = [run.read() for run in runs]
-    identity = ("env", "variant", "algo", "seed", "status", "created")
-    summary = {key: [getattr(info, key) for info in infos] for key in identity}
-    for key in dict.fromkeys(key for info in infos for key in info.summary):
-        summary[key] = [info.summary.get(key) for info in infos]
-    configs = [_flat_config(run) for run in runs]
-    keys = dict.fromkeys(key for config in configs for key in config)
-    rows = {key: [config.get(key) for config in configs] for key in keys}
-    different = {key: values for key, values in rows.items() if any(value != values[0] for value in values)}
-    return {"runs": [info.id for info in infos], "summary": summary, "config": different}
-
-
-def _flat_config(run: Run) -> dict[str, Any]:
-    from ruamel.yaml import YAML
-    from ruamel.yaml.error import YAMLError
-
-    try:
-        tree = YAML(typ="safe", pure=True).load(run.config_path.read_text(encoding="utf-8"))
-    except (OSError, YAMLError) as error:
-        raise UserError(f"{run.config_path} cannot be read: {str(error).splitlines()[0]}") from error
-    flat: dict[str, Any] = {}
-
-    def walk(prefix: str, value: Any) -> None:
-        if isinstance(value, dict) and value:
-            for key, inner in value.items():
-                walk(f"{prefix}.{key}" if prefix else str(key), inner)
-        else:
-            flat[prefix] = value
-
-    walk("", tree or {})
-    return {key: value for key, value in flat.items() if key}
+def runs_dir_option(folder: Path) -> str:
+    """What a command needs to find the runs of a folder: nothing, where they are looked for anyway."""
+    if folder.resolve() == default_runs_dir().resolve():
+        return ""
+    return f" --runs-dir {shlex.quote(str(folder))}"
 
 
 def _find(ref: str, runs_dir: Path) -> tuple[Run, str | None]:

@@ -8,6 +8,7 @@
       diagnostics.jsonl   histograms, observations, actions and layers, now and then (diagnostics.py)
       checkpoints/    best, last, step_N: NAME.safetensors, NAME.json with the metrics of exactly that moment, and (not
                       of last) NAME.csv with some of the steps before it
+      report.md       all of it on a page, made when training ends; report.html when `gymnast report --html` was asked
       log.txt         notices and warnings with their time
       lock            held by the process that trains
 
@@ -36,11 +37,11 @@ LETTERS = FIRST + "2346789"  # a token starts with a letter, so it is never a nu
 TOKEN_LENGTH = 5
 CHECKPOINT_SUFFIX = ".safetensors"
 FIELD_TYPES: dict[str, type | tuple[type, ...]] = {
-    **dict.fromkeys(("status", "created", "updated", "env", "algo", "host"), str),
+    **dict.fromkeys(("status", "created", "updated", "env", "algo", "host", "machine"), str),
     **dict.fromkeys(("seed", "pid"), int),
     **dict.fromkeys(("versions", "summary"), dict),
     **dict.fromkeys(("variant", "parent"), (str, type(None))),
-    "command": list,
+    **dict.fromkeys(("command", "resumed_at"), list),
 }
 ENDINGS = ("finished", "interrupted", "crashed")
 
@@ -65,6 +66,8 @@ class RunInfo:
     seed: int = 0
     pid: int = 0
     host: str = ""
+    machine: str = ""  # its processor and how many cores
+    resumed_at: list[int] = field(default_factory=list)  # env steps
     versions: dict[str, str] = field(default_factory=dict)
     command: list[str] = field(default_factory=list)
     summary: dict[str, Any] = field(default_factory=dict)
@@ -128,6 +131,10 @@ class Run:
     @property
     def diagnostics_path(self) -> Path:
         return self.path / "diagnostics.jsonl"
+
+    @property
+    def report_path(self) -> Path:
+        return self.path / "report.md"
 
     @property
     def log_path(self) -> Path:
@@ -221,6 +228,7 @@ def create_run(
     config_yaml: str,
     command: Sequence[str],
     versions: Mapping[str, str],
+    machine: str = "",
 ) -> Run:
     """A new folder, complete, with status "running" and its lock held by this process."""
     runs_dir = Path(runs_dir)
@@ -236,8 +244,9 @@ def create_run(
     (stage / "config.yaml").write_text(config_yaml, encoding="utf-8")
     (stage / "log.txt").touch()
     facts = {"id": run.id, "status": "running", "created": now, "updated": now, "env": env, "variant": variant}
-    process = {"pid": os.getpid(), "host": socket.gethostname(), "versions": dict(versions), "command": list(command)}
-    write_json(stage / "run.json", {**facts, "algo": algo, "seed": seed, **process, "summary": {}})
+    process = {"pid": os.getpid(), "host": socket.gethostname(), "machine": machine}
+    made = {"versions": dict(versions), "command": list(command)}
+    write_json(stage / "run.json", {**facts, "algo": algo, "seed": seed, **process, **made, "summary": {}})
     run._lock.acquire(stage / "lock")  # before anyone can see the folder; the lock belongs to the file, not its name
     os.rename(stage, run.path)
     sync_folder(runs_dir)

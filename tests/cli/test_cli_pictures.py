@@ -7,13 +7,17 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from rich.console import Console
 
-from gymnast.apps.chart import chart
 from gymnast.apps.terminal import Column, ago, number, setting, span, table
+from gymnast.report.chart import Curve, chart, dots, legend
+
+
+def line(points: list[tuple[float, float]]) -> Curve:
+    return Curve("training", points)
 
 
 def test_a_straight_line_is_drawn_straight() -> None:
     """0 to 9 over ten columns and ten rows: each mark one column to the right and one row up."""
-    picture = [text.plain for text in chart([(step, step) for step in range(10)], [], None, width=13, height=10)]
+    picture = [text.plain for text in chart([line([(step, step) for step in range(10)])], None, width=13, height=10)]
     rows = [line.partition("┤")[2] or line.partition("│")[2] for line in picture[:10]]
     # x runs to the last step, 9, over 10 columns: step s stands in column s * 10 // 9, the last one in column 9
     assert [row.find("▪") for row in reversed(rows)] == [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]
@@ -23,25 +27,46 @@ def test_a_straight_line_is_drawn_straight() -> None:
 
 
 def test_the_line_bridges_columns_without_a_row_and_dots_stand_on_top() -> None:
-    marks = "".join(text.plain for text in chart([(0, 0), (100, 4)], [(100, 4)], None, width=13, height=5)[:5])
+    curves = [line([(0, 0), (100, 4)]), dots("evaluation", [(100, 4)])]
+    marks = "".join(text.plain for text in chart(curves, None, width=13, height=5)[:5])
     assert marks.count("◆") == 1
     assert marks.count("▪") == 9  # ten columns, the last one under the dot
 
 
 def test_a_level_is_drawn_where_it_is_near_enough_to_leave_room_for_the_points() -> None:
     points = [(step, float(step)) for step in range(10)]  # values 0 to 9: up to 9 + 3 * 9 = 36 counts as near
-    assert any("┄" in text.plain for text in chart(points, [], 36, width=40))
-    assert not any("┄" in text.plain for text in chart(points, [], 37, width=40))
+    near, far = (chart([line(points)], level, width=40) for level in (36, 37))
+    assert any("┄" in text.plain for text in near)
+    assert not any("┄" in text.plain for text in far)
+    assert legend([line(points)], "solved at 36", near).plain == "  ▪ training   ┄┄ solved at 36"
+    assert legend([line(points)], "solved at 37", far).plain == "  ▪ training   solved at 37, far off"
 
 
-@pytest.mark.parametrize("line", [[], [(1, float("nan"))], [(1, float("inf"))]])
-def test_nothing_to_draw(line: list[tuple[float, float]]) -> None:
-    assert chart(line, [], 5.0, width=40) == []
+def test_several_lines_have_marks_of_their_own_and_bands_lie_behind_them() -> None:
+    """A band from 0 to 4 over the whole width fills all five rows; the line at 2 takes the middle one."""
+    banded = Curve("one", [(0, 2), (100, 2)], band=[(0, 0, 4), (100, 0, 4)])
+    rows = [text.plain.split("┤")[-1].split("│")[-1] for text in chart([banded], None, width=13, height=5)[:5]]
+    assert rows == ["░" * 10, "░" * 10, "▪" * 10, "░" * 10, "░" * 10]
+    both = chart([line([(0, 0), (100, 0)]), Curve("two", [(0, 1), (100, 1)], mark="●")], None, width=13, height=5)
+    assert "●" in both[0].plain
+    assert "▪" in both[4].plain
+
+
+@pytest.mark.parametrize(
+    ("values", "shown"), [((0.012, 0.034), "0.034"), ((1.0, 500.0), "500"), ((20.5, 21.5), "21.5")]
+)
+def test_labels_have_the_decimals_that_tell_them_apart(values: tuple[float, float], shown: str) -> None:
+    assert chart([line([(0, values[0]), (10, values[1])])], None, width=40)[0].plain.strip().startswith(shown)
+
+
+@pytest.mark.parametrize("points", [[], [(1, float("nan"))], [(1, float("inf"))]])
+def test_nothing_to_draw(points: list[tuple[float, float]]) -> None:
+    assert chart([line(points)], 5.0, width=40) == []
 
 
 def test_one_point_and_no_steps_are_no_division_by_zero() -> None:
-    assert chart([(0, 5.0)], [], None, width=40)
-    assert chart([(256, 5.0)], [(256, 5.0)], 5.0, width=40)
+    assert chart([line([(0, 5.0)])], None, width=40)
+    assert chart([line([(256, 5.0)]), dots("evaluation", [(256, 5.0)])], 5.0, width=40)
 
 
 def test_columns_go_in_their_order_until_the_rest_fits() -> None:

@@ -9,7 +9,7 @@ import gymnasium as gym
 import pytest
 
 from gymnast.apps.audit_env import audit_env
-from gymnast.apps.chart import histogram
+from gymnast.report.chart import histogram
 from tests.envs_for_tests import Counting, full_id
 
 RHYTHM = "AuditRhythm-v0"

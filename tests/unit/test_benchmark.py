@@ -13,8 +13,8 @@ from gymnast.apps.benchmark_page import number, page, write_report
 from gymnast.apps.benchmark_plan import Row, parse_seeds, read_plan, settle, write_seeds
 from gymnast.apps.benchmark_report import overall_improvement, summarise
 from gymnast.apps.benchmark_results import Record, Store, make_record
-from gymnast.apps.benchmark_stats import area_under_curve, estimate, improvement, interval, iqm, mean, median
 from gymnast.apps.benchmark_worker import Watch
+from gymnast.apps.seed_statistics import area_under_curve, estimate, improvement, interval, iqm, mean, median
 from gymnast.errors import UserError
 from gymnast.metrics.clock import TrainingTime
 

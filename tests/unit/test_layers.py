@@ -18,6 +18,7 @@ LEVELS = [
     {"session", "evaluate", "exact"},
     {"diagnostics"},
     {"train"},
+    {"report"},
     {"recording"},
     {"api"},
     {"apps"},

@@ -19,7 +19,6 @@ import pytest
 from gymnast.errors import UserError
 from gymnast.run import (
     Run,
-    compare,
     create_run,
     default_runs_dir,
     delete_run,
@@ -281,17 +280,6 @@ def test_zip_holds_everything_but_temporary_files(tmp_path: Path) -> None:
     assert again.read_bytes() == first.read_bytes()
     with pytest.raises(UserError, match="no folder"):
         zip_run(run, tmp_path / "missing" / "a.zip")
-
-
-def test_compare_shows_summaries_and_the_keys_that_differ(tmp_path: Path) -> None:
-    first = make(tmp_path, config="algo: {name: ppo, gamma: 0.99}\nagent: {hidden: [64, 64]}\n", score=1.0)
-    second = make(tmp_path, config="algo: {name: ppo, gamma: 0.9, target_kl: 0.1}\nagent: {hidden: [64, 64]}\n", fps=10)
-    table = compare([first, second])
-    assert table["runs"] == [first.id, second.id]
-    assert table["summary"]["score"] == [1.0, None]
-    assert table["summary"]["fps"] == [None, 10]
-    assert table["config"] == {"algo.gamma": [0.99, 0.9], "algo.target_kl": [None, 0.1]}
-    json.dumps(table)
 
 
 def test_the_default_folder(monkeypatch: pytest.MonkeyPatch) -> None:

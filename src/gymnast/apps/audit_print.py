@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.text import Text
 
-from gymnast.apps.chart import histogram
 from gymnast.apps.terminal import Cell, Column, facts_grid, heading, number, output, panel_width, table
+from gymnast.report.chart import histogram
 
 
 def print_audit(data: dict[str, Any]) -> None:

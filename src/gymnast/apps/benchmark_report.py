@@ -6,10 +6,10 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from gymnast.apps.benchmark_picture import Series, draw
 from gymnast.apps.benchmark_plan import OURS, Row, parse_seeds
 from gymnast.apps.benchmark_results import Record, Store, slug
-from gymnast.apps.benchmark_stats import area_under_curve, estimate, improvement, interval, iqm, median
+from gymnast.apps.curve_picture import Series, draw
+from gymnast.apps.seed_statistics import area_under_curve, estimate, improvement, interval, iqm, median
 
 Summary = dict[str, Any]
 MEASURES = {"final": "last agent", "best": "best agent", "area": "area under the curve"}

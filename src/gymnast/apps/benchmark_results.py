@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from gymnast.apps.benchmark_plan import OURS, Row, Task, checked
-from gymnast.apps.benchmark_stats import interval, mean
+from gymnast.apps.seed_statistics import interval, mean
 from gymnast.errors import UserError
 from gymnast.files import numbers_to_json, write_atomic, write_json
 from gymnast.tuned import cores, cpu_model

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,13 +11,14 @@ from gymnast import config as configs
 from gymnast.errors import UserError
 from gymnast.metrics.advice import Origin
 from gymnast.recording import exact_result, json_result, new_run, record, solved_threshold
-from gymnast.run import Run, default_runs_dir, list_runs, resolve_checkpoint
+from gymnast.run import Run, resolve_checkpoint, runs_dir_option
 
 if TYPE_CHECKING:
     from gymnast.config import Resolved, RunConfig
-    from gymnast.metrics.alerts import Alert
     from gymnast.session import Session
     from gymnast.train import Result
+
+ADVISED = 4  # commands that the summary advises
 
 
 def resolve_config(
@@ -108,6 +108,7 @@ def resume(
         plan(session)
     if continues:
         run = origin
+        run.update(resumed_at=[*run.read().resumed_at, step])
         notes.insert(0, f"resumed {run.id} at {step:,} steps")
     else:
         run = new_run(config, origin.read().variant, runs_dir, f"{origin.id}/{path.stem}", history=origin)
@@ -178,7 +179,7 @@ def print_summary(session: Session, run: Run, result: Result) -> None:
         "fps": result.fps,
         "stop_reason": result.stop_reason,
         "alerts": session.alerts.alerts,
-        "next": next_commands(run, result, config, session.alerts.alerts),
+        "next": next_commands(run),
     }
     if result.verdict is not None:
         scores = result.verdict.evaluation
@@ -188,31 +189,14 @@ def print_summary(session: Session, run: Run, result: Result) -> None:
     Console().print(summary_panel(facts))
 
 
-def next_commands(run: Run, result: Result, config: RunConfig, alerts: Sequence[Alert] = ()) -> list[tuple[str, str]]:
-    """What a user is likely to want now."""
+def next_commands(run: Run) -> list[tuple[str, str]]:
+    """The first of what the report advises, and the report itself."""
+    from gymnast.report.next_steps import next_steps
+    from gymnast.report.run_facts import RunFacts
+
     token, where = run.id.split("-")[0], runs_dir_option(run.path.parent)
-    look = [
-        (f"gymnast runs show {token}{where}", "all about this run"),
-        (f"gymnast eval {token}{where}", "score it again"),
-    ]
-    if result.stop_reason == "interrupted":
-        return [(f"gymnast resume {token}{where}", "go on exactly where it stopped"), *look]
-    if not result.solved:
-        longer = 2 * config.train.total_timesteps
-        on = (f"gymnast resume {token} --steps {longer}{where}", "train on from here")
-        advised = [(alert.command + where, "what the first alert advises") for alert in alerts if alert.command]
-        return [*advised[:1], on, *look]
-    others = [other for other in list_runs(run.path.parent) if other.env == config.env.id and other.id != run.id]
-    if others:
-        return [*look, (f"gymnast runs compare {token} {others[0].token}{where}", "hold it against the one before")]
-    return [*look, (f"gymnast runs list{where}", "all runs")]
-
-
-def runs_dir_option(folder: Path) -> str:
-    """What a command needs to find the runs of a folder: nothing, where they are looked for anyway."""
-    if folder.resolve() == default_runs_dir().resolve():
-        return ""
-    return f" --runs-dir {shlex.quote(str(folder))}"
+    page = (f"gymnast report {token}{where}", "all about this run on a page; --html: with pictures")
+    return [*next_steps(RunFacts(run))[:ADVISED], page]
 
 
 def evaluate_ref(

@@ -1,0 +1,45 @@
+"""The files of a run and what each of them is."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from gymnast.report.run_facts import EVALUATION, RETURN, RunFacts
+
+KNOWN = {
+    "report.md": "this page",
+    "report.html": "this page with pictures",
+    "config.yaml": "every setting",
+    "metrics.jsonl": "every row of metrics",
+    "alerts.json": "what its rows say is wrong",
+    "diagnostics.jsonl": "histograms, observations, actions and layers at evaluations",
+    "log.txt": "notices and warnings with their time",
+    "run.json": "what and how it went",
+}
+
+
+def files_of(facts: RunFacts) -> list[tuple[str, str]]:
+    """(path in the run's folder, what it is), of those that are there."""
+    folder = facts.run.path
+    found = [(name, what) for name, what in KNOWN.items() if name == "report.md" or (folder / name).is_file()]
+    for item in facts.checkpoints:
+        scores = {"evaluation": item.metrics.get(EVALUATION), "training return": item.metrics.get(RETURN)}
+        said = [f"{name} {value:,.2f}" for name, value in scores.items() if value is not None]
+        what = f"broken: {item.problem}" if item.problem else ", ".join([f"agent at {item.step:,} steps", *said])
+        found.append((item.path.relative_to(folder).as_posix(), what))
+        steps = item.path.with_suffix(".csv")
+        if steps.is_file():
+            found.append((steps.relative_to(folder).as_posix(), "some of the steps before it"))
+    return [*found, *((film.relative_to(folder).as_posix(), _about_film(film)) for film in facts.films)]
+
+
+def _about_film(path: Path) -> str:
+    """By the JSON beside it, where there is one that can be read."""
+    try:
+        said = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
+        parts = said["parts"]
+        steps = ", ".join(f"{int(part['step']):,}" for part in parts)
+    except (OSError, ValueError, KeyError, TypeError):
+        return "film"
+    return f"film of the agent at {steps} steps"

@@ -1,0 +1,125 @@
+"""What to do with a run now: commands, each with a reason that this run gives."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from typing import NamedTuple
+
+from gymnast.config.files import is_preset, read_preset
+from gymnast.config.layers import variant_names
+from gymnast.metrics.alerts import Alert
+from gymnast.metrics.sinks.alert_panel import patch_text
+from gymnast.report.run_facts import EVALUATION, RETURN, UNFINISHED, RunFacts
+from gymnast.run import list_runs, runs_dir_option
+
+ADVICE = 2  # changes that alerts advise
+NAMED = 3  # alerts named for each
+
+
+class NextStep(NamedTuple):
+    command: str
+    why: str
+
+
+def next_steps(facts: RunFacts) -> list[NextStep]:
+    token, where = facts.token, runs_dir_option(facts.run.path.parent)
+    if facts.live:
+        return [NextStep(f"gymnast runs show {token}{where}", "how far it is")]
+    steps = [] if facts.solved else _advised(facts, where)
+    if facts.info.status in UNFINISHED and not facts.solved:
+        steps = [*_again(facts, where), *steps]
+    elif facts.solved:
+        steps = _solved(facts, where)
+    else:
+        steps += _unsolved(facts, where)
+    if facts.run.checkpoints():
+        steps.append(NextStep(f"gymnast eval {token}{where}", "score it on fresh episodes"))
+    others = [run for run in list_runs(facts.run.path.parent) if run.env == facts.info.env and run.id != facts.info.id]
+    if others:
+        rival = max(others, key=lambda run: float("-inf") if run.score is None else run.score)
+        command = f"gymnast runs compare {token} {rival.token}{where}"
+        steps.append(NextStep(command, f"hold it against the best other run of {facts.info.env}"))
+    return steps
+
+
+def _advised(facts: RunFacts, where: str) -> list[NextStep]:
+    """Each alert's change, the most urgent first; several alerts may advise the same."""
+    commands: dict[str, list[Alert]] = {}
+    for alert in facts.alerts:
+        if alert.patch and alert.command:
+            commands.setdefault(alert.command + where, []).append(alert)
+    return [NextStep(command, _why(alerts)) for command, alerts in list(commands.items())[:ADVICE]]
+
+
+def _why(alerts: list[Alert]) -> str:
+    more = f" and {len(alerts) - NAMED} more" if len(alerts) > NAMED else ""
+    rules = ", ".join(alert.rule for alert in alerts[:NAMED])
+    return f"{rules}{more} advise{'s' * (len(alerts) == 1)} {patch_text(alerts[0])}"
+
+
+def _again(facts: RunFacts, where: str) -> list[NextStep]:
+    steps = []
+    if facts.run.checkpoint_path("last").exists():
+        steps.append(NextStep(f"gymnast resume {facts.token}{where}", "go on exactly where its last checkpoint is"))
+    elif facts.info.command[:1] == ["gymnast"]:
+        steps.append(NextStep(shlex.join(facts.info.command), "start again: it left no checkpoint"))
+    if facts.info.status == "crashed" and facts.target:
+        steps.append(NextStep(f"gymnast envs check {shlex.quote(facts.target)}", "step the env without an agent"))
+    return steps
+
+
+def _solved(facts: RunFacts, where: str) -> list[NextStep]:
+    steps = []
+    low, threshold = (facts.summary.get("interval") or [None])[0], facts.threshold
+    sampled = facts.summary.get("exact_value") is None
+    if sampled and low is not None and threshold is not None and low < threshold:
+        episodes = 5 * int(facts.summary.get("episodes") or 100)
+        command = f"gymnast eval {facts.token} --episodes {episodes}{where}"
+        steps.append(NextStep(command, "the interval reaches below the threshold: make sure"))
+    if facts.target and not facts.target.endswith((".yaml", ".yml")):
+        steps.append(NextStep(f"gymnast benchmark {shlex.quote(facts.target)} --seeds 5", "one seed proves little"))
+    return steps
+
+
+def _unsolved(facts: RunFacts, where: str) -> list[NextStep]:
+    steps = []
+    on = f"gymnast resume {facts.token} --steps {2 * facts.total_steps}{where}"
+    rising = still_rising(facts)
+    if rising:
+        steps.append(NextStep(on, f"{rising} were still rising: train on"))
+    threshold = facts.threshold
+    if threshold is not None and facts.latest.get(RETURN, threshold - 1) >= threshold:
+        command = f"gymnast eval {facts.token} --stochastic{where}"
+        steps.append(NextStep(command, "training episodes reach the threshold: score sampled actions"))
+    if facts.changed and facts.preset:
+        count = len(facts.changed)
+        why = f"the preset as it is; {count} setting{'s' * (count > 1)} of this run differ{'s' * (count == 1)}"
+        steps.append(NextStep(f"gymnast train {facts.preset} --seed {facts.info.seed}{where}", why))
+    elif facts.target:
+        command = f"gymnast train {shlex.quote(facts.target)} --seed {facts.info.seed + 1}{where}"
+        steps.append(NextStep(command, "another seed: one proves little"))
+    if not rising:
+        steps.append(NextStep(on, "train on from here"))
+    if is_preset(facts.info.env):
+        others = [name for name in variant_names(read_preset(facts.info.env)) if name != facts.info.variant]
+        if others and not rising:
+            command = f"gymnast train {facts.info.env}:{others[0]}{where}"
+            steps.append(NextStep(command, "another variant of the preset"))
+    if not facts.alerts and facts.target and not rising:
+        steps.append(
+            NextStep(f"gymnast envs audit {shlex.quote(facts.target)}", "is there a reward to learn from at all")
+        )
+    return steps
+
+
+def still_rising(facts: RunFacts) -> str | None:
+    """Scores whose last quarter is better than the one before: evaluations, or training returns if these are few."""
+    for name, metric in (("evaluations", EVALUATION), ("training returns", RETURN)):
+        values = [value for _, value in facts.curve(metric) if math.isfinite(value)]
+        quarter = len(values) // 4
+        if quarter:
+            margin = 0.02 * (max(values) - min(values))
+            rise = sum(values[-quarter:]) / quarter - sum(values[-2 * quarter : -quarter]) / quarter
+            return name if rise > margin else None
+    return None

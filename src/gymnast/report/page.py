@@ -1,0 +1,247 @@
+"""The page about a run: verdict, what to try next, curves, alerts, time, settings, versions, files."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Mapping
+
+from gymnast.files import write_atomic
+from gymnast.metrics.advice import value_text
+from gymnast.metrics.alerts import Alert
+from gymnast.metrics.catalogue import catalogue, duration
+from gymnast.metrics.sinks.alert_panel import evidence_of
+from gymnast.metrics.sinks.jsonl import STEP
+from gymnast.metrics.sinks.panels import sparkline
+from gymnast.report.blocks import (
+    Block,
+    Bold,
+    Chart,
+    Code,
+    Heading,
+    Inline,
+    Items,
+    Link,
+    Mono,
+    Page,
+    Table,
+    markdown,
+    say,
+)
+from gymnast.report.chart import Curve, bar, dots, thinned
+from gymnast.report.files import files_of
+from gymnast.report.next_steps import next_steps
+from gymnast.report.run_facts import EVALUATION, RETURN, RunFacts
+from gymnast.report.verdict import Verdict, judge, meaning
+from gymnast.run import Run, runs_dir_option
+
+MOMENTS = 10  # rows of the table of numbers
+COLUMNS = 8  # of it, at most
+PHASES = {
+    "env": "stepping envs",
+    "act": "choosing actions",
+    "copy": "filling rollouts",
+    "returns": "returns and advantages",
+    "update": "gradients",
+    "eval": "evaluations and verdicts",
+    "log": "metrics and checkpoints",
+    "idle": "waiting",
+}
+
+
+def write_report(run: Run) -> None:
+    write_atomic(run.report_path, markdown(build_page(RunFacts(run))).encode())
+
+
+def build_page(facts: RunFacts) -> Page:
+    verdict = judge(facts)
+    sections = [_head, _verdict, _next, _curves, _alerts, _time, _settings, _made_with, _files]
+    return [block for section in sections for block in section(facts, verdict)]
+
+
+def _head(facts: RunFacts, verdict: Verdict) -> list[Block]:
+    info = facts.info
+    variant = "" if info.variant in (None, info.algo) else f" ({info.variant})"
+    time = "" if facts.seconds is None else f" in {duration(facts.seconds)}"
+    rate = f", {facts.env_steps / facts.seconds:,.0f} steps/s" if facts.seconds else ""
+    page: list[Block] = [
+        Heading(f"{verdict.headline}: {info.env}, {info.algo}{variant}, seed {info.seed}", 1),
+        say(
+            "Run ",
+            Mono(info.id),
+            f", {info.status}: {facts.env_steps:,} of {facts.total_steps:,} steps{time}{rate}.",
+            f" Stopped: {verdict.stopped}." if verdict.stopped else "",
+            " Still being trained: this page is of the moment it was asked for." if facts.live else "",
+        ),
+    ]
+    if info.parent:
+        page.append(say("Started from ", Mono(info.parent), "; earlier metrics are that run's."))
+    if info.resumed_at:
+        page.append(say(f"Resumed at {', '.join(f'{step:,}' for step in info.resumed_at)} steps."))
+    if facts.crash:
+        page += [say("The last line of ", Link("log.txt", "log.txt"), ":"), Code((facts.crash,))]
+    return [*page, *(say(Bold("Problem: "), problem) for problem in facts.problems)]
+
+
+def _verdict(facts: RunFacts, verdict: Verdict) -> list[Block]:
+    sizes = [abs(value) for value in (verdict.score, verdict.high, verdict.threshold) if value is not None]
+    decimals = 2 if max(sizes, default=10.0) >= 10 else 3
+
+    def amount(value: float | None, digits: int = decimals) -> str:
+        return "" if value is None else f"{value:,.{digits}f}"
+
+    interval = "" if verdict.low is None else f", 95 % interval {amount(verdict.low)} to {amount(verdict.high)}"
+    exact = "" if verdict.regret is None else f", by the transition table; regret {amount(verdict.regret, 4)}"
+    lines: dict[str, str] = {
+        "score": "" if verdict.score is None else amount(verdict.score) + interval,
+        "judged on": f"{verdict.episodes} fresh episodes, {verdict.policy or ''}" if verdict.episodes else "",
+        "exact value": "" if verdict.exact_value is None else amount(verdict.exact_value, 4) + exact,
+        "solved at": "" if verdict.threshold is None else f"{verdict.threshold:g}",
+        "best possible": "" if verdict.optimum is None else f"{verdict.optimum:.6g}",
+        "best evaluation": amount(verdict.best_evaluation),
+        "training return at the end": amount(verdict.training_return),
+    }
+    rows = tuple((name, text) for name, text in lines.items() if text)
+    page: list[Block] = [Heading("Verdict")]
+    page += [Table(("", verdict.headline.lower()), rows)] if rows else []
+    return [*page, say(" ".join(meaning(verdict, facts)))] if meaning(verdict, facts) else page
+
+
+def _next(facts: RunFacts, verdict: Verdict) -> list[Block]:
+    lines = tuple((Mono(step.command), f" ({step.why})") for step in next_steps(facts))
+    return [Heading("What to try next"), Items(lines)] if lines else []
+
+
+def _curves(facts: RunFacts, verdict: Verdict) -> list[Block]:
+    if not facts.rows:
+        return [Heading("Curves"), say("No metrics were written: there is nothing to draw.")]
+    training, evaluation = facts.curve(RETURN), facts.curve(EVALUATION)
+    curves = [Curve("training", training)] if training else []
+    curves += [dots("evaluation", evaluation)] if evaluation else []
+    level_name = None if verdict.threshold is None else f"solved at {verdict.threshold:g}"
+    page: list[Block] = [Heading("Curves")]
+    if curves:
+        page.append(Chart("return", tuple(curves), verdict.threshold, level_name))
+    else:
+        page.append(say("No episode ended: there is no return to draw."))
+    names = facts.worth_a_look
+    page += [
+        Chart(name, (Curve(catalogue().get(name).meaning, facts.curve(name)),), in_text=False, small=True)
+        for name in names
+    ]
+    trends = []
+    for name in names:
+        values = [value for _, value in facts.curve(name) if math.isfinite(value)]
+        if values:
+            text = catalogue().get(name).text
+            numbers = (text(values[0]), text(min(values)), text(max(values)), text(values[-1]))
+            trends.append((Mono(name), sparkline(values, min(24, len(values))), *numbers))
+    if trends:
+        titles = ("metric", "over the run", "first", "lowest", "highest", "last")
+        page.append(Table(titles, tuple(trends), right=(2, 3, 4, 5)))
+    return [*page, *_moments(facts, names)]
+
+
+def _moments(facts: RunFacts, names: list[str]) -> list[Block]:
+    """The same as numbers, at a few moments; an evaluation stands at the first of them that it was before."""
+    shown = [name for name in (RETURN, EVALUATION, *names) if name in facts.latest][:COLUMNS]
+    rows = [row for row in facts.rows if STEP in row]
+    if not shown or len(rows) < 2:
+        return []
+    picked = [int(step) for step, _ in thinned([(row[STEP], 0.0) for row in rows], MOMENTS)]
+    values: dict[str, float] = {}
+    table = []
+    for row in rows:
+        values |= row
+        if int(row[STEP]) in picked:
+            cells = (catalogue().get(name).text(values[name]) if name in values else "" for name in shown)
+            table.append((f"{int(row[STEP]):,}", *cells))
+            values = {}
+    titles = ("steps", *(name.partition("/")[2] if name != EVALUATION else "eval" for name in shown))
+    return [Table(titles, tuple(table), right=tuple(range(len(titles))))]
+
+
+def _alerts(facts: RunFacts, verdict: Verdict) -> list[Block]:
+    page: list[Block] = [Heading("Alerts")]
+    if not facts.alerts:
+        return [*page, say("None: no rule fired." if facts.watched else "No alerts recorded.")]
+    causes: dict[tuple[str, str | None], list[Alert]] = {}
+    for alert in facts.alerts:
+        causes.setdefault((alert.cause, alert.command), []).append(alert)
+    for (cause, command), alerts in causes.items():
+        page += [Items(tuple(_seen(alert) for alert in alerts)), say(Bold("Likely cause: "), cause)]
+        page += [Code((command + runs_dir_option(facts.run.path.parent),))] if command else []
+    return page
+
+
+def _seen(alert: Alert) -> tuple[Inline, ...]:
+    until = "the end" if alert.firing else f"{alert.last:,}"
+    rows = f"{alert.count} row{'s' * (alert.count != 1)}"
+    when = f"{rows}, from {alert.since:,} steps to {until}"
+    return Bold(alert.rule), f" ({alert.severity}): {alert.message} {evidence_of(alert)}; {when}."
+
+
+def _time(facts: RunFacts, verdict: Verdict) -> list[Block]:
+    spent = facts.time_budget
+    total = sum(spent.values())
+    if not total:
+        return []
+    rows = tuple(
+        (
+            phase,
+            f"{seconds:,.{2 if total < 10 else 1}f}",
+            f"{seconds / total:.0%}",
+            bar(seconds / total, 20),
+            PHASES.get(phase, ""),
+        )
+        for phase, seconds in spent.items()
+        if seconds > 0.005 * total
+    )
+    return [
+        Heading("Where the time went"),
+        Table(("phase", "seconds", "share", "", "what"), rows, right=(1, 2)),
+        *(
+            [say(Mono(f"gymnast bench {shlex.quote(facts.target)}"), " measures what would make it faster.")]
+            if facts.target
+            else []
+        ),
+    ]
+
+
+def _settings(facts: RunFacts, verdict: Verdict) -> list[Block]:
+    page: list[Block] = [Heading("Settings")]
+    whose = f"the preset {facts.preset}" if facts.preset else "the defaults for an env without a preset"
+    if facts.changed is None:
+        return [
+            *page,
+            say("There is nothing to hold them against; they are in ", Link("config.yaml", "config.yaml"), "."),
+        ]
+    if not facts.changed:
+        return [
+            *page,
+            say(f"As {whose}, but for the seed; all of them are in ", Link("config.yaml", "config.yaml"), "."),
+        ]
+    rows = tuple((Mono(key), Mono(value_text(usual)), Mono(value_text(mine))) for key, usual, mine in facts.changed)
+    return [
+        *page,
+        say(f"Unlike {whose}; all of them are in ", Link("config.yaml", "config.yaml"), "."),
+        Table(("setting", "preset" if facts.preset else "default", "this run"), rows),
+    ]
+
+
+def _made_with(facts: RunFacts, verdict: Verdict) -> list[Block]:
+    info = facts.info
+    lines: Mapping[str, str] = {
+        "command": shlex.join(info.command),
+        "versions": ", ".join(f"{name} {version}" for name, version in info.versions.items()),
+        "machine": ", ".join(part for part in (info.machine, info.host) if part),
+        "created": f"{info.created[:19].replace('T', ' ')} UTC",
+        "last written": f"{info.updated[:19].replace('T', ' ')} UTC",
+    }
+    rows = tuple((name, Mono(text) if name == "command" else text) for name, text in lines.items() if text)
+    return [Heading("Made with"), Table(("", ""), rows)]
+
+
+def _files(facts: RunFacts, verdict: Verdict) -> list[Block]:
+    rows = tuple((Link(name, name), what) for name, what in files_of(facts))
+    return [Heading("Files"), Table(("file", "what"), rows)]

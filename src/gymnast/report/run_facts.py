@@ -1,0 +1,229 @@
+"""All that a run's folder says, read once. Whatever is missing, broken or still being written is told, not raised."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from gymnast import checkpoint
+from gymnast import config as configs
+from gymnast.config.files import is_preset, parse_yaml, read_preset
+from gymnast.config.layers import variant_names
+from gymnast.errors import UserError
+from gymnast.metrics.alerts import Alert, read_alerts
+from gymnast.metrics.catalogue import catalogue
+from gymnast.metrics.sinks.jsonl import STEP, read_metrics
+from gymnast.report.chart import Points
+from gymnast.run import Run, RunInfo
+
+RETURN, EVALUATION = "rollout/ep_rew_mean", "eval/mean_reward"
+EXACT = "eval/exact_value"  # says more than any sample
+SCORES = (RETURN, EVALUATION, "solved", "verdict/mean")
+UNFINISHED = ("interrupted", "killed", "crashed")
+SHARE = "time/share/"
+
+Rows = Sequence[Mapping[str, float]]
+
+
+class RunFacts:
+    """Each file is read when it is first asked for, and once."""
+
+    def __init__(self, run: Run, info: RunInfo | None = None) -> None:
+        self.run = run
+        self.info = run.read() if info is None else info
+
+    @cached_property
+    def rows(self) -> Rows:
+        return read_metrics(self.run.metrics_path)
+
+    @cached_property
+    def _config_file(self) -> tuple[dict[str, Any], str | None]:
+        path = self.run.config_path
+        try:
+            return parse_yaml(path.read_text(encoding="utf-8"), str(path)).data, None
+        except (OSError, UnicodeDecodeError) as error:
+            return {}, f"{path} cannot be read: {error}"
+        except UserError as error:
+            return {}, str(error)
+
+    @cached_property
+    def _alerts_file(self) -> tuple[list[Alert], str | None]:
+        try:
+            return read_alerts(self.run.alerts_path), None
+        except UserError as error:
+            return [], str(error)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """config.yaml as it lies there."""
+        return self._config_file[0]
+
+    @property
+    def alerts(self) -> list[Alert]:
+        return self._alerts_file[0]
+
+    @property
+    def watched(self) -> bool:
+        """False: made before alerts were kept, or without a row yet."""
+        return self.run.alerts_path.is_file()
+
+    @property
+    def problems(self) -> list[str]:
+        """Files that cannot be read."""
+        return [problem for problem in (self._config_file[1], self._alerts_file[1]) if problem]
+
+    @property
+    def token(self) -> str:
+        return self.info.token
+
+    @property
+    def live(self) -> bool:
+        return self.info.status == "running"
+
+    @cached_property
+    def env_facts(self) -> configs.EnvFacts | None:
+        return configs.load_facts(self.info.env)
+
+    @cached_property
+    def config(self) -> configs.RunConfig | None:
+        """None where config.yaml cannot be read or no longer fits this version."""
+        try:
+            return configs.validate(self.settings)
+        except UserError:
+            return None
+
+    @cached_property
+    def latest(self) -> dict[str, float]:
+        """The last value of every metric: not every row has all of them."""
+        return {name: value for row in self.rows for name, value in row.items()}
+
+    @cached_property
+    def written_at(self) -> dict[str, int]:
+        """The step each of those is from."""
+        return {name: int(row.get(STEP, 0)) for row in self.rows for name in row}
+
+    @property
+    def summary(self) -> Mapping[str, Any]:
+        """How it ended; nothing while it is trained (again): what lies there is of an earlier end."""
+        return {} if self.live else self.info.summary
+
+    @property
+    def env_steps(self) -> int:
+        return int(self._said("env_steps", STEP) or 0)
+
+    @property
+    def seconds(self) -> float | None:
+        return self._said("seconds", "time/elapsed")
+
+    @property
+    def score(self) -> float | None:
+        return self._said("score", "eval/best_mean_reward")
+
+    @property
+    def solved(self) -> bool | None:
+        said = self._said("solved", "solved")
+        return None if said is None else bool(said)
+
+    def _said(self, key: str, metric: str) -> float | None:
+        """By the summary, or by the rows where it has no word of it (yet)."""
+        return self.summary[key] if key in self.summary else self.latest.get(metric)
+
+    @property
+    def total_steps(self) -> int:
+        return int(self._setting("train", "total_timesteps") or self.env_steps or 1)
+
+    @property
+    def threshold(self) -> float | None:
+        own = self._said("threshold", "verdict/threshold")
+        own = self._setting("stop", "threshold") if own is None else own
+        if own is None and self.env_facts is not None and self.env_facts.solved is not None:
+            return self.env_facts.solved.threshold
+        return own
+
+    def _setting(self, section: str, key: str) -> float | None:
+        """A number of the config, also of one that an older version wrote and this one would refuse."""
+        values = self.settings.get(section)
+        value = values.get(key) if isinstance(values, dict) else None
+        return value if isinstance(value, int | float) else None
+
+    def curve(self, metric: str, clock: str = STEP) -> Points:
+        return [(row[clock], row[metric]) for row in self.rows if metric in row and clock in row]
+
+    @cached_property
+    def worth_a_look(self) -> list[str]:
+        """Metrics beside the scores that matter most by the catalogue, and those an alert points at."""
+        alarming = {name for alert in self.alerts for name in alert.evidence}
+        known = [catalogue().get(name) for name in self.latest if name in catalogue() and name not in SCORES]
+        chosen = [one for one in known if one.emphasis or one.name in alarming or one.name == EXACT]
+        return [one.name for one in sorted(chosen, key=lambda one: one.order)]
+
+    @cached_property
+    def time_budget(self) -> dict[str, float]:
+        """Seconds by phase, most first: each row's shares of the time since the row before."""
+        spent: dict[str, float] = {}
+        before = 0.0
+        for row in self.rows:
+            elapsed = row.get("time/elapsed", before)
+            for name, share in row.items():
+                if name.startswith(SHARE):
+                    phase = name.removeprefix(SHARE)
+                    spent[phase] = spent.get(phase, 0.0) + share * (elapsed - before)
+            before = elapsed
+        return dict(sorted(spent.items(), key=lambda item: -item[1]))
+
+    @property
+    def checkpoints(self) -> list[checkpoint.CheckpointInfo]:
+        by_path = {item.path.name: item for item in checkpoint.list_checkpoints(self.run.checkpoints_dir)}
+        return [by_path[path.name] for path in self.run.checkpoints() if path.name in by_path]
+
+    @property
+    def crash(self) -> str | None:
+        """The last line of a crashed run's log, which is the last line of a crashed env's traceback."""
+        if self.info.status != "crashed":
+            return None
+        try:
+            lines = self.run.log_path.read_text(encoding="utf-8", errors="replace").split("\n")
+        except OSError:
+            return None
+        return next((line.strip() for line in reversed(lines) if line.strip()), None)
+
+    @cached_property
+    def preset(self) -> str | None:
+        """The preset that the run's settings are held against: its own, or its env's for this algorithm."""
+        name = self.info.env
+        if not is_preset(name):
+            return None
+        variants = variant_names(read_preset(name))
+        if self.info.variant in variants:
+            return f"{name}:{self.info.variant}"
+        same = [variant for variant in variants if configs.load(f"{name}:{variant}").config.algo.name == self.info.algo]
+        return f"{name}:{same[0]}" if same else None
+
+    @cached_property
+    def changed(self) -> list[configs.Difference] | None:
+        """Settings unlike the preset's, or unlike the defaults for an env without one; None: there is nothing to hold
+        against each other. The seed is no such setting."""
+        if self.config is None:
+            return None
+        try:
+            usual = configs.load(self.preset or f"{self.info.env}:{self.info.algo}").config
+        except UserError:  # no preset, and no defaults for this algorithm
+            return None
+        return [found for found in configs.diff(usual, self.config) if found.key != "train.seed"]
+
+    @property
+    def target(self) -> str | None:
+        """What starts such a run with `gymnast train`; None where it came from Python, or its file is not known."""
+        files = [word for word in self.info.command if word.partition(":")[0].endswith((".yaml", ".yml"))]
+        if files:
+            return files[0]
+        name, variant = self.info.env, self.info.variant
+        if not is_preset(name):
+            return f"{name}:{variant}" if variant else None
+        return f"{name}:{variant}" if variant in variant_names(read_preset(name)) else None
+
+    @property
+    def films(self) -> list[Path]:
+        return sorted(path for path in self.run.path.rglob("[!.]*.mp4") if path.is_file())

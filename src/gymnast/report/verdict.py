@@ -1,0 +1,118 @@
+"""What a run came to: solved or not, how surely, and how it ended."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from gymnast.metrics.sinks.panels import STOPS
+from gymnast.report.run_facts import EVALUATION, RETURN, RunFacts
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """None: there is none."""
+
+    headline: str  # SOLVED, NOT SOLVED, NOT JUDGED, DONE, STILL TRAINING, INTERRUPTED, KILLED or CRASHED
+    solved: bool | None
+    threshold: float | None
+    score: float | None = None  # of fresh episodes
+    low: float | None = None  # the 95 % interval of its mean
+    high: float | None = None
+    episodes: int | None = None
+    policy: str | None = None
+    exact_value: float | None = None  # by the env's transition table
+    optimum: float | None = None
+    regret: float | None = None
+    best_evaluation: float | None = None
+    training_return: float | None = None
+    stopped: str | None = None
+
+
+def judge(facts: RunFacts) -> Verdict:
+    latest, summary = facts.latest, facts.summary
+    low, high = summary.get("interval") or (latest.get("verdict/low"), latest.get("verdict/high"))
+    exact, regret = latest.get("verdict/exact_value"), latest.get("verdict/regret")
+    config, headline = facts.config, _headline(facts)
+    stopped = summary.get("stop_reason")
+    episodes = summary.get("episodes") or latest.get("verdict/episodes")
+    return Verdict(
+        headline=headline,
+        solved=None if headline == "NOT JUDGED" else facts.solved,
+        threshold=facts.threshold,
+        score=_first(summary.get("eval_mean"), latest.get("verdict/mean")),
+        low=low,
+        high=high,
+        episodes=None if episodes is None else int(episodes),
+        policy=None if config is None else config.stop.judge,
+        exact_value=_first(summary.get("exact_value"), exact),
+        optimum=_first(
+            summary.get("optimum"), None if exact is None or regret is None else exact + regret, _best(facts)
+        ),
+        regret=_first(summary.get("regret"), regret),
+        best_evaluation=latest.get("eval/best_mean_reward"),
+        training_return=latest.get(RETURN),
+        stopped=None if stopped is None else STOPS.get(str(stopped), str(stopped)),
+    )
+
+
+def _first(*values: Any) -> Any:
+    return next((value for value in values if value is not None), None)
+
+
+def _best(facts: RunFacts) -> float | None:
+    """The best possible mean return as the preset states it, where it holds for the env of this run."""
+    known, config = facts.env_facts, facts.config
+    return None if known is None or config is None or not known.hold_for(config.env) else known.optimum
+
+
+def _headline(facts: RunFacts) -> str:
+    status = facts.info.status
+    if status == "running":
+        return "STILL TRAINING"
+    if facts.solved:
+        return "SOLVED"
+    if status in ("interrupted", "killed", "crashed"):
+        return status.upper()
+    if facts.threshold is None:
+        return "DONE"
+    judged = facts.summary.get("eval_mean") is not None or "verdict/mean" in facts.latest
+    return "NOT SOLVED" if judged else "NOT JUDGED"
+
+
+def meaning(verdict: Verdict, facts: RunFacts) -> list[str]:
+    """What the numbers say, and what they do not."""
+    said = []
+    threshold, score, low, high = verdict.threshold, verdict.score, verdict.low, verdict.high
+    if score is None:
+        said.append(_without_a_verdict(verdict, facts))
+    elif threshold is None:
+        said.append("No threshold is known for this env: the score is for comparing.")
+    elif verdict.exact_value is not None:
+        side = "at or above" if verdict.exact_value >= threshold else "below"
+        said.append(f"The exact value decides: it is {side} the threshold of {threshold:g}.")
+    elif low is not None and high is not None:
+        if low >= threshold:
+            said.append(f"The whole interval lies at or above the threshold of {threshold:g}.")
+        elif high < threshold:
+            said.append(f"The whole interval lies below the threshold of {threshold:g}: more episodes would not help.")
+        else:
+            side = "below" if score >= threshold else "above"
+            said.append(
+                f"The interval reaches {side} the threshold of {threshold:g}: other episodes may say otherwise."
+            )
+    training = verdict.training_return
+    if verdict.solved is False and threshold is not None and training is not None and training >= threshold:
+        said.append("Training episodes reach the threshold: sampled actions may do better than the greedy ones.")
+    if facts.info.status == "killed":
+        said.append("Its process ended without a word: what came after the last checkpoint is lost.")
+    return said
+
+
+def _without_a_verdict(verdict: Verdict, facts: RunFacts) -> str:
+    if not facts.rows:
+        return "No metrics were written."
+    if verdict.best_evaluation is None:
+        return "Never evaluated: only training returns are known, and these are of changing agents that explore."
+    steps = facts.curve(EVALUATION)
+    return f"No verdict yet: {len(steps)} evaluation{'s' * (len(steps) > 1)}, the best {verdict.best_evaluation:,.2f}."

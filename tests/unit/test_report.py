@@ -1,0 +1,377 @@
+"""The page about a run, `runs plot` and `runs compare`: of real runs that ended well, badly, or not yet."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from gymnast.cli import app
+from gymnast.errors import UserError
+from gymnast.metrics.sinks.jsonl import read_metrics
+from gymnast.report.run_facts import RunFacts
+from gymnast.run import Run
+from tests.report_runs import ROLLOUT, Gallery, refs
+from tests.unit.test_docs import leaf_of
+
+Verb = Callable[..., str]
+
+
+@pytest.fixture(scope="module")
+def gallery(tmp_path_factory: pytest.TempPathFactory) -> Gallery:
+    return Gallery(tmp_path_factory.mktemp("gallery"))
+
+
+@pytest.fixture
+def gymnast(gallery: Gallery) -> Verb:
+    """The command in this process; a user's mistake is raised."""
+
+    def run(*args: str | Path) -> str:
+        words = [*map(str, args), "--runs-dir", str(gallery.folder)]
+        return CliRunner().invoke(app, words, catch_exceptions=False, standalone_mode=False).stdout
+
+    return run
+
+
+def page_of(run: Run) -> str:
+    return run.report_path.read_text(encoding="utf-8")
+
+
+def data_of(gymnast: Verb, *args: str | Path) -> dict[str, Any]:
+    result = json.loads(gymnast(*args, "--json").splitlines()[-1])
+    assert isinstance(result, dict)
+    return result
+
+
+def test_every_run_has_its_page_when_it_ends(gallery: Gallery) -> None:
+    expected = {
+        gallery.wild[0]: "# NOT SOLVED: CartPole-v1, ppo, seed 1",
+        gallery.lake: "# NOT SOLVED: FrozenLake-v1, ppo, seed 1",
+        gallery.blind: "# NOT JUDGED: CartPole-v1, ppo, seed 1",
+        gallery.broken: "# CRASHED: tests.envs_for_tests:test/Troubled-v0, ppo, seed 1",
+        gallery.stopped: "# INTERRUPTED: CartPole-v1, ppo, seed 1",
+    }
+    for run, headline in expected.items():
+        assert page_of(run).startswith(headline), run.id
+
+
+def test_the_page_says_what_the_folder_says(gallery: Gallery) -> None:
+    run = gallery.tuned[0]
+    summary = run.read().summary
+    page = page_of(run)
+    low, high = summary["interval"]
+    assert f"{summary['eval_mean']:.2f}, 95 % interval {low:.2f} to {high:.2f}" in page
+    assert "4 fresh episodes, greedy" in page
+    assert "return  ▪ training   ◆ evaluation" in page
+    rows = read_metrics(run.metrics_path)
+    steps = [f"{int(row['time/total_timesteps']):,}" for row in rows]
+    assert steps[-1] == "3,072"  # 12 rollouts of 8 envs x 32 steps
+    first = next(line for line in page.splitlines() if re.match(r"\| +256 \|", line))
+    assert f"{rows[0]['train/entropy']:.4f}" in first
+    for key in ("`algo.n_steps`", "`eval.episodes`"):  # what the test's settings change in the preset
+        assert key in page
+    assert "`algo.gamma`" not in page.partition("## Settings")[2]
+    assert "train.seed" not in page.partition("## Settings")[2].partition("## Made with")[0]
+    assert "[checkpoints/last.safetensors](checkpoints/last.safetensors)" in page
+
+
+def test_seconds_by_phase_add_up_to_the_runs_time(gallery: Gallery) -> None:
+    """Shares of a row add up to 1 and are of the time since the row before: their sum is what the last row says."""
+    facts = RunFacts(gallery.tuned[0])
+    assert sum(facts.time_budget.values()) == pytest.approx(facts.latest["time/elapsed"], rel=0.02)
+    assert list(facts.time_budget.values()) == sorted(facts.time_budget.values(), reverse=True)
+
+
+def test_an_exact_value_stands_beside_the_sampled_one(gallery: Gallery, gymnast: Verb) -> None:
+    verdict = data_of(gymnast, "report", gallery.lake.id)["verdict"]
+    assert verdict["optimum"] == pytest.approx(0.7442, abs=1e-4)
+    assert verdict["exact_value"] + verdict["regret"] == pytest.approx(verdict["optimum"])
+    assert f"{verdict['exact_value']:.4f}, by the transition table" in page_of(gallery.lake)
+
+
+def test_alerts_are_told_with_cause_and_command(gallery: Gallery, gymnast: Verb) -> None:
+    page = page_of(gallery.wild[0])
+    data = data_of(gymnast, "report", gallery.wild[0].id)
+    assert data["alerts"], "a learning rate of 1 must trip a rule"
+    alert = data["alerts"][0]
+    assert f"**{alert['rule']}** ({alert['severity']})" in page
+    assert alert["cause"] in page.replace("\\", "")
+    assert data["next"][0]["command"].startswith(alert["command"])  # the most urgent advice comes first
+    assert data["next"][0]["command"].endswith(f"--runs-dir {gallery.folder}")
+    assert "None: no rule fired." in page_of(gallery.stopped)
+    (gallery.lake.path / "alerts.json").rename(gallery.lake.path / "away.json")
+    try:
+        assert "No alerts recorded." in gymnast("report", gallery.lake.id)  # a run from before there were any
+    finally:
+        (gallery.lake.path / "away.json").rename(gallery.lake.path / "alerts.json")
+
+
+def test_what_to_try_next_fits_the_run_and_exists(gallery: Gallery, gymnast: Verb) -> None:
+    ended_badly = [gallery.broken, gallery.stopped, gallery.killed]
+    runs = [gallery.tuned[0], gallery.wild[0], gallery.lake, gallery.blind, *ended_badly]
+    steps = {run.id: data_of(gymnast, "report", run.id)["next"] for run in runs}
+    for step in (step for found in steps.values() for step in found):
+        words = step["command"].split()[1:]
+        command, rest = leaf_of(words)
+        known = {option for parameter in command.params for option in parameter.opts}
+        assert {word for word in rest if word.startswith("--")} <= known, step
+    stopped, killed, broken = gallery.stopped, gallery.killed, gallery.broken
+    assert steps[stopped.id][0]["command"].startswith(f"gymnast resume {stopped.id.split('-')[0]} ")
+    assert steps[killed.id][0]["command"].startswith("gymnast resume zzzzz ")
+    assert any(step["command"].startswith("gymnast envs check tests.envs_for_tests:") for step in steps[broken.id])
+    assert "no checkpoint" in steps[broken.id][0]["why"]
+    assert any(step["command"].startswith("gymnast train CartPole-v1:ppo --seed 1") for step in steps[gallery.blind.id])
+
+
+def test_a_solved_run_is_told_to_make_sure(gallery: Gallery, gymnast: Verb) -> None:
+    """Any score solves it at a threshold of 5: every episode of CartPole lasts longer than that."""
+    run = gallery.train("CartPole-v1", "stop.threshold=5", "stop.on_solved=true", seed=5, steps=4 * ROLLOUT)
+    data = data_of(gymnast, "report", run.id)
+    assert data["verdict"]["headline"] == "SOLVED"
+    assert data["env_steps"] == 2 * ROLLOUT  # at its first evaluation, after 512 steps
+    assert "The whole interval lies at or above the threshold of 5." in page_of(run)
+    assert data["next"][0]["command"] == "gymnast benchmark CartPole-v1:ppo --seeds 5"
+    shutil.rmtree(run.path)
+
+
+def test_a_run_in_training_and_runs_that_ended_badly(gallery: Gallery) -> None:
+    assert gallery.seen_live.startswith("# STILL TRAINING: CartPole-v1")
+    assert "256 of 3,072 steps" in gallery.seen_live
+    broken = page_of(gallery.broken)
+    assert "the gearbox is on fire" in broken
+    assert "No episode ended" in broken  # Troubled-v0 has no end
+    blind = page_of(gallery.blind)
+    assert "Never evaluated" in blind
+    assert "◆" not in blind
+    assert "Stopped: by the user" in page_of(gallery.stopped)
+
+
+def test_a_live_run_is_not_written_to_by_others(gallery: Gallery, gymnast: Verb) -> None:
+    killed = gallery.killed
+    killed.report_path.unlink(missing_ok=True)
+    data = json.loads((killed.path / "run.json").read_text())
+    (killed.path / "run.json").write_text(json.dumps({**data, "host": "elsewhere"}))  # of another host its word counts
+    assert gymnast("report", killed.id).startswith("# STILL TRAINING")
+    assert not killed.report_path.exists()
+    (killed.path / "run.json").write_text(json.dumps(data))
+    assert gymnast("report", killed.id).startswith("# KILLED")
+    assert "Its process ended without a word" in page_of(killed)
+
+
+def test_a_run_without_rows_or_with_broken_files_has_a_page_too(gallery: Gallery, gymnast: Verb) -> None:
+    path = gallery.folder / "yyyyy-cartpole-v1-ppo-s1"
+    shutil.copytree(gallery.tuned[0].path, path)
+    lines = (path / "metrics.jsonl").read_text().splitlines()
+    first = json.loads(lines[0]) | {"rollout/ep_rew_mean": "NaN", "train/entropy": "NaN", "train/approx_kl": "Infinity"}
+    (path / "metrics.jsonl").write_text("\n".join([json.dumps(first), *lines[1:], lines[-1][:20]]))
+    assert "| 256 |" in re.sub(" +", " ", gymnast("report", "yyyyy"))
+    (path / "metrics.jsonl").unlink()
+    (path / "config.yaml").write_text("env: [")
+    (path / "alerts.json").write_text("{}")
+    page = gymnast("report", "yyyyy")
+    assert "No metrics were written" in page
+    assert page.count("**Problem: **") == 2
+    compared = gymnast("runs", "compare", "yyyyy", gallery.tuned[0].id)
+    assert "yyyyy has written no metrics" in compared
+    with pytest.raises(UserError, match="no return to plot: yyyyy"):
+        gymnast("runs", "plot", "yyyyy")
+    shutil.rmtree(path)
+
+
+def test_films_are_linked(gallery: Gallery, gymnast: Verb) -> None:
+    videos = gallery.tuned[1].path / "videos"
+    videos.mkdir()
+    (videos / "best.mp4").write_bytes(b"")
+    (videos / "best.json").write_text(json.dumps({"parts": [{"step": 2048}]}))
+    (videos / "my film.mp4").write_bytes(b"")
+    page = gymnast("report", gallery.tuned[1].id)
+    assert re.search(r"\[videos/best.mp4\]\(videos/best.mp4\) +\| film of the agent at 2,048 steps", page)
+    assert "(videos/my%20film.mp4)" in page
+
+
+class Checked(HTMLParser):
+    """Tags that are closed in order; what a page would fetch or run."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[str] = []
+        self.links: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.links += [value or "" for name, value in attrs if name in ("href", "src")]
+        assert not [name for name, _ in attrs if name.startswith("on")]
+        if tag not in ("meta", "br"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+
+
+def test_html_stands_alone_and_escapes_everything(gallery: Gallery, gymnast: Verb, tmp_path: Path) -> None:
+    path = gallery.folder / "xxxxx-cartpole-v1-ppo-s1"
+    shutil.copytree(gallery.wild[0].path, path)
+    evil = '<script>alert("x")</script>'
+    data = json.loads((path / "run.json").read_text())
+    (path / "run.json").write_text(json.dumps({**data, "env": evil, "host": evil, "command": ["gymnast", evil]}))
+    alerts = json.loads((path / "alerts.json").read_text())
+    alerts["alerts"][0] |= {"message": evil, "cause": evil}
+    (path / "alerts.json").write_text(json.dumps(alerts))
+    out = tmp_path / "page.html"
+    assert gymnast("report", "xxxxx", "--html", "--out", out) == f"wrote {out}\n"
+    text = out.read_text(encoding="utf-8")
+    page = Checked()
+    page.feed(text)
+    assert page.open == []
+    assert "script" not in page.tags
+    assert "&lt;script&gt;" in text
+    assert page.tags.count("svg") >= 4  # the return and the metrics that matter
+    assert not [link for link in page.links if "//" in link]
+    config = next(link for link in page.links if link.endswith("config.yaml"))
+    assert (out.parent / config).resolve() == (path / "config.yaml").resolve()  # links lead back to the run
+    in_code = re.compile("```.*?```|`[^`]+`", re.DOTALL)  # shown as it is
+    words = in_code.sub("", gymnast("report", "xxxxx"))
+    assert "\\<script" in words
+    assert not re.search(r"(?<!\\)<script", words)  # nor does Markdown take it for HTML
+    shutil.rmtree(path)
+
+
+def test_where_a_page_goes(gallery: Gallery, gymnast: Verb, tmp_path: Path) -> None:
+    run = gallery.tuned[0]
+    assert gymnast("report", run.id, "--html") == f"wrote {run.path / 'report.html'}\n"
+    assert "[report.html](report.html)" in gymnast("report", run.id)
+    assert gymnast("report", run.id, "--out", tmp_path / "a.md") == f"wrote {tmp_path / 'a.md'}\n"
+    with pytest.raises(UserError, match=r"must end in \.html"):
+        gymnast("report", run.id, "--html", "--out", tmp_path / "a.md")
+    with pytest.raises(UserError, match="cannot write"):
+        gymnast("report", run.id, "--out", tmp_path / "missing" / "a.md")
+
+
+def test_compare_names_what_differs(gallery: Gallery, gymnast: Verb) -> None:
+    tuned, wild = gallery.tuned[0], gallery.wild[0]
+    human = gymnast("runs", "compare", tuned.id, wild.id)
+    rate = RunFacts(tuned).settings["algo"]["learning_rate"]
+    assert re.search(rf"algo\.learning_rate +{re.escape(str(rate))} +1\.0", human)
+    assert f"B has algo.learning_rate 1.0 instead of {rate}." in human
+    data = data_of(gymnast, "runs", "compare", tuned.id, wild.id)
+    assert set(data["config"]) == {"algo.learning_rate"}
+    assert data["versions"] == {}
+    assert any(counts == [0, 1] for counts in data["alerts"].values())
+    scores = [run.read().summary["score"] for run in (tuned, wild)]
+    assert data["differences"][0]["score"]["value"] == pytest.approx(scores[1] - scores[0])
+    assert "low" not in data["differences"][0]["score"]  # one run a side has no interval
+    assert any("a seed alone can make such a difference" in line for line in data["reasons"])
+
+
+def test_groups_of_seeds_have_intervals(gallery: Gallery, gymnast: Verb) -> None:
+    joined = data_of(gymnast, "runs", "compare", refs(gallery.tuned), refs(gallery.wild))
+    alone = data_of(gymnast, "runs", "compare", *(run.id for run in [*gallery.tuned, *gallery.wild]))  # by config
+    assert [len(side["runs"]) for side in joined["sides"]] == [2, 2]
+    assert joined["measures"] == alone["measures"]
+    found = joined["measures"]["score"][0]
+    scores = [run.read().summary["score"] for run in gallery.tuned]
+    assert found["value"] == pytest.approx(sum(scores) / 2)  # of two runs nothing is cut off
+    assert (found["low"], found["high"]) == pytest.approx((min(scores), max(scores)))  # both drawn twice: 1 in 4 each
+    assert "train.seed" not in joined["config"]
+    apart = data_of(gymnast, "runs", "compare", *(run.id for run in gallery.tuned))  # seeds against each other
+    assert apart["config"] == {"train.seed": [1, 2]}
+    assert len(data_of(gymnast, "runs", "compare", "@all:CartPole-v1", "--group", "none")["sides"]) == 7
+    with pytest.raises(UserError, match="on two sides"):
+        gymnast("runs", "compare", refs(gallery.tuned), refs(gallery.tuned))
+
+
+def test_what_does_not_compare_is_said(gallery: Gallery, gymnast: Verb) -> None:
+    other = data_of(gymnast, "runs", "compare", gallery.tuned[0].id, gallery.lake.id)
+    assert other["reasons"] == ["Runs of different envs (CartPole-v1, FrozenLake-v1): their scores do not compare."]
+    assert other["differences"] == []
+    told = gymnast("runs", "compare", gallery.tuned[0].id, gallery.blind.id, gallery.stopped.id, gallery.broken.id)
+    assert f"{gallery.blind.read().token} was never evaluated" in told
+    assert f"{gallery.stopped.read().token} was interrupted at 256 of 3,072 steps" in told
+    assert f"{gallery.broken.read().token} crashed at" in told
+    assert "Name a second run" in gymnast("runs", "compare", gallery.tuned[0].id)
+
+
+def test_a_resumed_run_says_so(gallery: Gallery, gymnast: Verb) -> None:
+    from gymnast.apps.training import resume
+
+    path = gallery.folder / gallery.stopped.id.replace(gallery.stopped.id.split("-")[0], "wwwww")
+    shutil.copytree(gallery.stopped.path, path)
+    resume("wwwww", [], gallery.folder, quiet=True)
+    assert Run(path).read().resumed_at == [ROLLOUT]
+    assert "Resumed at 256 steps." in page_of(Run(path))
+    assert "wwwww was resumed at 256 steps" in gymnast("runs", "compare", "wwwww", gallery.tuned[0].id)
+    shutil.rmtree(path)
+
+
+def test_plot_draws_every_clock_and_metric(gallery: Gallery, gymnast: Verb) -> None:
+    run = gallery.tuned[0]
+    rows = read_metrics(run.metrics_path)
+    for x, clock in {"vec_steps": "time/vec_steps", "updates": "time/updates", "seconds": "time/elapsed"}.items():
+        panel = data_of(gymnast, "runs", "plot", run.id, "--x", x, "--metric", "entropy")["panels"][0]
+        (side,) = panel["sides"].values()
+        assert side["line"] == [[row[clock], row["train/entropy"]] for row in rows]
+    human = gymnast("runs", "plot", run.id, "--metric", "entropy", "--metric", "eval/mean_reward")
+    assert "12 updates" not in human
+    assert human.count("3,072 env steps") == 2
+
+
+def test_plot_puts_seeds_together(gallery: Gallery, gymnast: Verb) -> None:
+    names = [run.id for run in [*gallery.tuned, *gallery.wild]]
+    data = data_of(gymnast, "runs", "plot", *names, "--metric", "train/entropy")
+    token = gallery.tuned[0].read().token
+    rate = RunFacts(gallery.tuned[0]).settings["algo"]["learning_rate"]
+    assert next(iter(data["panels"][0]["sides"])) == f"{token}+1 learning_rate={rate}"
+    side = next(iter(data["panels"][0]["sides"].values()))
+    last = [RunFacts(run).latest["train/entropy"] for run in gallery.tuned]
+    assert side["line"][-1] == pytest.approx([12 * ROLLOUT, sum(last) / 2])
+    assert side["band"][-1] == pytest.approx([12 * ROLLOUT, min(last), max(last)])
+    apart = data_of(gymnast, "runs", "plot", *names, "--metric", "train/entropy", "--group", "none")
+    assert len(apart["panels"][0]["sides"]) == 4
+
+
+def test_plot_says_what_is_missing(gallery: Gallery, gymnast: Verb, tmp_path: Path) -> None:
+    blind, tuned = gallery.blind, gallery.tuned[0]
+    told = gymnast("runs", "plot", blind.id, tuned.id, "--metric", "eval/mean_reward")
+    assert f"{blind.read().token} has no eval/mean_reward" in told
+    assert "do not compare" in gymnast("runs", "plot", tuned.id, gallery.lake.id)
+    with pytest.raises(UserError, match="Did you mean 'entropy'"):
+        gymnast("runs", "plot", tuned.id, "--metric", "entrpy")
+    with pytest.raises(UserError, match=r"none of these runs has train/std\. They have: train/"):
+        gymnast("runs", "plot", tuned.id, "--metric", "train/std")
+    with pytest.raises(UserError, match="must end in one of"):
+        gymnast("runs", "plot", tuned.id, "--out", tmp_path / "a.gif")
+    with pytest.raises(UserError, match="no run of Pong"):
+        gymnast("runs", "plot", "@all:Pong")
+
+
+@pytest.mark.parametrize(("name", "magic"), [("a.png", b"\x89PNG"), ("a.svg", b"<?xml")])
+def test_plot_writes_pictures(gallery: Gallery, gymnast: Verb, tmp_path: Path, name: str, magic: bytes) -> None:
+    out = tmp_path / name
+    told = gymnast("runs", "plot", refs(gallery.tuned), refs(gallery.wild), gallery.lake.id, "--out", out)
+    assert out.read_bytes().startswith(magic)
+    assert f"wrote {out}" in told
+    assert "┤" not in told
+    assert "┤" in gymnast("runs", "plot", refs(gallery.tuned), "--out", out, "--text")
+
+
+def test_a_run_from_python_has_its_page_too(tmp_path: Path) -> None:
+    from gymnast import PPO
+
+    model = PPO("CartPole-v1", n_steps=64, n_envs=1, seed=1, runs_dir=str(tmp_path))
+    model.learn(128)
+    assert model.run is not None
+    page = page_of(model.run)
+    assert page.startswith("# NOT JUDGED: CartPole-v1, ppo, seed 1")
+    assert "128 of 128 steps" in page
+    assert "Unlike the preset CartPole-v1:ppo" in page  # stable-baselines3's defaults are not the preset's
