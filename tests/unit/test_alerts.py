@@ -265,6 +265,30 @@ def test_advice_without_a_preset_is_a_careful_step() -> None:
     assert found.command is None  # nobody typed one
 
 
+@pytest.mark.parametrize(
+    ("spoilt", "bad", "patch"),
+    [
+        # A clip range of 0.1 or more is nobody's fault: then it is the learning rate.
+        ("algo.clip_range=1e-3", {"train/clip_fraction": 0.9}, {"algo.clip_range": 0.01}),
+        ("algo.clip_range=0.2", {"train/clip_fraction": 0.9}, {"algo.learning_rate": "lin_0.0003"}),
+        # The env's own limit is 500 steps; a longer one may be part of the task.
+        ("env.max_episode_steps=8", {"rollout/truncated_fraction": 1.0}, {"env.max_episode_steps": None}),
+        ("env.max_episode_steps=900", {"rollout/truncated_fraction": 1.0}, {"algo.ent_coef": 0.01}),
+    ],
+)
+def test_without_a_preset_the_setting_that_is_out_of_range_is_blamed_first(
+    spoilt: str, bad: Row, patch: dict[str, object]
+) -> None:
+    resolved = configs.load("CartPole-v1", [spoilt])
+    known = Known(resolved.config, resolved.facts, resolved.threshold, math.log(2))
+    known.usual = []
+    book = AlertBook(known)
+    score = {"rollout/ep_rew_mean": 8.0, "rollout/ep_rew_std": 0.0, "rollout/ep_len_mean": 8.0}
+    for step in range(50, 53):
+        alerts = book.check({"time/total_timesteps": step, "time/progress": step / 100, **score, **bad})
+    assert [one.patch for one in alerts] == [patch]
+
+
 def test_the_command_keeps_what_was_typed() -> None:
     origin = Origin("CartPole-v1:a2c", ("algo.learning_rate=1.0", "train.seed=3"))
     patch = {"algo.learning_rate": {"start": 0.001, "end": 0.0, "shape": "cosine"}}

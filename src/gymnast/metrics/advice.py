@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -63,6 +63,12 @@ class Known:
         return found
 
 
+def is_shortened(known: Known) -> bool:
+    """Whether the config's time limit is shorter than the env's own."""
+    own, limit = known.facts.max_episode_steps if known.facts else None, known.config.env.max_episode_steps
+    return own is not None and limit is not None and limit < own
+
+
 @dataclass(frozen=True)
 class Suspect:
     """A setting that may be behind an alert, `wrong` when it is too high, too low or (a switch) not `value`."""
@@ -73,7 +79,7 @@ class Suspect:
     factor: float = 10.0  # the careful step, where nothing usual is known
     limit: float | None = None  # the step goes no further than this, and is not taken from beyond it
     value: Any = None  # of a switch
-    careful: bool = True  # False: changed only where it is unusual, never on suspicion
+    only: Callable[[Known], bool] | None = None  # where nothing usual is known, it must be so
 
 
 @dataclass(frozen=True)
@@ -96,7 +102,7 @@ def advise(known: Known, suspects: Sequence[Suspect], otherwise: str) -> Advice:
             value = plain(setting(usual, suspect.key))
             if (patch := valid(known.config, {suspect.key: value})) is not None:
                 return Advice(f"{suspect.why}: {described(known.config, usual, suspect, distance)}.", patch)
-    for suspect in (one for one in suspects if one.careful):
+    for suspect in (one for one in suspects if one.only is None or one.only(known)):
         step = careful_step(known.config, suspect)
         if step is not KEEP and (patch := valid(known.config, {suspect.key: step})) is not None:
             return Advice(

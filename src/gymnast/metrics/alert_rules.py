@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from gymnast.metrics import alert_tests as tests
-from gymnast.metrics.advice import Known, Suspect
+from gymnast.metrics.advice import Known, Suspect, is_shortened
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ LOW_CEILING = Suspect(
 MUCH_SHAPING = Suspect("env.shaping.*", "high", "shaping pays many times what the env does", factor=100, limit=1e-3)
 OWN_START = Suspect("agent.ortho_init", "switch", "weights start at random sizes", value=True)
 OWN_LIMIT = Suspect(
-    "env.max_episode_steps", "switch", "the time limit is shorter than the task", value=None, careful=False
+    "env.max_episode_steps", "switch", "the time limit is shorter than the task", value=None, only=is_shortened
 )
 WIDE_START = Suspect("agent.log_std_init", "switch", "actions start with a wide spread", value=0.0)
 MORE_STEPS = Suspect("train.total_timesteps", "low", "the run may be too short", factor=2)
@@ -99,7 +99,7 @@ RULES = (
     Rule(
         "clip_fraction_high", "warning", 3, tests.clip_fraction_high,
         "Most samples leave the clip range: an update wants to go further than it may.",
-        (FAST, MANY_EPOCHS, NARROW_CLIP),
+        (NARROW_CLIP, FAST, MANY_EPOCHS),
         "Steps are too large for the clip range.",
     ),
     Rule(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from gymnast.metrics.advice import Known
+from gymnast.metrics.advice import Known, is_shortened
 from gymnast.metrics.alerts import Evidence
 from gymnast.metrics.catalogue import catalogue
 
@@ -135,12 +135,9 @@ def all_cut(row: Row, known: Known, memory: Memory) -> Found:
         memory["score"], memory["same"] = row["eval/mean_reward"], float(same)
     if row["rollout/truncated_fraction"] < warn_high("rollout/truncated_fraction") or not behind(row, known):
         return {}
-    own = known.facts.max_episode_steps if known.facts else None
-    limit = known.config.env.max_episode_steps
-    shortened = own is not None and limit is not None and limit < own
     alike = row["rollout/ep_rew_std"] <= 1e-6 * abs(row["rollout/ep_rew_mean"]) and row["time/progress"] > 0.3
     judged_alike = memory.get("same") and row["time/progress"] > 0.5
-    if not (shortened or alike or judged_alike):
+    if not (is_shortened(known) or alike or judged_alike):
         return {}
     high = warn_high("rollout/truncated_fraction")
     evidence = {"rollout/truncated_fraction": Evidence(row["rollout/truncated_fraction"], high=high)}
