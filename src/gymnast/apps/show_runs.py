@@ -27,6 +27,7 @@ from gymnast.apps.terminal import (
     yes_no,
 )
 from gymnast.metrics.catalogue import duration
+from gymnast.metrics.sinks.alert_panel import report
 from gymnast.metrics.sinks.jsonl import STEP
 from gymnast.metrics.sinks.panels import STOPS, render_row, summary_panel
 from gymnast.report.chart import Curve, chart, dots, legend
@@ -118,6 +119,7 @@ def show_run(ref: str, runs_dir: Path, as_json: bool = False) -> dict[str, Any]:
             {"name": item.name, "step": item.step, "problem": item.problem, "metrics": item.metrics}
             for item in checkpoints
         ],
+        "alerts": [alert.to_json() for alert in facts.alerts],
         "metrics": facts.latest,
         "rows": len(rows),
         "crash": facts.crash,
@@ -134,6 +136,8 @@ def show_run(ref: str, runs_dir: Path, as_json: bool = False) -> dict[str, Any]:
         return data
     _print_curve(console, facts)
     console.print()
+    if facts.alerts:
+        console.print(*report(facts.alerts), "", sep="\n")
     picture = render_row(
         facts.latest,
         title=f"metrics at {int(facts.latest[STEP]):,} steps",
