@@ -50,7 +50,7 @@ def main(folder: str, until: int | None) -> None:
     result = {"run": info.id, "env": info.env, "algo": info.algo, "seed": info.seed, "threshold": threshold}
     result |= {key: verdict[key] for key in ("solved", "episodes", "env_steps", "seconds", "fps", "stop_reason")}
     result |= {"mean": verdict["eval_mean"], "low": verdict["interval"][0], "high": verdict["interval"][1]}
-    result |= {"judge": "greedy", "next": [(f"gymnast runs show {info.token}", "all about this run")]}
+    result |= {"judge": "greedy", "next": [(f"gymnast report {info.token}", "all about this run on a page")]}
     draw(summary_panel(result), "summary.svg", "how a run ends")
 
 

@@ -290,7 +290,8 @@ def test_the_summary_says_what_happened_and_what_is_next() -> None:
         "475",
         "61,440 steps in 1:12  5,100 steps/s",
         "k7f3q-cartpole-v1-ppo-s1",
-        "gymnast eval @last  score it on other episodes",
+        "gymnast eval @last",
+        "  score it on other episodes",
     ):
         assert part in text
     assert "NOT SOLVED" in "\n".join(draw(summary_panel({**result, "solved": False, "stop_reason": "steps"}), 80))

@@ -301,12 +301,9 @@ def summary_panel(result: Mapping[str, Any]) -> RenderableType:
     if get("alerts"):
         parts += [Text(), *report(result["alerts"])]
     if get("next"):
-        commands = Table.grid(padding=(0, 2, 0, 0))
-        commands.add_column(style="bold cyan", overflow="fold")
-        commands.add_column(style="dim", overflow="fold")
-        for command, what in result["next"]:
-            commands.add_row(command, what)
-        parts += [Text(), Text("next", style="yellow"), commands]
+        parts += [Text(), Text("next", style="yellow")]
+        for command, what in result["next"]:  # a line of its own: ready to be copied
+            parts += [Text(command, style="bold cyan", overflow="fold"), Text(f"  {what}", style="dim")]
     return Panel(Group(*parts), border_style=colour, box=box.ROUNDED, padding=(0, 1))
 
 
