@@ -1,4 +1,4 @@
-"""metrics.jsonl, the CSV, W&B, trackio and TensorBoard agree number for number, also when a run was stopped and resumed."""
+"""metrics.jsonl, CSV, W&B, trackio and TensorBoard agree number for number, also in a run that was resumed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ TRACKERS = ["wandb", "trackio", "tensorboard"]
 
 
 def tracked_config(*sinks: str) -> RunConfig:
-    # The learning rate is far too high: there is an alert to track. 2,048 steps in rollouts of 128: a row each, 16 in all.
+    # The learning rate is far too high: there is an alert to track. 2,048 steps in rollouts of 128: 16 rows.
     return small_config(
         algo={"learning_rate": 1.0},
         train={"total_timesteps": 2048},
@@ -142,8 +142,7 @@ def test_wandb_has_names_config_histograms_alerts_checkpoints_and_artifacts(run:
     artifacts = [
         record.request.log_artifact.artifact
         for record in records
-        if record.WhichOneof("record_type") == "request"
-        and record.request.WhichOneof("request_type") == "log_artifact"
+        if record.WhichOneof("record_type") == "request" and record.request.WhichOneof("request_type") == "log_artifact"
     ]
     artifacts += [record.artifact for record in records if record.WhichOneof("record_type") == "artifact"]
     assert {(one.name, one.type) for one in artifacts} == {(f"{run.id}-best", "model"), (f"{run.id}-run", "run")}
@@ -227,7 +226,9 @@ def test_wandb_that_loses_its_service_costs_one_warning(homes: Path, tmp_path: P
         time.sleep(0.05)
     assert tracker._process is not None
     listed = subprocess.run(["ps", "-e", "-o", "pid=,ppid=,comm="], capture_output=True, text=True, check=True).stdout
-    core = [int(pid) for pid, parent, name in map(str.split, listed.splitlines()) if int(parent) == tracker._process.pid]
+    core = [
+        int(pid) for pid, parent, name in map(str.split, listed.splitlines()) if int(parent) == tracker._process.pid
+    ]
     assert core
     for pid in core:
         os.kill(pid, signal.SIGKILL)

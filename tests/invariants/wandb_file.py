@@ -1,4 +1,4 @@
-"""Reads what W&B wrote offline. Its file is a LevelDB log of protocol buffers; W&B ships the messages, not the reader."""
+"""Reads what W&B wrote offline: a LevelDB log of protocol buffers, for which W&B ships the messages and no reader."""
 
 from __future__ import annotations
 

@@ -145,7 +145,9 @@ def test_the_process_of_a_failed_tracker_is_gone(tmp_path: Path) -> None:
     group.close()
     assert sink._process is not None
     assert sink._process.wait(10) == -signal.SIGKILL
-    assert [thread.name for thread in threading.enumerate() if thread.name.startswith("hangs") and thread.is_alive()] in (
+    assert [
+        thread.name for thread in threading.enumerate() if thread.name.startswith("hangs") and thread.is_alive()
+    ] in (
         [],
         ["hangs listener"],  # on its last line
     )
@@ -200,7 +202,9 @@ os.kill(os.getpid(), signal.SIGKILL)
 def test_a_missing_package_is_told_before_training(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("wandb", "trackio"):
         monkeypatch.setattr(SINKS.get(name), "package", f"no_such_{name}")
-    with pytest.raises(UserError, match=r'log.sinks: wandb is not installed. Install with `pip install "gymnast\[wandb\]"`'):
+    with pytest.raises(
+        UserError, match=r'log.sinks: wandb is not installed. Install with `pip install "gymnast\[wandb\]"`'
+    ):
         require_sinks(["console", "jsonl", "wandb"])
     with pytest.raises(UserError, match=r"wandb, trackio are not installed.*gymnast\[wandb,trackio\]"):
         require_sinks(["wandb", "trackio"])

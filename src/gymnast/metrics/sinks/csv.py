@@ -1,4 +1,4 @@
-"""metrics.csv: the rows of metrics.jsonl for a spreadsheet, one column a metric, empty where a row has no such metric."""
+"""metrics.csv: the rows of metrics.jsonl for a spreadsheet. One column a metric, empty where a row has none."""
 
 from __future__ import annotations
 

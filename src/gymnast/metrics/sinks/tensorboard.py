@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any
 
 from gymnast.metrics.alerts import Alert
@@ -50,7 +51,7 @@ class TensorBoardTracker:
     def _histogram(self, tag: str, found: Mapping[str, Any]) -> Any:
         """TensorBoard wants each bucket's upper edge, and the moments; the bucket's middle stands for what is in it."""
         counts, edges = found["counts"], found["edges"]
-        pairs = [(count, (low + high) / 2) for count, low, high in zip(counts, edges, edges[1:])]
+        pairs = [(count, (low + high) / 2) for count, (low, high) in zip(counts, pairwise(edges), strict=True)]
         histogram = self._summary.HistogramProto(
             min=edges[0],
             max=edges[-1],

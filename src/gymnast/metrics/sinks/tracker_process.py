@@ -1,7 +1,7 @@
 """The process a tracker lives in: messages come as lines of JSON on standard input, answers go to standard output.
 
-`steps.txt` beside the tracker's files has a line for each message that got through. A run that is continued, or one that
-starts with another's history, first passes on what metrics.jsonl has and the tracker has not; what it has is not repeated.
+`steps.txt` beside the tracker's files has a line for each message that got through. A run that is continued, or that
+starts with another's history, first passes on what metrics.jsonl has and the tracker has not. Nothing is repeated.
 """
 
 from __future__ import annotations

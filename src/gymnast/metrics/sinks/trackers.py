@@ -1,8 +1,8 @@
 """Trackers from a run's side: W&B, trackio, TensorBoard each live in a process of their own.
 
-Training hands over copies and goes on; a thread passes them down a pipe. Whatever the tracker's package does there (raise, hang,
-print, be killed) cannot reach the run. If it fails, the run says so once. If the run dies, the tracker's process sees the
-end of its input and finishes what it has.
+Training hands over copies and goes on; a thread passes them down a pipe. Whatever the tracker's package does there
+(raise, hang, print, be killed) cannot reach the run. If it fails, the run says so once. If the run dies, the tracker's
+process sees the end of its input and finishes what it has.
 """
 
 from __future__ import annotations
@@ -74,9 +74,10 @@ def is_installed(module: str) -> bool:
 class TrackerSink:
     """A sink that nothing waits for until it is closed, and then not for long."""
 
-    def __init__(self, name: str, run: TrackedRun, note: Callable[[str], None], patience: float = PATIENCE) -> None:
+    def __init__(self, name: str, run: TrackedRun, note: Callable[[str], None], patience: float | None = None) -> None:
         self.name = name
-        self._run, self._note, self._patience = run, note, patience
+        self._run, self._note = run, note
+        self._patience = PATIENCE if patience is None else patience
         self._waiting: Queue[dict[str, Any] | None] = Queue(WAITING)
         self._notes: SimpleQueue[str] = SimpleQueue()
         self._failure: str | None = None

@@ -1,7 +1,7 @@
 """Weights & Biases. Runs in a tracker's process (see `tracker_process`).
 
-Every log has the run's one step key, so charts of any metric line up, whenever it arrives. Without an API key, or without a
-network, the run is kept offline in its folder, for `wandb sync`.
+Every log has the run's one step key, so charts of any metric line up, whenever it arrives. Without an API key or a
+network the run is kept offline in its folder, for `wandb sync`.
 """
 
 from __future__ import annotations
@@ -72,7 +72,8 @@ class WandbTracker:
         }
         actions = record["actions"]
         if "frequency" in actions:
-            shapes |= {f"actions/{label}": share for label, share in zip(actions["labels"], actions["frequency"])}
+            shares = zip(actions["labels"], actions["frequency"], strict=True)
+            shapes |= {f"actions/{label}": share for label, share in shares}
         self._log(step, shapes)
 
     def checkpoint(self, step: int, saved: Mapping[str, Any]) -> None:
@@ -94,8 +95,8 @@ class WandbTracker:
         self._run.finish(exit_code=0 if status in ("finished", "interrupted") else 1)
 
     def _log(self, step: int, data: Mapping[str, Any]) -> None:
-        # W&B's own counter only orders the logs. It goes on where an earlier part of the run left it, so that parts written
-        # offline can be uploaded one after the other.
+        # W&B's own counter only orders the logs. It goes on where an earlier part of the run left it, so that parts
+        # written offline can be uploaded one after the other.
         self._run.log({STEP: step, **data}, step=self._count, commit=True)
         self._count += 1
 

@@ -1,4 +1,4 @@
-"""A W&B project's workspace, laid out by the metric catalogue. Made once a project and machine, where the package for it is."""
+"""A W&B project's workspace, laid out by the metric catalogue. Made once, where the package for it is installed."""
 
 from __future__ import annotations
 
