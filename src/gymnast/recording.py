@@ -78,7 +78,8 @@ def record(
     session: Session, run: Run, notes: Sequence[str] = (), quiet: bool = False, observer: Observer | None = None
 ) -> Result:
     """Trains into the run's folder; the folder knows how it ended, whatever happens. The session stays open."""
-    from gymnast.metrics.sinks import TrackedRun, make_sinks
+    from gymnast.metrics.sinks import make_sinks
+    from gymnast.metrics.sinks.trackers import TrackedRun
     from gymnast.rl import kernels
     from gymnast.rl.fast_net import fast_net
     from gymnast.train import train

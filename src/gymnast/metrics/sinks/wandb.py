@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import traceback
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from gymnast.metrics.alerts import Alert
 from gymnast.metrics.sinks.alert_panel import alert_line
 from gymnast.metrics.sinks.jsonl import STEP
 from gymnast.metrics.sinks.tracker_process import Opening
+from gymnast.metrics.sinks.trackers import PATIENCE
 from gymnast.run import Run, zip_run
 
 PROJECT = "gymnast"
@@ -36,16 +38,25 @@ class WandbTracker:
             why = "" if not self._run.offline else "offline, as WANDB_MODE says"
         except wandb.Error as error:  # no key, a bad one, or nobody answers: the numbers are kept all the same
             first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+            wandb.teardown()  # what was half opened still has the run's id
             self._run, why = self._open("offline"), f"offline ({first})"
         self._run.define_metric(STEP)
         self._run.define_metric("*", step_metric=STEP)
         if why:
             self.note = f"wandb: {why}; upload it later with: wandb sync {opening.folder}/offline-run-*"
+        elif self._run.disabled:
+            self.note = "wandb: disabled, as WANDB_MODE says"
         else:
-            from gymnast.metrics.sinks.wandb_workspace import set_up_workspace
-
-            set_up_workspace(self._run.entity, self._run.project)
             self.note = f"wandb: {self._run.url}"
+            self._set_up_workspace()
+
+    def _set_up_workspace(self) -> None:
+        from gymnast.metrics.sinks.wandb_workspace import set_up_workspace
+
+        try:
+            set_up_workspace(self._run.entity, self._run.project)
+        except Exception:  # whatever its package raises: a layout is not worth a run's curves
+            traceback.print_exc()
 
     def _open(self, mode: Any) -> Any:
         run = self._opening.run
@@ -58,7 +69,7 @@ class WandbTracker:
             tags=[run.env[:64], run.algo],
             dir=run.folder / "trackers",
             mode=mode,
-            settings=self._wandb.Settings(console="off"),
+            settings=self._wandb.Settings(console="off", init_timeout=PATIENCE / 2),
         )
 
     def write(self, step: int, row: Mapping[str, float]) -> None:
