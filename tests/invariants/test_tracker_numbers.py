@@ -5,7 +5,11 @@ from __future__ import annotations
 import csv
 import json
 import math
+import os
+import signal
 import sqlite3
+import subprocess
+import time
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +20,9 @@ import pytest
 
 from gymnast.apps.training import resume
 from gymnast.config import RunConfig
-from gymnast.metrics.sinks.jsonl import STEP, read_lines, read_metrics
+from gymnast.metrics.sinks import SinkGroup
+from gymnast.metrics.sinks.jsonl import STEP, JsonlSink, read_lines, read_metrics
+from gymnast.metrics.sinks.trackers import TrackedRun, TrackerSink
 from gymnast.recording import new_run, record
 from gymnast.run import Run
 from gymnast.session import build
@@ -186,10 +192,6 @@ def test_tensorboard_takes_back_what_a_lost_part_wrote(homes: Path, tmp_path: Pa
     """Killed at 300 with a checkpoint of 200: the rows of 250 and 300 are gone, and others come in their place."""
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-    from gymnast.metrics.sinks import SinkGroup
-    from gymnast.metrics.sinks.jsonl import JsonlSink
-    from gymnast.metrics.sinks.trackers import TrackedRun, TrackerSink
-
     def part(start: int, written: dict[int, float]) -> None:
         JsonlSink.truncate(tmp_path / "metrics.jsonl", start)
         tracker = TrackerSink("tensorboard", TrackedRun(tmp_path, "x-x", "ppo", "x", start), print, 300.0)
@@ -207,15 +209,6 @@ def test_tensorboard_takes_back_what_a_lost_part_wrote(homes: Path, tmp_path: Pa
 
 def test_wandb_that_loses_its_service_costs_one_warning(homes: Path, tmp_path: Path) -> None:
     """wandb-core, which writes and uploads, is killed in the middle of a run."""
-    import os
-    import signal
-    import subprocess
-    import time
-
-    from gymnast.metrics.sinks import SinkGroup
-    from gymnast.metrics.sinks.jsonl import JsonlSink
-    from gymnast.metrics.sinks.trackers import TrackedRun, TrackerSink
-
     (tmp_path / "run.json").write_text("{}")
     warnings: list[str] = []
     tracker = TrackerSink("wandb", TrackedRun(tmp_path, "x-x", "ppo", "x"), print, 300.0)
@@ -245,8 +238,6 @@ def test_wandb_that_loses_its_service_costs_one_warning(homes: Path, tmp_path: P
 def test_wandb_without_a_good_key_is_offline_and_says_so_once(
     key: str | None, homes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from gymnast.metrics.sinks.trackers import TrackedRun, TrackerSink
-
     monkeypatch.delenv("WANDB_MODE")
     if key is not None:
         monkeypatch.setenv("WANDB_API_KEY", key)
@@ -262,3 +253,40 @@ def test_wandb_without_a_good_key_is_offline_and_says_so_once(
     assert "not-a-key" not in "".join(notes) + (tmp_path / "trackers" / "wandb.log").read_text()
     path = next((tmp_path / "trackers" / "wandb").glob("offline-run-*/*.wandb"))
     assert wandb_history(path)[0]["train/loss"] == 1.0
+
+
+def test_videos_are_copied_and_stand_at_their_step(homes: Path, tmp_path: Path) -> None:
+    """A film of step 100 comes after the row of 200: its place on the axis is 100 all the same."""
+    film = tmp_path / "best.mp4"
+    film.write_bytes(b"not a film, but a file")
+    (tmp_path / "run.json").write_text('{"summary": {}}')
+    warnings: list[str] = []
+    tracked = TrackedRun(tmp_path, "v1d30-x", "ppo", "x")
+    group = SinkGroup([TrackerSink(name, tracked, print, 300.0) for name in ("wandb", "trackio")], warnings.append)
+    group.write(100, {STEP: 100.0})
+    group.write(200, {STEP: 200.0})
+    group.video(100, film)
+    group.close()
+    assert warnings == []
+    part = next((tmp_path / "trackers" / "wandb").glob("offline-run-*"))
+    shown = wandb_history(next(part.glob("*.wandb")))[-1]
+    assert shown[STEP] == 100
+    assert (part / "files" / shown["videos/best"]["path"]).read_bytes() == film.read_bytes()
+    with sqlite3.connect(homes / "trackio" / "gymnast.db") as database:
+        stored = database.execute("SELECT metrics FROM metrics WHERE run_name = 'ppo-v1d30' AND step = 100 ORDER BY id")
+        text = stored.fetchall()[-1][0]
+    copied = homes / "trackio" / "media" / json.loads(text)["videos/best"]["file_path"]
+    assert copied.read_bytes() == film.read_bytes()
+
+
+def test_trackio_that_cannot_write_costs_one_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It never raises by itself: it warns and drops rows. Here a folder lies where its database should be."""
+    (tmp_path / "trackio" / "gymnast.db").mkdir(parents=True)
+    monkeypatch.setenv("TRACKIO_DIR", str(tmp_path / "trackio"))
+    warnings: list[str] = []
+    tracker = TrackerSink("trackio", TrackedRun(tmp_path, "x-x", "ppo", "x"), print, 300.0)
+    group = SinkGroup([tracker], warnings.append)
+    group.write(100, {"train/loss": 1.0})
+    group.close()
+    assert len(warnings) == 1
+    assert warnings[0].startswith("trackio failed: RuntimeError: trackio")

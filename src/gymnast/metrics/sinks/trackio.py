@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from gymnast.metrics.alerts import Alert
@@ -46,6 +47,9 @@ class TrackioTracker:
 
     def checkpoint(self, step: int, saved: Mapping[str, Any]) -> None:
         self._log(step, {f"checkpoints/{name.partition('_')[0]}": saved["seconds"] for name in saved["names"]})
+
+    def video(self, step: int, path: str) -> None:
+        self._log(step, {f"videos/{Path(path).stem.partition('_')[0]}": self._trackio.Video(path)})
 
     def alert(self, step: int, data: Mapping[str, Any]) -> None:
         alert = Alert.from_json(data)
