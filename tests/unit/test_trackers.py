@@ -153,6 +153,19 @@ def test_the_process_of_a_failed_tracker_is_gone(tmp_path: Path) -> None:
     )
 
 
+def test_ctrl_c_ends_the_waiting_and_nothing_else(tmp_path: Path) -> None:
+    def press(text: str) -> None:
+        if text.startswith("waiting for"):
+            threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
+
+    warnings: list[str] = []
+    group = SinkGroup([TrackerSink("hangs", tracked(tmp_path), press, patience=300.0)], warnings.append)
+    run_rows(group, 6)
+    group.close()
+    assert len(warnings) == 1
+    assert warnings[0].startswith("hangs was not waited for.")
+
+
 def test_rows_are_not_repeated_by_a_run_that_goes_on_and_gaps_are_filled(tmp_path: Path) -> None:
     """The tracker has rows 100, 200, 300; the checkpoint is from 200; 250 was written to the file alone."""
     group, _, _ = group_of("keeps", tmp_path)

@@ -7,6 +7,7 @@ process sees the end of its input and finishes what it has.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import signal
 import subprocess
@@ -144,9 +145,13 @@ class TrackerSink:
             return
         if self._process is not None:
             self._process.kill()
+        with contextlib.suppress(Full):  # where it is full, the feeder is at the pipe, which is broken now
+            self._waiting.put_nowait(None)
+        metrics = self._run.folder / "metrics.jsonl"
+        kept = f"all numbers are in {metrics}" if metrics.exists() else "but no other sink keeps the numbers"
         raise TrackerFailed(
-            f"{self.name} {self._failure}. It gets no more rows, and training is not affected: "
-            f"all numbers are in {self._run.folder / 'metrics.jsonl'}, what {self.name} said in {self._log}."
+            f"{self.name} {self._failure}. It gets no more rows, and training is not affected: {kept}; "
+            f"what {self.name} said is in {self._log}."
         )
 
     @property
