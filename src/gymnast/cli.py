@@ -86,6 +86,9 @@ def app() -> None:
 @click.option("--seed", type=int, help="Short for --set train.seed=N.")
 @click.option("--steps", type=int, help="Short for --set train.total_timesteps=N.")
 @click.option("--init-from", metavar="REF", help="Start with the layers of another run's agent that fit.")
+@click.option(
+    "--track", multiple=True, metavar="NAME", help="Also log to wandb, trackio, tensorboard or csv. Repeatable."
+)
 @quiet
 @common
 def train(
@@ -94,6 +97,7 @@ def train(
     seed: int | None,
     steps: int | None,
     init_from: str | None,
+    track: tuple[str, ...],
     quiet: bool,
     runs_dir: Path,
     as_json: bool,
@@ -109,10 +113,11 @@ def train(
     gymnast train LunarLander-v3 --set env.kwargs.gravity=-5 --set env.n_envs=32
     gymnast train FrozenLake-v1 --set 'env.wrappers=[{time_limit: {steps: 50}}]'
     gymnast train my_env.yaml:fast --init-from @best
+    gymnast train CartPole-v1 --track wandb --track tensorboard
     """
     from gymnast.apps.training import start
 
-    return start(target, overrides, runs_dir, seed, steps, init_from, quiet)
+    return start(target, overrides, runs_dir, seed, steps, init_from, quiet, track=track)
 
 
 @app.command(short_help="Go on with a run.")

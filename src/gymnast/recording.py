@@ -79,12 +79,23 @@ def record(
 ) -> Result:
     """Trains into the run's folder; the folder knows how it ended, whatever happens. The session stays open."""
     from gymnast.metrics.sinks import make_sinks
+    from gymnast.metrics.sinks.trackers import TrackedRun
     from gymnast.rl import kernels
     from gymnast.rl.fast_net import fast_net
     from gymnast.train import train
 
     config = session.config
     run.start()
+
+    def note(text: str) -> None:
+        run.log(text)
+        sinks.notice(text)
+
+    def warn(text: str) -> None:
+        note(text)
+        if quiet or "console" not in config.log.sinks:
+            print(f"gymnast: {text}", file=sys.stderr)
+
     sinks = make_sinks(
         config.log.sinks,
         title=f"{config.env.id} · {config.algo.name} · seed {config.train.seed} · {run.id}",
@@ -93,15 +104,23 @@ def record(
         facts={"threshold": session.threshold},
         metrics_path=run.metrics_path,
         quiet=quiet,
-        warn=run.log,
+        warn=warn,
+        run=TrackedRun(
+            folder=run.path.resolve(),
+            id=run.id,
+            algo=config.algo.name,
+            env=config.env.id,
+            start_step=session.counters.env_steps,
+            config=config.model_dump(mode="json"),
+        ),
+        note=note,
     )
     if fast_net(session.agent) is not None and not kernels.is_compiled():
         notes = [*notes, "compiling the fast path: a few seconds, once on this machine"]
     status, result = "crashed", None
     try:
-        for note in [*notes, f"{session.env.engine} engine, {session.env.n_envs} envs; {run.path}"]:
-            run.log(note)
-            sinks.notice(note)
+        for text in [*notes, f"{session.env.engine} engine, {session.env.n_envs} envs; {run.path}"]:
+            note(text)
         result = train(session, sinks, run.checkpoints_dir, observer)
         status = "interrupted" if result.stop_reason == "interrupted" else "finished"
     except KeyboardInterrupt:
@@ -111,9 +130,12 @@ def record(
         run.log(str(failure))
         raise
     finally:
-        sinks.close()
-        run.finish(status, summary_of(session, result))
-        report(run)
+        sinks.close_files()
+        try:
+            run.finish(status, summary_of(session, result))
+            report(run)
+        finally:
+            sinks.close(status)  # trackers take the folder as it is now
     return result
 
 

@@ -107,5 +107,9 @@ SINKS = Registry(
     {
         "console": "gymnast.metrics.sinks.console:ConsoleSink",
         "jsonl": "gymnast.metrics.sinks.jsonl:JsonlSink",
+        "csv": "gymnast.metrics.sinks.csv:CsvSink",
+        "wandb": "gymnast.metrics.sinks.wandb:WandbTracker",
+        "trackio": "gymnast.metrics.sinks.trackio:TrackioTracker",
+        "tensorboard": "gymnast.metrics.sinks.tensorboard:TensorBoardTracker",
     },
 )

@@ -74,8 +74,11 @@ def delete_run(run: Run) -> None:
     shutil.rmtree(hidden)
 
 
-def zip_run(run: Run, out: str | Path) -> Path:
-    """Everything in the folder but temporary files, in a fixed order, under the run's id. `out`: a file or a folder."""
+def zip_run(run: Run, out: str | Path, without: Sequence[str] = ()) -> Path:
+    """Everything in the folder but temporary files, in a fixed order, under the run's id.
+
+    `out`: a file or a folder. `without`: folders of the run's that stay out.
+    """
     out = Path(out)
     if out.is_dir():
         out = out / f"{run.id}.zip"
@@ -83,7 +86,11 @@ def zip_run(run: Run, out: str | Path) -> Path:
         raise UserError(f"cannot write {out}: there is no folder {out.parent}.")
     temporary = out.with_name(f".{out.name}{TEMPORARY}")
     skipped = {out.resolve(), temporary.resolve(), (run.path / "lock").resolve()}
-    files = [path for path in sorted(run.path.rglob("*")) if path.is_file() and path.suffix != TEMPORARY]
+    files = [
+        path
+        for path in sorted(run.path.rglob("*"))
+        if path.is_file() and path.suffix != TEMPORARY and path.relative_to(run.path).parts[0] not in without
+    ]
     try:
         with zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as archive:
             for path in files:

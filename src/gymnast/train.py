@@ -126,8 +126,11 @@ def train(
             if checkpoints is not None:
                 names = checkpoint_names(session, new_best, stop is not None, clock.elapsed - saved_at)
                 if names:
+                    begun = clock.elapsed
                     save_checkpoint(session, checkpoints, names, moment(session) if row is None else row)
                     saved_at = clock.elapsed
+                    if sinks is not None:
+                        sinks.checkpoint(counters.env_steps, names, saved_at - begun)
             clock.lap("log")
 
             if stop is not None:

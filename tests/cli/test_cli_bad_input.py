@@ -121,3 +121,21 @@ def test_a_folder_that_cannot_be_written(gymnast: Command, tmp_path: Path) -> No
     (tmp_path / "file").write_text("")
     outcome = gymnast("runs", "list", "--runs-dir", tmp_path / "file")
     assert_refused(outcome, "--runs-dir", "is a file")
+
+
+def test_a_tracker_that_is_not_installed_is_told_before_anything_starts(
+    without: Callable[..., Command], tmp_path: Path
+) -> None:
+    outcome = without("wandb")("train", "CartPole-v1", "--track", "wandb", "--runs-dir", tmp_path / "runs")
+    assert outcome.code == 2
+    assert outcome.err.startswith(
+        'gymnast: log.sinks: wandb is not installed. Install with `pip install "gymnast[wandb]"`'
+    )
+    assert len(outcome.err.splitlines()) == 1
+    assert not (tmp_path / "runs").exists()
+
+
+def test_an_unknown_tracker_is_answered_with_the_known_ones(gymnast: Command, tmp_path: Path) -> None:
+    outcome = gymnast("train", "CartPole-v1", "--track", "wandbb", "--runs-dir", tmp_path / "runs")
+    assert outcome.code == 2
+    assert "unknown sink 'wandbb'. Did you mean 'wandb'?" in outcome.err

@@ -330,6 +330,10 @@ def test_set_env_goes_on_with_the_same_agent(tmp_path: Path) -> None:
         (lambda: PPO("CartPole-v1", gamma=2), "algo.gamma = 2: must be at most 1"),
         (lambda: PPO("CartPole-v1", learning_rate=lambda left: left), "cannot be saved with the model.*lin_3e-4"),
         (lambda: PPO("CartPole-v1", tensorboard_log="logs"), "tensorboard_log='logs'.: not supported. Use runs_dir="),
+        (
+            lambda: PPO("CartPole-v1", set={"log.sinks": ["wandb"]}).learn(64),
+            "wandb needs a run's folder. Pass runs_dir=",
+        ),
         (lambda: PPO("CartPole-v1", use_sde=True), "agent.std: sde is for continuous actions"),
         (lambda: PPO("Pendulum-v1", sde_sample_freq=4), "only the noise of agent.std=sde lasts"),
         (lambda: PPO("CartPole-v1", policy_kwargs={"net_arch": {"pi": [8], "vf": [9]}}), "the same sizes"),

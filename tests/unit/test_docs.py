@@ -16,10 +16,10 @@ from gymnast.cli import app
 from gymnast.metrics.catalogue import catalogue
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 # What CONTRIBUTING.md adds as an example does not exist, and is not meant to.
-EXAMPLES = {"src/gymnast/rl/vpg.py", "src/gymnast/agent/residual.py", "src/gymnast/metrics/sinks/csv.py"}
+EXAMPLES = {"src/gymnast/rl/vpg.py", "src/gymnast/agent/residual.py", "src/gymnast/metrics/sinks/scores.py"}
 PLACEHOLDER = re.compile(r"\b[A-Z]{2,}\b|\*|\.\.\.")  # src/gymnast/presets/ENV.yaml
 
 
@@ -40,6 +40,22 @@ def test_generated_tables_are_up_to_date() -> None:
 def test_the_metrics_page_has_every_metric() -> None:
     page = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
     assert [metric.name for metric in catalogue() if f"| `{metric.name}` |" not in page] == []
+
+
+def test_the_guide_explains_every_alert_rule_and_no_other() -> None:
+    from gymnast.metrics.alert_rules import RULES
+
+    page = (ROOT / "docs" / "guide" / "alerts.md").read_text(encoding="utf-8")
+    explained = re.findall(r"^\| `(\w+)` \|", page.partition("## What each rule means for you")[2], re.MULTILINE)
+    assert sorted(explained) == sorted(rule.name for rule in RULES)
+
+
+def test_metrics_named_in_the_guide_exist() -> None:
+    groups = {metric.name.partition("/")[0] for metric in catalogue() if "/" in metric.name}
+    for page in sorted((ROOT / "docs" / "guide").glob("*.md")):
+        for name in re.findall(r"`([a-z]+/[a-z_/]+[\w./]*)`", page.read_text(encoding="utf-8")):
+            if name.partition("/")[0] in groups:
+                assert catalogue().get(name), f"{page.name}: {name}"
 
 
 @pytest.mark.parametrize("algo", ["ppo", "a2c", "reinforce"])

@@ -17,6 +17,7 @@ from gymnast.errors import UserError
 from gymnast.metrics.clock import Clock
 from gymnast.metrics.meter import Meter
 from gymnast.metrics.sinks import SinkGroup
+from gymnast.metrics.sinks.trackers import is_tracker, require_sinks
 from gymnast.recording import new_run, record
 from gymnast.registry import SINKS
 from gymnast.rl.rollout import Rollout
@@ -71,6 +72,9 @@ def learn(
         new_episodes(session, _fresh_seed(session))
         vec_env.used = False
     session.config = with_budget(model.config, session, budget, log_interval)
+    require_sinks(session.config.log.sinks)
+    if model.runs_dir is None and (trackers := [name for name in session.config.log.sinks if is_tracker(name)]):
+        raise UserError(f"log.sinks: {', '.join(trackers)} needs a run's folder. Pass runs_dir='runs' to the model.")
     plan(session)
 
     def observe(row: Row) -> None:

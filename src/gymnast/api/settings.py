@@ -23,7 +23,7 @@ POLICIES = ("MlpPolicy", "MultiInputPolicy")
 OTHER_SECTIONS = {"n_envs": "env.n_envs", "seed": "train.seed", "device": "train.device"}
 # stable-baselines3's keywords that have no counterpart: the value that means "off", and what to do instead
 LACKING: dict[str, tuple[Any, str]] = {
-    "tensorboard_log": (None, "Use runs_dir= to keep every metric in a run's folder, or learn(callback=) to see rows."),
+    "tensorboard_log": (None, "Use runs_dir='runs', set={'log.sinks': ['jsonl', 'tensorboard']}."),
     "stats_window_size": (100, "Training scores are means over 100 episodes; leave it out."),
     "rollout_buffer_class": (None, "Rollouts have one form; leave it out."),
     "rollout_buffer_kwargs": (None, "Rollouts have one form; leave it out."),

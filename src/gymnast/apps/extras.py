@@ -15,7 +15,8 @@ class Extra:
 
     @property
     def installed(self) -> bool:
-        return util.find_spec(self.module) is not None
+        spec = util.find_spec(self.module)
+        return spec is not None and spec.origin is not None  # a bare folder of that name is no package
 
     @property
     def command(self) -> str:
@@ -48,7 +49,9 @@ EXTRAS = {
         Extra("retro", "stable_retro", ("stable-retro",), "console games"),
         Extra("minatar", "minatar", ("minatar",), "Atari in miniature"),
         Extra("plot", "matplotlib", ("matplotlib",), "pictures of charts as files"),
-        Extra("wandb", "wandb", ("wandb",), "metrics in Weights & Biases"),
+        Extra("wandb", "wandb", ("wandb",), "runs in Weights & Biases"),
+        Extra("trackio", "trackio", ("trackio",), "runs in a local dashboard"),
+        Extra("tensorboard", "tensorboard", ("tensorboard",), "runs in TensorBoard"),
         Extra("sb3", "stable_baselines3", ("stable-baselines3",), "comparisons with Stable-Baselines3"),
     )
 }

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from gymnast import config as configs
 from gymnast.errors import UserError
 from gymnast.metrics.advice import Origin
+from gymnast.metrics.sinks.trackers import require_sinks
 from gymnast.recording import exact_result, json_result, new_run, record, solved_threshold
 from gymnast.run import Run, resolve_checkpoint, runs_dir_option
 
@@ -49,9 +50,15 @@ def start(
     init_from: str | None = None,
     quiet: bool = False,
     summary: bool = True,
+    track: Sequence[str] = (),
 ) -> dict[str, Any]:
     """`gymnast train`: a new run, from its config to its verdict."""
     resolved = resolve_config(target, overrides, seed, steps)
+    if track:
+        sinks = list(dict.fromkeys([*resolved.config.log.sinks, *track]))
+        overrides = [*overrides, f"log.sinks=[{', '.join(sinks)}]"]
+        resolved = resolve_config(target, overrides, seed, steps)
+    require_sinks(resolved.config.log.sinks)
     threshold = solved_threshold(resolved.config, resolved.facts)
     other = None if init_from is None else resolve_checkpoint(init_from, runs_dir)  # a mistake is told at once
 
@@ -93,6 +100,7 @@ def resume(
     saved = checkpoint.load(path)
     before = configs.validate(saved.state["config"])
     config = configs.override(before, overrides)
+    require_sinks(config.log.sinks)
     changed = configs.diff(before, config)
     continues = not changed and not reset_optimizer and path.stem == "last"
     if continues:

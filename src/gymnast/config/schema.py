@@ -151,7 +151,10 @@ class LogConfig(Section):
         description="Env steps between looks inside the network, beside one at the end; null: a 20th of the run, never "
         "less than 20,000; 0: never.",
     )
-    sinks: list[str] = Field(default_factory=lambda: ["console", "jsonl"], description="Where rows go.")
+    sinks: list[str] = Field(
+        default_factory=lambda: ["console", "jsonl"],
+        description="Where rows go: console, jsonl, csv, wandb, trackio, tensorboard.",
+    )
 
 
 def _ppo_unless_named(value: Any) -> Any:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from gymnast.metrics.sinks.folder import FolderSink
+from gymnast.metrics.sinks.trackers import TrackedRun, TrackerFailed, TrackerSink, is_tracker
 from gymnast.registry import SINKS
 
 if TYPE_CHECKING:
@@ -49,6 +50,20 @@ class DiagnosticsSink(Protocol):
     def diagnostics(self, step: int, record: Mapping[str, Any]) -> None: ...
 
 
+@runtime_checkable
+class CheckpointSink(Protocol):
+    """A sink that notes when checkpoints were saved, and how long that took."""
+
+    def checkpoint(self, step: int, names: Sequence[str], seconds: float) -> None: ...
+
+
+@runtime_checkable
+class VideoSink(Protocol):
+    """A sink that shows films: `path` is a finished mp4 file that stays where it is."""
+
+    def video(self, step: int, path: Path) -> None: ...
+
+
 class SinkGroup:
     """Writes to all; one that fails is dropped with one warning, and training goes on."""
 
@@ -82,8 +97,19 @@ class SinkGroup:
 
         self._each(tell)
 
-    def close(self) -> None:
-        self._each(lambda sink: sink.close())
+    def checkpoint(self, step: int, names: Sequence[str], seconds: float) -> None:
+        self._each(lambda sink: sink.checkpoint(step, names, seconds) if isinstance(sink, CheckpointSink) else None)
+
+    def video(self, step: int, path: Path) -> None:
+        """A film of the agent of `step`; it may come long after that step's row."""
+        self._each(lambda sink: sink.video(step, path) if isinstance(sink, VideoSink) else None)
+
+    def close(self, status: str = "finished") -> None:
+        """Files first, for trackers to send; then all trackers at once; displays last, to say how it went."""
+        self._each(lambda sink: None if isinstance(sink, TrackerSink | Display) else sink.close())
+        self._each(lambda sink: sink.end(status) if isinstance(sink, TrackerSink) else None)
+        self._each(lambda sink: sink.close() if isinstance(sink, TrackerSink) else None)
+        self._each(lambda sink: sink.close() if isinstance(sink, Display) else None)
         self._sinks = []
 
     def _each(self, act: Callable[[Sink], None]) -> None:
@@ -92,7 +118,8 @@ class SinkGroup:
                 act(sink)
             except Exception as error:  # whatever a tracker's client raises, hours of training are worth more
                 self._sinks.remove(sink)
-                self._warn(f"{type(sink).__name__} failed and gets no more rows: {type(error).__name__}: {error}")
+                told = f"{type(sink).__name__} failed and gets no more rows: {type(error).__name__}: {error}"
+                self._warn(str(error) if isinstance(error, TrackerFailed) else told)
 
 
 def make_sinks(
@@ -105,8 +132,13 @@ def make_sinks(
     metrics_path: Path,
     quiet: bool,
     warn: Callable[[str], None],
+    run: TrackedRun | None = None,
+    note: Callable[[str], None] = lambda text: None,
 ) -> SinkGroup:
-    """The sinks a config names, and the run's folder, which keeps alerts and diagnostics whatever the config says."""
+    """The sinks a config names, and the run's folder, which keeps alerts and diagnostics whatever the config says.
+
+    `run` is what trackers are told; `note` takes what they say.
+    """
     options: dict[str, dict[str, Any]] = {
         "console": {
             "title": title,
@@ -116,6 +148,11 @@ def make_sinks(
             "quiet": quiet,
         },
         "jsonl": {"path": metrics_path},
+        "csv": {"path": metrics_path.with_suffix(".csv"), "history": metrics_path},
     }
-    named = [SINKS.get(name)(**options.get(name, {})) for name in names]
-    return SinkGroup([*named, FolderSink(metrics_path.parent)], warn)
+    trackers = [name for name in names if is_tracker(name)]
+    sinks: list[Sink] = [SINKS.get(name)(**options.get(name, {})) for name in names if name not in trackers]
+    if trackers and run is None:
+        raise ValueError(f"{', '.join(trackers)}: a tracker needs a run")
+    tracked = [TrackerSink(name, run, note) for name in trackers if run is not None]
+    return SinkGroup([*sinks, FolderSink(metrics_path.parent), *tracked], warn)

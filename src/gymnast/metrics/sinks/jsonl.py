@@ -51,6 +51,11 @@ def read_metrics(path: str | Path) -> list[dict[str, float]]:
     return rows
 
 
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    """All whole lines as they are, of a file like metrics.jsonl or diagnostics.jsonl."""
+    return [data for _, data in _lines(path)] if path.exists() else []
+
+
 def _lines(path: Path) -> list[tuple[bytes, dict[str, Any]]]:
     pairs = []
     for line in path.read_bytes().splitlines(keepends=True):

@@ -1,0 +1,86 @@
+"""Trackers that misbehave, and one that writes down what it is told. Each runs in a tracker's process."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from typing import Any
+
+from gymnast.metrics.sinks.tracker_process import Opening
+
+
+class Keeps:
+    """A line of JSON for everything it hears, in told.jsonl of its folder."""
+
+    package = "json"  # any that is there
+    rewinds = False
+    note = "keeps: here I am"
+
+    def __init__(self, opening: Opening) -> None:
+        self._file = open(opening.folder / "told.jsonl", "a", encoding="utf-8")  # noqa: SIM115 - closed by close()
+        self._tell("open", opening.last, opening.run.name)
+
+    def write(self, step: int, data: Any) -> None:
+        self._tell("write", step, data)
+
+    def alert(self, step: int, data: Any) -> None:
+        self._tell("alert", step, data)
+
+    def diagnostics(self, step: int, data: Any) -> None:
+        self._tell("diagnostics", step, data)
+
+    def checkpoint(self, step: int, data: Any) -> None:
+        self._tell("checkpoint", step, data)
+
+    def video(self, step: int, data: Any) -> None:
+        self._tell("video", step, data)
+
+    def close(self, status: str) -> None:
+        self._tell("close", 0, status)
+        self._file.close()
+
+    def _tell(self, do: str, step: int, data: Any) -> None:
+        print(json.dumps([do, step, data]), file=self._file, flush=True)
+
+
+class Bad(Keeps):
+    """Does something bad with its third row."""
+
+    rows = 0
+
+    def write(self, step: int, data: Any) -> None:
+        self.rows += 1
+        if self.rows == 3:
+            self.misbehave()
+        super().write(step, data)
+
+    def misbehave(self) -> None:
+        raise NotImplementedError
+
+
+class Raises(Bad):
+    def misbehave(self) -> None:
+        print("about to fail, loudly")
+        raise ConnectionError("the server is down\nand has more to say")
+
+
+class Hangs(Bad):
+    def misbehave(self) -> None:
+        time.sleep(3600)
+
+
+class Vanishes(Bad):
+    def misbehave(self) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+class HangsAtTheEnd(Keeps):
+    def close(self, status: str) -> None:
+        time.sleep(3600)
+
+
+class CannotOpen(Keeps):
+    def __init__(self, opening: Opening) -> None:
+        raise PermissionError("who are you?")
