@@ -12,6 +12,7 @@ import re
 import shlex
 import shutil
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from gymnast.errors import UserError, did_you_mean

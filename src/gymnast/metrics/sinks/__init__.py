@@ -104,9 +104,14 @@ class SinkGroup:
         """A film of the agent of `step`; it may come long after that step's row."""
         self._each(lambda sink: sink.video(step, path) if isinstance(sink, VideoSink) else None)
 
+    def close_files(self) -> None:
+        """What lies in the run's folder is complete after this; trackers and displays stay open."""
+        self._each(lambda sink: None if isinstance(sink, TrackerSink | Display) else sink.close())
+        self._sinks = [sink for sink in self._sinks if isinstance(sink, TrackerSink | Display)]
+
     def close(self, status: str = "finished") -> None:
         """Files first, for trackers to send; then all trackers at once; displays last, to say how it went."""
-        self._each(lambda sink: None if isinstance(sink, TrackerSink | Display) else sink.close())
+        self.close_files()
         self._each(lambda sink: sink.end(status) if isinstance(sink, TrackerSink) else None)
         self._each(lambda sink: sink.close() if isinstance(sink, TrackerSink) else None)
         self._each(lambda sink: sink.close() if isinstance(sink, Display) else None)
