@@ -36,6 +36,12 @@ CASES = [
     ("CartPole-v1:reinforce", ["algo.learning_rate=3.0"]),
     ("LunarLander-v3", ["algo.learning_rate=0.3"]),
     ("LunarLander-v3", ["algo.gamma=0.5"]),
+    # Rules and advice were written with the cases above in view; these were added afterwards.
+    ("CartPole-v1", ["algo.n_epochs=100"]),
+    ("CartPole-v1", ["algo.learning_rate=0.05"]),
+    ("CartPole-v1", ["env.reward.scale=1e-6"]),
+    ("CartPole-v1:a2c", ["algo.gamma=0.3"]),
+    ("CartPole-v1:reinforce", ["algo.learning_rate=1e-6"]),
 ]
 
 
