@@ -326,6 +326,18 @@ def test_plot_draws_every_clock_and_metric(gallery: Gallery, gymnast: Verb) -> N
     assert human.count("3,072 env steps") == 2
 
 
+def test_an_evaluation_stands_where_its_agent_was(gallery: Gallery, gymnast: Verb) -> None:
+    """Evaluated in the background: asked for after 512 steps of 8 envs, told in the row of 1,024."""
+    path = gallery.folder / "vvvvv-cartpole-v1-ppo-s1"
+    shutil.copytree(gallery.tuned[0].path, path)
+    row = {"time/total_timesteps": 1024, "time/vec_steps": 128, "eval/mean_reward": 9, "eval/step": 512}
+    (path / "metrics.jsonl").write_text(json.dumps(row) + "\n")
+    for x, place in (("steps", 512), ("vec_steps", 64)):
+        panel = data_of(gymnast, "runs", "plot", "vvvvv", "--x", x, "--metric", "eval/mean_reward")["panels"][0]
+        assert panel["sides"]["vvvvv"]["line"] == [[place, 9]]
+    shutil.rmtree(path)
+
+
 def test_plot_puts_seeds_together(gallery: Gallery, gymnast: Verb) -> None:
     names = [run.id for run in [*gallery.tuned, *gallery.wild]]
     data = data_of(gymnast, "runs", "plot", *names, "--metric", "train/entropy")

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from gymnast.apps.run_sides import Side
 from gymnast.apps.show_runs import algo_text
-from gymnast.apps.terminal import Cell, Column, ago, heading, number, output, score, setting, status_text, table, yes_no
+from gymnast.apps.terminal import Cell, Column, ago, heading, number, output, setting, status_text, table, yes_no
 from gymnast.metrics.catalogue import duration
 from gymnast.metrics.sinks.panels import sparkline
 from gymnast.report.run_facts import RETURN
@@ -91,15 +91,10 @@ def _numbers(data: Mapping[str, Any]) -> list[list[Cell]]:
         "seconds_to_threshold": "time to threshold",
         "steps_per_second": "steps/s",
     }
-    styles = {
-        "exact": _exact,
-        "steps_to_threshold": number,
-        "seconds_to_threshold": duration,
-        "steps_per_second": _whole,
-    }
+    styles = {"steps_to_threshold": number, "seconds_to_threshold": duration, "steps_per_second": _whole}
     rows: list[list[Cell]] = []
     for name, title in titles.items():
-        text = styles.get(name, score)
+        text = styles.get(name, _score)
         cells: list[Cell] = []
         for found in data["measures"][name]:
             value = found["value"]
@@ -113,8 +108,9 @@ def _numbers(data: Mapping[str, Any]) -> list[list[Cell]]:
     return rows
 
 
-def _exact(value: float) -> str:
-    return f"{value:,.4f}"
+def _score(value: float) -> str:
+    """Small scores are shares and the like, whose second decimal says little."""
+    return f"{value:,.{2 if abs(value) >= 10 else 4}f}"
 
 
 def _whole(value: float) -> str:
@@ -124,7 +120,7 @@ def _whole(value: float) -> str:
 def _intervals(data: Mapping[str, Any]) -> list[str]:
     """Of a single run's episodes; of several runs the spread over seeds says more."""
     ends = [side["runs"][0]["interval"] if len(side["runs"]) == 1 else None for side in data["sides"]]
-    return [f"{pair[0]:,.2f} to {pair[1]:,.2f}" if pair else "" for pair in ends]
+    return [f"{_score(pair[0])} to {_score(pair[1])}" if pair else "" for pair in ends]
 
 
 def _curves(sides: Sequence[Side]) -> list[list[Cell]]:

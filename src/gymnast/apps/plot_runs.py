@@ -18,6 +18,7 @@ from gymnast.report.chart import COLOURS, MARKS, Curve, chart, legend, thinned
 from gymnast.report.run_facts import EVALUATION, RETURN
 
 SCORES = (RETURN, EVALUATION, "eval/best_mean_reward", "eval/stochastic_mean_reward", "verdict/mean")
+NUMBERS = {"first": 3, "lowest": 2, "highest": 1, "last": 0, "mean height": 0}  # which go first from a narrow terminal
 PICTURES = (".png", ".svg", ".pdf")
 
 Panel = tuple[str, dict[str, Bundle], float | None]  # metric, side's label: its curve, threshold
@@ -116,8 +117,8 @@ def _print(panels: Sequence[Panel], unit: str) -> None:
         console.print(heading(metric).append_text(legend(drawn, level_name, picture)), soft_wrap=True)
         for line in picture:
             console.print(line)
-        columns = [Column(""), Column("runs", right=True)]
-        columns += [Column(title, right=True) for title in ("first", "lowest", "highest", "last", "mean height")]
+        columns = [Column("", wraps=20), Column("runs", right=True)]
+        columns += [Column(title, right=True, drop=drop) for title, drop in NUMBERS.items()]
         console.print(table(console, columns, [_row(metric, name, found) for name, found in curves.items()]))
         console.print()
 

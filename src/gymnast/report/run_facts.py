@@ -149,7 +149,14 @@ class RunFacts:
         return value if isinstance(value, int | float) else None
 
     def curve(self, metric: str, clock: str = STEP) -> Points:
-        return [(row[clock], row[metric]) for row in self.rows if metric in row and clock in row]
+        """The value of an agent evaluated in the background stands where that agent was, not where its row is."""
+        asked = f"{metric.partition('/')[0]}/step"
+        points = []
+        for row in self.rows:
+            if metric in row and clock in row:
+                behind = row[asked] / row[STEP] if asked in row and row.get(STEP) else 1.0
+                points.append((row[clock] * behind, row[metric]))
+        return points
 
     @cached_property
     def worth_a_look(self) -> list[str]:
