@@ -102,7 +102,7 @@ def record(
         for note in [*notes, f"{session.env.engine} engine, {session.env.n_envs} envs; {run.path}"]:
             run.log(note)
             sinks.notice(note)
-        result = train(session, sinks, run.checkpoints_dir, observer)
+        result = train(session, sinks, run.checkpoints_dir, observer, run.videos_dir)
         status = "interrupted" if result.stop_reason == "interrupted" else "finished"
     except KeyboardInterrupt:
         status = "interrupted"

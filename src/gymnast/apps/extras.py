@@ -48,6 +48,7 @@ EXTRAS = {
         Extra("retro", "stable_retro", ("stable-retro",), "console games"),
         Extra("minatar", "minatar", ("minatar",), "Atari in miniature"),
         Extra("plot", "matplotlib", ("matplotlib",), "pictures of charts as files"),
+        Extra("video", "av", ("av",), "films of agents"),
         Extra("wandb", "wandb", ("wandb",), "metrics in Weights & Biases"),
         Extra("sb3", "stable_baselines3", ("stable-baselines3",), "comparisons with Stable-Baselines3"),
     )

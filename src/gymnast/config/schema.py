@@ -121,6 +121,10 @@ class EvalConfig(Section):
         default=None, description="No evaluation before the training return reached this."
     )
     policy: Literal["greedy", "stochastic", "both"] = Field(default="greedy", description="How actions are chosen.")
+    background: bool | Literal["auto"] = Field(
+        default=False,
+        description="In another process, on a frozen copy of the agent; auto: once the run is 10 s old.",
+    )
 
 
 class PlateauConfig(Section):
@@ -152,6 +156,9 @@ class LogConfig(Section):
         "less than 20,000; 0: never.",
     )
     sinks: list[str] = Field(default_factory=lambda: ["console", "jsonl"], description="Where rows go.")
+    video: Literal["off", "best"] | Count = Field(
+        default="off", description="Films: off, best (each new best agent), or env steps between further ones."
+    )
 
 
 def _ppo_unless_named(value: Any) -> Any:

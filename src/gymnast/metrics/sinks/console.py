@@ -83,7 +83,10 @@ class ConsoleSink:
             if name in latest:
                 previous[name] = latest[name]
             latest[name] = value
-            written_at[name] = step
+            written_at[name] = int(row.get(f"{name.partition('/')[0]}/step", step))  # of an evaluated agent: its own
+        if row.keys() & {"eval/step", "verdict/step"} and "time/fps" not in row:
+            self._late(row, now)
+            return
         self._row, self._step, self._row_time, self._unshown = row, step, now, True
         if "rollout/ep_rew_mean" in row:
             self._remember(row["rollout/ep_rew_mean"])
@@ -103,6 +106,16 @@ class ConsoleSink:
 
     def alerts(self, step: int, alerts: Sequence[Alert]) -> None:
         self._alerts = alerts
+
+    def _late(self, row: Mapping[str, float], now: float) -> None:
+        """A report from the background on an earlier agent, and nothing else."""
+        if self._live is not None:
+            self._refresh(now)
+            return
+        for kind, score, said in (("eval", "mean_reward", "evaluated"), ("verdict", "mean", "judged")):
+            if f"{kind}/step" in row:
+                value, at = (catalogue().get(f"{kind}/{name}").text(row[f"{kind}/{name}"]) for name in (score, "step"))
+                self._print(f"{said} the agent of step {at}: {value}")
 
     def tick(self, step: int) -> None:
         """Between rows: moves the bar and the clock, at most four times a second. Nearly free otherwise."""
