@@ -195,8 +195,8 @@ def evaluate(
 def video(ref: str, runs_dir: Path, as_json: bool, **options: Any) -> Any:
     """Film the agent of REF: every step with reward, return so far, value, and actions with their probabilities.
 
-    REF names a checkpoint as everywhere: k3x9/best, k3x9/last, k3x9/step_20480; without one it is the best. The episodes are those that `gymnast eval REF --episodes N --seed S` scores. A JSON file beside the film says
-    what each picture shows.
+    REF may name a checkpoint (k3x9/best, k3x9/last, k3x9/step_20480); without one it is the best. The episodes are
+    those that `gymnast eval REF --episodes N --seed S` scores. A JSON file beside the film says what is in it.
 
     \b
     gymnast video                             the best agent of the newest run

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -16,8 +17,11 @@ import torch
 from gymnast import PPO, background, checkpoint
 from gymnast.background import Worker
 from gymnast.config import RunConfig
+from gymnast.files import TEMPORARY
 from gymnast.metrics.catalogue import catalogue
 from gymnast.metrics.sinks.jsonl import read_metrics
+from gymnast.report.run_facts import RunFacts
+from gymnast.run import Run
 from gymnast.session import Session, restore_session
 from gymnast.train import Result, train
 from tests.invariants.conftest import small_config
@@ -278,7 +282,7 @@ def alive(pid: int) -> bool:
     return listed.stdout.strip() not in ("", "Z")
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_no_worker_outlives_the_run(number: signal.Signals, tmp_path: Path) -> None:
     settings = ["eval.background=true", "eval.every=1024", "log.video=best", "stop.on_solved=false"]
     command = [sys.executable, "-m", "gymnast", "train", "CartPole-v1", "--quiet", "--runs-dir", str(tmp_path)]
@@ -293,8 +297,31 @@ def test_no_worker_outlives_the_run(number: signal.Signals, tmp_path: Path) -> N
     process.wait()
     while any(alive(pid) for pid in workers):  # a worker that stayed would end this test by the clock of its runner
         time.sleep(0.1)
-    (metrics,) = tmp_path.glob("*/metrics.jsonl")
-    assert read_metrics(metrics)
+    (run,) = tmp_path.iterdir()
+    assert read_metrics(run / "metrics.jsonl")
+    if number == signal.SIGINT:
+        assert process.returncode == 130
+        assert json.loads((run / "run.json").read_text())["status"] == "interrupted"
+        assert not list(run.rglob(f"*{TEMPORARY}"))  # not of a film under way either
+
+
+def test_a_report_stands_where_its_agent_was(tmp_path: Path) -> None:
+    """On a chart over steps or updates; over seconds, where it was known. Its row takes no time from its neighbours."""
+    counted = {"time/total_timesteps": 4096.0, "time/updates": 16.0, "time/elapsed": 9.0}
+    rows: Rows = [
+        {"time/total_timesteps": 2048.0, "time/updates": 8.0, "time/elapsed": 4.0, "time/fps": 512.0},
+        counted | {"eval/step": 1024.0, "eval/mean_reward": 7.0, "solved": 0.0},
+        counted | {"time/elapsed": 10.0, "time/fps": 340.0, "eval/step": 4096.0, "eval/mean_reward": 9.0},
+    ]
+    for row in (rows[0], rows[2]):
+        row |= {"time/share/env": 0.5, "time/share/update": 0.5}
+    (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    facts = RunFacts(Run(tmp_path))
+    # 1024 of 4096 steps is a quarter: update 4 of 16
+    assert facts.curve("eval/mean_reward") == [(1024.0, 7.0), (4096.0, 9.0)]
+    assert facts.curve("eval/mean_reward", "time/updates") == [(4.0, 7.0), (16.0, 9.0)]
+    assert facts.curve("eval/mean_reward", "time/elapsed") == [(9.0, 7.0), (10.0, 9.0)]
+    assert facts.time_budget == {"env": 5.0, "update": 5.0}  # half of 4 s and half of the next 6 s
 
 
 def test_the_config_says_what_is_wrong() -> None:

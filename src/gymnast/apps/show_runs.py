@@ -27,7 +27,7 @@ from gymnast.apps.terminal import (
     yes_no,
 )
 from gymnast.metrics.catalogue import duration
-from gymnast.metrics.sinks.jsonl import STEP
+from gymnast.metrics.rows import STEP
 from gymnast.metrics.sinks.panels import STOPS, render_row, summary_panel
 from gymnast.report.chart import Curve, chart, dots, legend
 from gymnast.report.run_facts import EVALUATION, RETURN, UNFINISHED, RunFacts

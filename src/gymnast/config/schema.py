@@ -123,7 +123,8 @@ class EvalConfig(Section):
     policy: Literal["greedy", "stochastic", "both"] = Field(default="greedy", description="How actions are chosen.")
     background: bool | Literal["auto"] = Field(
         default=False,
-        description="In another process, on a frozen copy of the agent; auto: once the run is 10 s old.",
+        description="In another process, on frozen copies: same numbers, but known later, so that the step at which a "
+        "solved run stops depends on the machine; auto: from the run's 10th second on.",
     )
 
 

@@ -13,6 +13,7 @@ from time import perf_counter
 from typing import IO, TYPE_CHECKING, Any
 
 from gymnast.metrics.catalogue import catalogue, duration
+from gymnast.metrics.rows import STEP, is_late, step_of
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -79,12 +80,13 @@ class ConsoleSink:
             return
         now = perf_counter()
         latest, previous, written_at = self._latest, self._previous, self._written_at
+        dated = {STEP: step, **row}
         for name, value in row.items():
             if name in latest:
                 previous[name] = latest[name]
             latest[name] = value
-            written_at[name] = int(row.get(f"{name.partition('/')[0]}/step", step))  # of an evaluated agent: its own
-        if row.keys() & {"eval/step", "verdict/step"} and "time/fps" not in row:
+            written_at[name] = int(step_of(dated, name))
+        if is_late(row):
             self._late(row, now)
             return
         self._row, self._step, self._row_time, self._unshown = row, step, now, True
