@@ -74,6 +74,7 @@ def app() -> None:
     gymnast train LunarLander-v3:zoo          another variant of a preset
     gymnast train Acrobot-v1 --set algo.n_steps=128 --seed 3
     gymnast resume @last                      go on exactly where a run stopped
+    gymnast video @best                       watch what it does
     gymnast report                            what came of it, and what to try next
     gymnast runs list                         what there is
     gymnast doctor                            what is installed, and how to add what is not
@@ -153,7 +154,7 @@ def resume(
 
 @app.command("eval", short_help="Score a saved agent.")
 @click.argument("ref", default="@last")
-@click.option("--episodes", type=click.IntRange(min=2), help="How many.  [default: the run's stop.episodes]")
+@click.option("--episodes", type=click.IntRange(min=1), help="How many.  [default: the run's stop.episodes]")
 @click.option("--seed", type=click.IntRange(min=0), help="Other episodes than the default ones.")
 @click.option("--stochastic", is_flag=True, help="Sample actions instead of taking the likeliest.")
 @sets
@@ -183,6 +184,33 @@ def evaluate(
     if not as_json:
         print_evaluation(result, runs_dir)
     return result
+
+
+@app.command(short_help="Film a saved agent.")
+@click.argument("ref", default="@last")
+@click.option("--episodes", type=click.IntRange(1, 32), default=1, show_default=True, help="How many.")
+@click.option("--seed", type=click.IntRange(min=0), help="Other episodes than the default ones.")
+@click.option("--stochastic", is_flag=True, help="Sample actions instead of taking the likeliest.")
+@click.option("--progression", is_flag=True, help="An episode of every checkpoint of the run, in order.")
+@click.option("--seconds", type=click.FloatRange(min=1), default=10.0, show_default=True, help="At most, of each then.")
+@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="File; default: in the run's videos.")
+@click.option("--no-overlay", is_flag=True, help="The env's pictures alone.")
+@sets
+@common
+def video(ref: str, runs_dir: Path, as_json: bool, **options: Any) -> Any:
+    """Film the agent of REF: every step with reward, return so far, value, and actions with their probabilities.
+
+    REF may name a checkpoint (k3x9/best, k3x9/last, k3x9/step_20480); without one it is the best. The episodes are
+    those that `gymnast eval REF --episodes N --seed S` scores. A JSON file beside the film says what is in it.
+
+    \b
+    gymnast video                             the best agent of the newest run
+    gymnast video k3x9/last --episodes 3 --stochastic --out three.mp4
+    gymnast video @best:LunarLander-v3 --progression
+    """
+    from gymnast.apps.video import film_ref
+
+    return film_ref(ref, runs_dir, as_json=as_json, **options)
 
 
 @app.command(short_help="A page about a run.")

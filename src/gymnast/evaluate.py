@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from gymnast.agent import Agent
-from gymnast.envs.types import EpisodeRecord, VecEnv
+from gymnast.envs.types import EpisodeRecord, StepBatch, VecEnv
 from gymnast.errors import UserError
 from gymnast.exact import ExactScore
 from gymnast.rl.collect import choose_actions
@@ -66,28 +68,43 @@ class Verdict:
         return self.threshold is not None and self.score >= self.threshold
 
 
+def command_seed(seed: int) -> int:
+    """Root of the episodes that commands play where none is given: `gymnast eval` and `gymnast video` see the same."""
+    return derive_seed(seed, "eval command")
+
+
+def play(agent: Agent, env: VecEnv, seed: int, deterministic: bool = True) -> Iterator[tuple[StepBatch, NDArray[Any]]]:
+    """Steps the envs for ever: what they show, and what the agent is about to do in them. It does not learn."""
+    generator = None
+    if not deterministic:
+        generator = torch.Generator(next(agent.parameters()).device).manual_seed(derive_seed(seed, "actions"))
+    now = env.reset(derive_seed(seed, "envs"))
+    step = 0
+    while True:
+        actions = choose_actions(agent, now, generator, step)
+        yield now, actions
+        now = env.step(actions)
+        step += 1
+
+
 def evaluate(agent: Agent, env: VecEnv, episodes: int, seed: int, deterministic: bool = True) -> Evaluation:
     """Runs that many episodes and returns their scores.
 
     Each env has its quota and counts its first episodes only: counting whichever finish first would favour short
     ones. The agent does not learn and its normaliser does not move.
     """
-    generator = None
-    if not deterministic:
-        generator = torch.Generator(next(agent.parameters()).device).manual_seed(derive_seed(seed, "actions"))
     quota = np.full(env.n_envs, episodes // env.n_envs)
     quota[: episodes % env.n_envs] += 1
     done: list[EpisodeRecord] = []
-    now = env.reset(derive_seed(seed, "envs"))
-    step = waited = 0
-    while quota.any():
-        now = env.step(choose_actions(agent, now, generator, step))
-        step += 1
+    waited = 0
+    for now, _ in play(agent, env, seed, deterministic):
         for record in now.episodes:
             if quota[record.env]:
                 quota[record.env] -= 1
                 done.append(record)
                 waited = 0
+        if not quota.any():
+            break
         waited += 1
         if waited > PATIENCE:
             raise UserError(

@@ -121,7 +121,7 @@ def record(
     try:
         for text in [*notes, f"{session.env.engine} engine, {session.env.n_envs} envs; {run.path}"]:
             note(text)
-        result = train(session, sinks, run.checkpoints_dir, observer)
+        result = train(session, sinks, run.checkpoints_dir, observer, run.videos_dir)
         status = "interrupted" if result.stop_reason == "interrupted" else "finished"
     except KeyboardInterrupt:
         status = "interrupted"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 import gymnasium as gym
@@ -16,6 +17,7 @@ from gymnast.envs.make import make_training_vec, make_vec
 from gymnast.envs.oracle import Table, find_table
 from gymnast.envs.types import ObsSpace, StepBatch, VecEnv
 from gymnast.errors import UserError
+from gymnast.examine import Look
 from gymnast.metrics.advice import Known
 from gymnast.metrics.alert_book import AlertBook
 from gymnast.metrics.clock import Clock
@@ -23,8 +25,9 @@ from gymnast.metrics.meter import Meter
 from gymnast.registry import ALGOS, ENCODERS
 from gymnast.rl.learner import Learner
 from gymnast.rl.rollout import Rollout
-from gymnast.rl.table import Labels, labels_of
+from gymnast.rl.table import Labels, labels_of, rollout_steps, step_table
 from gymnast.runtime import derive_seed, pick_device, set_threads
+from gymnast.video import require_packages
 
 if TYPE_CHECKING:
     from gymnast.config import RunConfig
@@ -53,6 +56,21 @@ class Counters:
     solved: bool = False
 
 
+@dataclass(frozen=True)
+class Frozen:
+    """A moment of a run that is still to be looked at: all that a checkpoint of it needs, and its row of metrics."""
+
+    look: Look
+    tensors: dict[str, Tensor]
+    state: dict[str, Any]
+    row: dict[str, float]
+    steps: str  # as a table
+
+    @property
+    def agent(self) -> dict[str, Tensor]:
+        return group(self.tensors, "agent")
+
+
 @dataclass
 class Session:
     """The moving parts. `train` is the only one that moves them."""
@@ -74,6 +92,7 @@ class Session:
     meter: Meter = field(default_factory=Meter)
     clock: Clock = field(default_factory=Clock)
     best_agent: dict[str, Tensor] | None = None
+    frozen: list[Frozen] = field(default_factory=list)  # what the background has not reported on yet, oldest first
     about: dict[str, Any] = field(default_factory=dict)  # what its builder wants to find in every checkpoint
     table: Table | None = None  # the env's transitions, where it has a table of them
     _eval_env: VecEnv | None = None
@@ -97,6 +116,8 @@ class Session:
 
 def build(config: RunConfig, threshold: float | None, factory: EnvFactory | None = None) -> Session:
     """A run at step 0."""
+    if config.log.video != "off":
+        require_packages(f"log.video: {config.log.video}")
     device = pick_device(config.train.device)
     choose_threads(config)
     seed = config.train.seed
@@ -190,6 +211,26 @@ def build_agent(config: RunConfig, env: HasSpaces, device: torch.device) -> Agen
 
 def save_session(session: Session) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Tensors and plain values that `restore_session` needs."""
+    tensors, state = save_moment(session)
+    for i, frozen in enumerate(session.frozen):
+        tensors |= {f"frozen/{i}/{name}": tensor for name, tensor in frozen.tensors.items()}
+    state["frozen"] = [
+        {"look": asdict(frozen.look), "state": frozen.state, "row": frozen.row, "steps": frozen.steps}
+        for frozen in session.frozen
+    ]
+    return tensors, state
+
+
+def freeze(session: Session, look: Look, row: dict[str, float]) -> Frozen:
+    """A copy of this moment that training does not touch."""
+    tensors, state = save_moment(session)
+    copies = {name: tensor.detach().clone() for name, tensor in tensors.items() if not name.startswith("best/")}
+    steps = step_table(session.agent, rollout_steps(session.rollout), session.labels).to_csv()
+    return Frozen(look, copies, copy.deepcopy(state), dict(row), steps)
+
+
+def save_moment(session: Session) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """The run as it is now, without the earlier moments that are still to be looked at."""
     optimizer, learner = session.learner.save_state()
     tensors: dict[str, Any] = {f"agent/{name}": tensor for name, tensor in session.agent.state_dict().items()}
     tensors |= {f"learner/{name}": tensor for name, tensor in optimizer.items()}
@@ -242,6 +283,10 @@ def restore_session(
     same_env = type(session.config.env).model_validate(state["config"]["env"]) == session.config.env
     if same_env:
         session.best_agent = group(tensors, "best") or None
+        session.frozen = [
+            Frozen(Look(**saved["look"]), group(tensors, f"frozen/{i}"), saved["state"], saved["row"], saved["steps"])
+            for i, saved in enumerate(state.get("frozen", []))
+        ]
     else:  # a score in another env says nothing about this one
         session.counters.best_score, session.counters.since_best = None, 0
     if same_env and session.env.exact_resume and state["engine"] == session.env.engine:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import signal
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,17 +18,18 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from gymnast import checkpoint
+from gymnast.background import Examiner
 from gymnast.diagnostics import diagnose, diagnosis_due
-from gymnast.evaluate import Evaluation, Verdict, evaluate
-from gymnast.exact import exact_score
+from gymnast.evaluate import Verdict
+from gymnast.filming import Filmer
+from gymnast.judging import judge_best, judged_at_the_end, look_due, out_of_budget, take_report
+from gymnast.metrics.catalogue import catalogue
 from gymnast.rl.collect import collect
 from gymnast.rl.returns import gae
 from gymnast.rl.table import rollout_steps, step_table
-from gymnast.runtime import derive_seed
-from gymnast.session import Session, next_multiple, save_session
+from gymnast.session import Frozen, Session, freeze, next_multiple, save_session
 
 if TYPE_CHECKING:
-    from gymnast.config import RunConfig
     from gymnast.metrics.sinks import SinkGroup
 
 Row = dict[str, float]
@@ -55,6 +57,7 @@ def train(
     sinks: SinkGroup | None = None,
     checkpoints: Path | None = None,
     observer: Observer | None = None,
+    videos: Path | None = None,
 ) -> Result:
     """Trains until a stop rule says so. `observer` is shown a copy of every row; it cannot change anything."""
     config, counters, meter, clock = session.config, session.counters, session.meter, session.clock
@@ -62,7 +65,29 @@ def train(
     verdict: Verdict | None = None
     clock.start(counters.env_steps, counters.updates)
     saved_at = clock.elapsed
-    with interrupts() as interrupted:
+    warn = warnings.warn if sinks is None else sinks.warn
+
+    def tell(row: Row, record: dict[str, Any] | None = None) -> None:
+        alerts = session.alerts.check(row)
+        if sinks is not None:
+            sinks.write(counters.env_steps, row)
+            sinks.tell(counters.env_steps, alerts, record)
+        if observer is not None:
+            observer(dict(row))
+
+    def notice(text: str) -> None:
+        if sinks is not None:
+            sinks.notice(text)
+
+    def filmed(step: int, path: Path) -> None:
+        if sinks is not None:
+            sinks.video(step, path)
+
+    with (
+        interrupts() as interrupted,
+        Examiner(session, warn) as examiner,
+        Filmer(session, videos, warn, notice, filmed) as filmer,
+    ):
         while True:
             # Collect: every env steps n_steps times, nothing is lost between two rollouts.
             session.now, episodes = collect(
@@ -88,56 +113,64 @@ def train(
                 session.agent.normalizer.update({key: obs.flatten(0, 1) for key, obs in session.rollout.obs.items()})
             clock.lap("update")
 
-            # Judge.
+            # Judge: at once, or in the background a frozen copy of this moment, whose report comes some rounds later.
             stop: str | None = None
-            train_score = meter.train_score()
-            evaluated = evaluation_due(session, train_score)
-            eval_score, new_best = evaluate_agent(session) if evaluated else (None, False)
-            if verdict_due(session, eval_score, train_score):
-                verdict = judge(session)
-                if verdict.solved:
-                    keep_as_best(session, verdict.score)
-                    new_best = counters.solved = True
-                    stop = "solved" if config.stop.on_solved else None
+            new_best = False
+            look = look_due(session)
+            later = look is not None and examiner.later(session)
+            for report, frozen in examiner.reports(session, None if later else look):
+                values, best = take_report(session, report, frozen)
+                verdict = report.verdict or verdict
+                if frozen is None:
+                    meter.put(values)
+                    new_best = best
+                else:
+                    tell(late_row(session, values))
+                    if best and checkpoints is not None:
+                        save_frozen(session, frozen, checkpoints / "best.safetensors", values)
+                if report.solved and config.stop.on_solved:
+                    stop = "solved"
+                if stop or out_of_budget(session) == "plateau":
+                    break
             if stop is None and (stop := out_of_budget(session)) and judged_at_the_end(config):
-                verdict = judge_best(session)
-                counters.solved = counters.solved or verdict.solved
+                verdict, values = judge_best(session)
+                meter.put(values)
             clock.lap("eval")
 
             # Tell. Diagnostics and alerts look at what is there and change nothing.
             row: Row | None = None
+            evaluated = look is not None and look.evaluation is not None
             if counters.updates == 1:
                 meter.put({"rollout/initial_entropy": -session.rollout.logp.mean()})
             record = diagnose(session) if diagnosis_due(session, ending=stop is not None) else None
             clock.lap("diagnostics")
             if counters.env_steps >= counters.next_row or evaluated or stop or record is not None:
                 row = make_row(session)
-                alerts = session.alerts.check(row)
                 counters.next_row = next_multiple(counters.env_steps, config.log_every)
-                if sinks is not None:
-                    sinks.write(counters.env_steps, row)
-                    sinks.tell(counters.env_steps, alerts, record)
-                if observer is not None:
-                    observer(dict(row))
+                tell(row, record)
             clock.lap("log")
 
             # Keep. An interruption comes last, so that a run which goes on later has missed nothing of this round.
             stop = stop or ("interrupted" if interrupted() else None)
-            if checkpoints is not None:
-                names = checkpoint_names(session, new_best, stop is not None, clock.elapsed - saved_at)
-                if names:
-                    begun = clock.elapsed
-                    save_checkpoint(session, checkpoints, names, moment(session) if row is None else row)
-                    saved_at = clock.elapsed
-                    if sinks is not None:
-                        sinks.checkpoint(counters.env_steps, names, saved_at - begun)
+            names = checkpoint_names(session, new_best, stop is not None, clock.elapsed - saved_at)
+            if later and look is not None and stop in (None, "interrupted"):
+                examiner.hand_over(session, freeze(session, look, moment(session) if row is None else row))
+            if checkpoints is not None and names:
+                begun = clock.elapsed
+                save_checkpoint(session, checkpoints, names, moment(session) if row is None else row)
+                saved_at = clock.elapsed
+                if sinks is not None:
+                    sinks.checkpoint(counters.env_steps, names, saved_at - begun)
+            filmer.film(session)
             clock.lap("log")
 
             if stop is not None:
                 break
+        seconds = clock.elapsed
+        filmer.finish(interrupted)
 
-    steps, seconds = counters.env_steps - started_at, clock.elapsed - elapsed_before
-    return Result(counters.env_steps, clock.elapsed, steps / seconds, stop, verdict)
+    fps = (counters.env_steps - started_at) / (seconds - elapsed_before)
+    return Result(counters.env_steps, seconds, fps, stop, verdict)
 
 
 def prepare_returns(session: Session) -> None:
@@ -167,131 +200,6 @@ def prepare_returns(session: Session) -> None:
     )
     rollout.advantage.copy_(advantage)
     rollout.returns.copy_(returns)
-
-
-def out_of_budget(session: Session) -> str | None:
-    """The stop rule that applies now, other than solved."""
-    stop, counters = session.config.stop, session.counters
-    if counters.env_steps >= session.config.train.total_timesteps:
-        return "steps"
-    if stop.seconds is not None and session.clock.elapsed >= stop.seconds:
-        return "seconds"
-    if stop.plateau is not None and counters.since_best >= stop.plateau.evals:
-        return "plateau"
-    return None
-
-
-def judged_at_the_end(config: RunConfig) -> bool:
-    """A run that neither evaluates nor asks whether it is solved does not pay for a verdict either."""
-    return config.eval_every > 0 or config.stop.on_solved
-
-
-def evaluation_due(session: Session, train_score: float | None) -> bool:
-    """By env steps, not before the training return has reached `eval.start_level`; and always at the end."""
-    settings = session.config.eval
-    if session.config.eval_every == 0:
-        return False
-    if out_of_budget(session):
-        return True
-    if session.counters.env_steps < session.counters.next_evaluation:
-        return False
-    return settings.start_level is None or (train_score is not None and train_score >= settings.start_level)
-
-
-def evaluate_agent(session: Session) -> tuple[float, bool]:
-    """Scores the agent, greedy, stochastic or both; returns the score and whether it is the best so far.
-
-    Where the env's transitions are a table, the score that decides is the exact value: it needs no luck.
-    """
-    config, counters = session.config, session.counters
-    seed = derive_seed(config.train.seed, "eval", counters.evaluations)
-    before = session.clock.elapsed
-    scores: dict[str, Evaluation] = {}
-    for policy in ("greedy", "stochastic"):
-        if config.eval.policy in (policy, "both"):
-            scores[policy] = evaluate(
-                session.agent, session.eval_env, config.eval.episodes, seed, deterministic=policy == "greedy"
-            )
-    counters.evaluations += 1
-    counters.next_evaluation = next_multiple(counters.env_steps, config.eval_every)
-    judged = config.stop.judge if config.stop.judge in scores else next(iter(scores))
-    score = scores[judged]
-    exact = None if session.table is None else exact_score(session.agent, session.table, judged == "greedy")
-    decisive = score.mean if exact is None else exact.value
-    margin = config.stop.plateau.min_delta if config.stop.plateau else 0.0
-    improved = counters.best_score is None or decisive > counters.best_score + margin
-    counters.since_best = 0 if improved else counters.since_best + 1
-    new_best = counters.best_score is None or decisive >= counters.best_score
-    if new_best:
-        keep_as_best(session, decisive)
-    session.meter.put(
-        {
-            "eval/mean_reward": score.mean,
-            "eval/std_reward": score.std,
-            "eval/mean_ep_length": float(score.lengths.mean()),
-            "eval/episodes": float(score.episodes),
-            "eval/seconds": session.clock.elapsed - before,
-            "eval/best_mean_reward": decisive if counters.best_score is None else counters.best_score,
-        }
-    )
-    if exact is not None:
-        session.meter.put({"eval/exact_value": exact.value, "eval/regret": exact.regret})
-    if "stochastic" in scores:
-        session.meter.put(
-            {
-                "eval/stochastic_mean_reward": scores["stochastic"].mean,
-                "eval/stochastic_std_reward": scores["stochastic"].std,
-            }
-        )
-    return decisive, new_best
-
-
-def keep_as_best(session: Session, score: float) -> None:
-    session.counters.best_score, session.counters.best_at = score, session.counters.env_steps
-    session.best_agent = {name: tensor.detach().clone() for name, tensor in session.agent.state_dict().items()}
-
-
-def verdict_due(session: Session, eval_score: float | None, train_score: float | None) -> bool:
-    """When the watched score has reached the threshold: time to check on fresh episodes."""
-    counters = session.counters
-    score = eval_score if session.config.stop.watch == "eval" else train_score
-    if session.threshold is None or score is None or counters.solved:
-        return False
-    return score >= session.threshold and counters.env_steps >= counters.next_verdict
-
-
-def judge(session: Session) -> Verdict:
-    """The agent as it is now, on episodes that no decision was based on."""
-    config, counters = session.config, session.counters
-    seed = derive_seed(config.train.seed, "verdict", counters.verdicts)
-    counters.verdicts += 1
-    counters.next_verdict = next_multiple(counters.env_steps, config.eval_every or config.rollout_steps)
-    greedy = config.stop.judge == "greedy"
-    scores = evaluate(session.agent, session.eval_env, config.stop.episodes, seed, deterministic=greedy)
-    exact = exact_score(session.agent, session.table, greedy) if session.table is not None else None
-    verdict = Verdict(scores, session.threshold, config.stop.judge, counters.verdicts, exact)
-    low, high = scores.interval()
-    values = {
-        "verdict/mean": scores.mean,
-        "verdict/low": low,
-        "verdict/high": high,
-        "verdict/episodes": float(scores.episodes),
-        "verdict/attempts": float(counters.verdicts),
-    }
-    if exact is not None:
-        values |= {"verdict/exact_value": exact.value, "verdict/regret": exact.regret}
-    session.meter.put(values if session.threshold is None else values | {"verdict/threshold": session.threshold})
-    return verdict
-
-
-def judge_best(session: Session) -> Verdict:
-    """The best agent of the run, which is the one a user will take."""
-    current = {name: tensor.clone() for name, tensor in session.agent.state_dict().items()}
-    if session.best_agent is not None:
-        session.agent.load_state_dict(session.best_agent)
-    verdict = judge(session)
-    session.agent.load_state_dict(current)
-    return verdict
 
 
 def make_row(session: Session) -> Row:
@@ -327,6 +235,20 @@ def make_row(session: Session) -> Row:
         }
     )
     return session.meter.row()
+
+
+def late_row(session: Session, values: Row) -> Row:
+    """A row for a report on an earlier moment alone: rows of training do not depend on when one arrives."""
+    counters = session.counters
+    now = {
+        "time/total_timesteps": float(counters.env_steps),
+        "time/vec_steps": float(counters.vec_steps),
+        "time/updates": float(counters.updates),
+        "time/progress": session.progress,
+        "time/elapsed": session.clock.elapsed,
+        "solved": float(counters.solved),
+    }
+    return catalogue().sort(now | values)
 
 
 def moment(session: Session) -> Row:
@@ -372,6 +294,16 @@ def save_checkpoint(session: Session, folder: Path, names: list[str], row: Row) 
     table = step_table(session.agent, rollout_steps(session.rollout), session.labels).to_csv() if kept else None
     for name in names:
         checkpoint.save(folder / f"{name}.safetensors", tensors, state, row, table if name != "last" else None)
+
+
+def save_frozen(session: Session, frozen: Frozen, path: Path, values: Row) -> None:
+    """An earlier moment, with what is known of it by now: the file that would have been written then and there."""
+    judged = ("verdicts", "next_verdict", "best_score", "best_at", "since_best", "solved")
+    counters = frozen.state["counters"] | {name: getattr(session.counters, name) for name in judged}
+    best = {f"best/{name}": tensor for name, tensor in frozen.agent.items()}
+    row = frozen.row | values | {"solved": float(session.counters.solved)}
+    state = frozen.state | {"counters": counters, "frozen": []}
+    checkpoint.save(path, frozen.tensors | best, state, row, frozen.steps)
 
 
 @contextmanager

@@ -64,7 +64,7 @@ def learn(
         moved = session.counters.env_steps > 0
         session.counters, session.meter, session.clock = Counters(), Meter(), Clock()
         session.alerts.forget(fresh=not moved)
-        session.best_agent = None
+        session.best_agent, session.frozen = None, []
     else:
         moved = False
     vec_env = model.get_env()

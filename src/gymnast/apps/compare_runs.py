@@ -13,7 +13,7 @@ from gymnast.apps.run_sides import Side, differing_settings, find_sides, labels
 from gymnast.apps.seed_statistics import area_under_curve, improvement, interval, iqm, median
 from gymnast.apps.show_runs import brief
 from gymnast.errors import UserError
-from gymnast.metrics.sinks.jsonl import STEP
+from gymnast.metrics.rows import STEP
 from gymnast.report.run_facts import EVALUATION, EXACT, RETURN, RunFacts
 
 CURVES = (EXACT, EVALUATION, RETURN)

@@ -49,6 +49,7 @@ EXTRAS = {
         Extra("retro", "stable_retro", ("stable-retro",), "console games"),
         Extra("minatar", "minatar", ("minatar",), "Atari in miniature"),
         Extra("plot", "matplotlib", ("matplotlib",), "pictures of charts as files"),
+        Extra("video", "av", ("av",), "films of agents"),
         Extra("wandb", "wandb", ("wandb",), "runs in Weights & Biases"),
         Extra("trackio", "trackio", ("trackio",), "runs in a local dashboard"),
         Extra("tensorboard", "tensorboard", ("tensorboard",), "runs in TensorBoard"),

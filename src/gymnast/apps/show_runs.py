@@ -27,8 +27,8 @@ from gymnast.apps.terminal import (
     yes_no,
 )
 from gymnast.metrics.catalogue import duration
+from gymnast.metrics.rows import STEP
 from gymnast.metrics.sinks.alert_panel import report
-from gymnast.metrics.sinks.jsonl import STEP
 from gymnast.metrics.sinks.panels import STOPS, render_row, summary_panel
 from gymnast.report.chart import Curve, chart, dots, legend
 from gymnast.report.run_facts import EVALUATION, RETURN, UNFINISHED, RunFacts

@@ -216,9 +216,9 @@ def evaluate_ref(
     from gymnast import checkpoint
     from gymnast.envs.make import make_vec
     from gymnast.envs.oracle import find_table
-    from gymnast.evaluate import Verdict, evaluate
+    from gymnast.evaluate import Verdict, command_seed, evaluate
     from gymnast.exact import exact_score
-    from gymnast.runtime import derive_seed, pick_device
+    from gymnast.runtime import pick_device
     from gymnast.session import build_agent, choose_threads, group, is_small, load_agent
 
     saved = checkpoint.load(path)
@@ -229,7 +229,7 @@ def evaluate_ref(
     try:
         agent = build_agent(config, env, pick_device(config.train.device))
         load_agent(agent, group(saved.tensors, "agent"))
-        root = derive_seed(config.train.seed, "eval command") if seed is None else seed
+        root = command_seed(config.train.seed) if seed is None else seed
         scores = evaluate(agent, env, episodes, root, deterministic=not stochastic)
         table = find_table(config.env) if is_small(env) else None
         exact = None if table is None else exact_score(agent, table, deterministic=not stochastic)

@@ -121,6 +121,11 @@ class EvalConfig(Section):
         default=None, description="No evaluation before the training return reached this."
     )
     policy: Literal["greedy", "stochastic", "both"] = Field(default="greedy", description="How actions are chosen.")
+    background: bool | Literal["auto"] = Field(
+        default=False,
+        description="In another process, on frozen copies: same numbers, but known later, so that the step at which a "
+        "solved run stops depends on the machine; auto: from the run's 10th second on.",
+    )
 
 
 class PlateauConfig(Section):
@@ -154,6 +159,9 @@ class LogConfig(Section):
     sinks: list[str] = Field(
         default_factory=lambda: ["console", "jsonl"],
         description="Where rows go: console, jsonl, csv, wandb, trackio, tensorboard.",
+    )
+    video: Literal["off", "best"] | Count = Field(
+        default="off", description="Films: off, best (each new best agent), or env steps between further ones."
     )
 
 

@@ -84,8 +84,12 @@ def make_vec(
     role: Role,
     factory: Factory | None = None,
     render_mode: str | None = None,
+    threads: int | None = None,
 ) -> VecEnv:
-    """A vector of envs on the engine the config names, or on the fastest one that can run them."""
+    """A vector of envs on the engine the config names, or on the fastest one that can run them.
+
+    `threads`: of an engine that has several, or processes; None: one a core. They change no number.
+    """
     name, _ = choose_engine(cfg, n_envs, factory, role, render_mode)
     engine = ENGINES.get(name)
     maker = EnvMaker(cfg, role, factory, render_mode)
@@ -101,13 +105,14 @@ def make_vec(
             task=task,
             max_frames=cfg.max_episode_steps or MAX_FRAMES,
             life_loss=task.episodic_life and role == "train",
+            threads=threads,
         )
     if name == "envpool":
         env = maker()  # for its spaces
         env.close()
         atari = atari_task(cfg.kwargs) if is_atari(cfg.id) else None
-        return engine(env, n_envs, name=cfg.id, max_episode_steps=cfg.max_episode_steps, atari=atari)
-    options = {"step_timeout": cfg.step_timeout} if name == "process" else {}
+        return engine(env, n_envs, name=cfg.id, max_episode_steps=cfg.max_episode_steps, atari=atari, threads=threads)
+    options: dict[str, Any] = {"step_timeout": cfg.step_timeout, "workers": threads} if name == "process" else {}
     return engine(maker, n_envs, name=_title(cfg, factory), action_masks=cfg.action_masks, **options)
 
 

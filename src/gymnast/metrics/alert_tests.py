@@ -128,11 +128,11 @@ def all_cut(row: Row, known: Known, memory: Memory) -> Found:
 
     Some tasks have no other end: that alone is nothing. But there the returns differ.
     """
-    if "rollout/truncated_fraction" not in row:
-        return None
     if "eval/mean_reward" in row:
         same = row["eval/std_reward"] == 0 and row["eval/mean_reward"] == memory.get("score")
         memory["score"], memory["same"] = row["eval/mean_reward"], float(same)
+    if "rollout/truncated_fraction" not in row:
+        return None
     if row["rollout/truncated_fraction"] < warn_high("rollout/truncated_fraction") or not behind(row, known):
         return {}
     alike = row["rollout/ep_rew_std"] <= 1e-6 * abs(row["rollout/ep_rew_mean"]) and row["time/progress"] > 0.3

@@ -37,6 +37,11 @@ class Clock:
     def elapsed(self, seconds: float) -> None:
         self._before = seconds
 
+    @property
+    def lapped(self) -> float:
+        """The same, up to the last lap: it stands still while something is decided."""
+        return self._before + (self._last - self._started if self._started is not None else 0.0)
+
     def shares(self) -> dict[str, float]:
         """Each phase's share of the time from the previous call to the last lap; they add up to 1."""
         total = sum(self._spent.values())

@@ -10,8 +10,8 @@ from gymnast.files import write_atomic
 from gymnast.metrics.advice import value_text
 from gymnast.metrics.alerts import Alert
 from gymnast.metrics.catalogue import catalogue, duration
+from gymnast.metrics.rows import STEP, is_late
 from gymnast.metrics.sinks.alert_panel import evidence_of
-from gymnast.metrics.sinks.jsonl import STEP
 from gymnast.metrics.sinks.panels import sparkline
 from gymnast.report.blocks import (
     Block,
@@ -148,12 +148,12 @@ def _moments(facts: RunFacts, names: list[str]) -> list[Block]:
     rows = [row for row in facts.rows if STEP in row]
     if not shown or len(rows) < 2:
         return []
-    picked = [int(step) for step, _ in thinned([(row[STEP], 0.0) for row in rows], MOMENTS)]
+    picked = [int(step) for step, _ in thinned([(row[STEP], 0.0) for row in rows if not is_late(row)], MOMENTS)]
     values: dict[str, float] = {}
     table = []
     for row in rows:
         values |= row
-        if int(row[STEP]) in picked:
+        if int(row[STEP]) in picked and not is_late(row):
             cells = (catalogue().get(name).text(values[name]) if name in values else "" for name in shown)
             table.append((f"{int(row[STEP]):,}", *cells))
             values = {}

@@ -14,7 +14,8 @@ from gymnast.config.layers import variant_names
 from gymnast.errors import UserError
 from gymnast.metrics.alerts import Alert, read_alerts
 from gymnast.metrics.catalogue import catalogue
-from gymnast.metrics.sinks.jsonl import STEP, read_metrics
+from gymnast.metrics.rows import STEP, is_late, step_of
+from gymnast.metrics.sinks.jsonl import read_metrics
 from gymnast.report.chart import Points
 from gymnast.run import Run, RunInfo
 
@@ -102,7 +103,7 @@ class RunFacts:
     @cached_property
     def written_at(self) -> dict[str, int]:
         """The step each of those is from."""
-        return {name: int(row.get(STEP, 0)) for row in self.rows for name in row}
+        return {name: int(step_of(row, name)) for row in self.rows for name in row}
 
     @property
     def summary(self) -> Mapping[str, Any]:
@@ -149,14 +150,14 @@ class RunFacts:
         return value if isinstance(value, int | float) else None
 
     def curve(self, metric: str, clock: str = STEP) -> Points:
-        """The value of an agent evaluated in the background stands where that agent was, not where its row is."""
-        asked = f"{metric.partition('/')[0]}/step"
-        points = []
-        for row in self.rows:
-            if metric in row and clock in row:
-                behind = row[asked] / row[STEP] if asked in row and row.get(STEP) else 1.0
-                points.append((row[clock] * behind, row[metric]))
-        return points
+        """What was found out in the background stands where its agent was; over seconds, where it was known."""
+
+        def at(row: Mapping[str, float]) -> float:
+            if clock == "time/elapsed" or not row.get(STEP):
+                return row[clock]
+            return row[clock] * step_of(row, metric) / row[STEP]  # the other clocks run with the steps
+
+        return [(at(row), row[metric]) for row in self.rows if metric in row and clock in row]
 
     @cached_property
     def worth_a_look(self) -> list[str]:
@@ -172,7 +173,7 @@ class RunFacts:
         spent: dict[str, float] = {}
         before = 0.0
         for row in self.rows:
-            elapsed = row.get("time/elapsed", before)
+            elapsed = before if is_late(row) else row.get("time/elapsed", before)
             for name, share in row.items():
                 if name.startswith(SHARE):
                     phase = name.removeprefix(SHARE)

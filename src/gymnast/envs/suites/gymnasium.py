@@ -99,7 +99,7 @@ def make(
             warnings.filterwarnings("ignore", message=".*is out of date.*")  # an older version is the user's choice
             return gym.make(spec, max_episode_steps=max_episode_steps, disable_env_checker=True, **kwargs)
     except (gym.error.DependencyNotInstalled, ModuleNotFoundError) as error:
-        raise UserError(_missing(env_id, spec, error)) from error
+        raise UserError(missing_package(env_id, spec, error)) from error
     except gym.error.Error as error:
         raise UserError(f"env.id: {env_id!r} cannot be made: {error}") from error
     except TypeError as error:
@@ -136,8 +136,15 @@ def _import_module(module: str, env_id: str) -> None:
         raise UserError(f"env.id: there is no module {module!r} to find {env_id!r} in. Is it installed?") from error
 
 
-def _missing(env_id: str, spec: gym.envs.registration.EnvSpec, error: Exception) -> str:
-    entry = spec.entry_point if isinstance(spec.entry_point, str) else getattr(spec.entry_point, "__module__", "")
+def missing_package(env_id: str, spec: gym.envs.registration.EnvSpec | None, error: Exception) -> str:
+    """What to install, where an env needs more than is there."""
+    entry = (
+        ""
+        if spec is None
+        else spec.entry_point
+        if isinstance(spec.entry_point, str)
+        else getattr(spec.entry_point, "__module__", "")
+    )
     for package, extra in _EXTRAS.items():
         if entry.startswith(package):
             return f'env.id: {env_id!r} needs a package that is not installed. Run: pip install "gymnast[{extra}]"'

@@ -78,6 +78,11 @@ class SinkGroup:
         """A message for whoever looks: "checkpoint saved", "solved"."""
         self._each(lambda sink: sink.notice(text) if isinstance(sink, Display) else None)
 
+    def warn(self, text: str) -> None:
+        """A message that must not be missed: it goes to the run's log as well."""
+        self._warn(text)
+        self.notice(text)
+
     def tick(self, step: int) -> None:
         """Between two rows, as often as you like: keeps a progress bar moving."""
         self._each(lambda sink: sink.tick(step) if isinstance(sink, Display) else None)

@@ -13,6 +13,7 @@ from time import perf_counter
 from typing import IO, TYPE_CHECKING, Any
 
 from gymnast.metrics.catalogue import catalogue, duration
+from gymnast.metrics.rows import STEP, is_late, step_of
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -79,11 +80,15 @@ class ConsoleSink:
             return
         now = perf_counter()
         latest, previous, written_at = self._latest, self._previous, self._written_at
+        dated = {STEP: step, **row}
         for name, value in row.items():
             if name in latest:
                 previous[name] = latest[name]
             latest[name] = value
-            written_at[name] = step
+            written_at[name] = int(step_of(dated, name))
+        if is_late(row):
+            self._late(row, now)
+            return
         self._row, self._step, self._row_time, self._unshown = row, step, now, True
         if "rollout/ep_rew_mean" in row:
             self._remember(row["rollout/ep_rew_mean"])
@@ -103,6 +108,16 @@ class ConsoleSink:
 
     def alerts(self, step: int, alerts: Sequence[Alert]) -> None:
         self._alerts = alerts
+
+    def _late(self, row: Mapping[str, float], now: float) -> None:
+        """A report from the background on an earlier agent, and nothing else."""
+        if self._live is not None:
+            self._refresh(now)
+            return
+        for kind, score, said in (("eval", "mean_reward", "evaluated"), ("verdict", "mean", "judged")):
+            if f"{kind}/step" in row:
+                value, at = (catalogue().get(f"{kind}/{name}").text(row[f"{kind}/{name}"]) for name in (score, "step"))
+                self._print(f"{said} the agent of step {at}: {value}")
 
     def tick(self, step: int) -> None:
         """Between rows: moves the bar and the clock, at most four times a second. Nearly free otherwise."""

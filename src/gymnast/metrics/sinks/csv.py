@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from gymnast.files import number_to_json, write_atomic
-from gymnast.metrics.sinks.jsonl import STEP, read_metrics
+from gymnast.metrics.rows import STEP
+from gymnast.metrics.sinks.jsonl import read_metrics
 
 
 class CsvSink:

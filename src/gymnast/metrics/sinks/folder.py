@@ -9,7 +9,7 @@ from typing import Any
 
 from gymnast.files import numbers_to_json
 from gymnast.metrics.alerts import Alert, write_alerts
-from gymnast.metrics.sinks.jsonl import STEP
+from gymnast.metrics.rows import STEP
 
 
 class FolderSink:

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gymnast.files import number_from_json, number_to_json, write_atomic
-
-STEP = "time/total_timesteps"
+from gymnast.metrics.rows import STEP
 
 
 class JsonlSink:

@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import IO, Any, Protocol
 
 from gymnast.files import write_atomic
-from gymnast.metrics.sinks.jsonl import STEP, read_lines, read_metrics
+from gymnast.metrics.rows import STEP
+from gymnast.metrics.sinks.jsonl import read_lines, read_metrics
 from gymnast.metrics.sinks.trackers import TrackedRun
 
 

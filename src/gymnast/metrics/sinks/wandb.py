@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from gymnast.metrics.alerts import Alert
+from gymnast.metrics.rows import STEP
 from gymnast.metrics.sinks.alert_panel import alert_line
-from gymnast.metrics.sinks.jsonl import STEP
 from gymnast.metrics.sinks.tracker_process import Opening
 from gymnast.metrics.sinks.trackers import PATIENCE
 from gymnast.run import Run, zip_run

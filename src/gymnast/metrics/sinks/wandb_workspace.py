@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gymnast.metrics.catalogue import catalogue
-from gymnast.metrics.sinks.jsonl import STEP
+from gymnast.metrics.rows import STEP
 from gymnast.metrics.sinks.trackers import is_installed
 from gymnast.tuned import cache_path
 

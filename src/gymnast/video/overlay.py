@@ -1,0 +1,175 @@
+"""What is drawn around a picture: a strip below it that stays readable when the film is shown small."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+    from PIL.ImageDraw import ImageDraw
+
+    from gymnast.video.stage import Picture, Shot
+
+HEIGHT = 480  # at least; smaller pictures are enlarged
+WIDTH = 480  # of the whole, at least: the strip needs it
+PIXEL_ART = 240  # pictures lower than this are enlarged in whole pixels
+MOST_BARS = 6
+GROUND, TEXT, DIM, BAR, CHOSEN = (17, 19, 24), (240, 242, 245), (150, 156, 168), (70, 78, 92), (255, 176, 32)
+
+
+@dataclass(frozen=True)
+class Actions:
+    """How actions are shown: names, and for continuous ones the bounds of each component."""
+
+    names: Sequence[str]
+    bounds: Sequence[tuple[float, float]] | None = None  # None: discrete
+    sizes: Sequence[int] | None = None  # choices of each component, where there are several
+
+    def chosen(self, action: Any) -> set[int]:
+        """Which of all choices an action is: one, one of every component, or the bits that are 1."""
+        if isinstance(action, int):
+            return {action}
+        flat = np.ravel(action).tolist()
+        if self.sizes is None:
+            return {i for i, bit in enumerate(flat) if bit}
+        return {sum(self.sizes[:i]) + part for i, part in enumerate(flat)}
+
+
+def enlarge(picture: Picture) -> Image:
+    from PIL import Image
+
+    image = Image.fromarray(picture)
+    width, height = image.size
+    if height < PIXEL_ART:
+        factor = math.ceil(HEIGHT / height)
+        return image.resize((width * factor, height * factor), Image.Resampling.NEAREST)
+    if height < HEIGHT:
+        return image.resize((round(width * HEIGHT / height), HEIGHT), Image.Resampling.BILINEAR)
+    return image
+
+
+def bare(picture: Picture) -> Picture:
+    """The picture alone, enlarged, with the even sizes that the encoder needs."""
+    image = enlarge(picture)
+    return _even(image, image.width, image.height)
+
+
+def annotated(shot: Shot, step: int | None, actions: Actions) -> Picture:
+    """The picture with its strip: training step and step of the episode; reward, return so far, value; then every
+    action with its probability."""
+    from PIL import Image, ImageDraw
+
+    shown = enlarge(shot.picture)
+    width = max(shown.width, WIDTH)
+    size = max(16, round(width / 36))
+    strip = round(size * 6.1)
+    canvas = Image.new("RGB", (width, shown.height + strip), GROUND)
+    canvas.paste(shown, ((width - shown.width) // 2, 0))
+    draw = ImageDraw.Draw(canvas)
+    margin, top = size // 2, shown.height + size // 3
+    items = [] if step is None else [("trained", f"{step:,} steps")]
+    _line(draw, [*items, ("episode step", f"{shot.t:,}")], margin, top, width - 2 * margin, size)
+    items = [("reward", _number(shot.reward)), ("return", _number(shot.total))]
+    items += [] if shot.value is None else [("value", _number(shot.value))]
+    _line(draw, items, margin, top + round(size * 1.5), width - 2 * margin, size, columns=3)
+    below = top + 3 * size
+    if shot.record is not None:
+        how = "ended" if shot.record.terminated else "cut by the time limit"
+        draw.text((margin, below), f"{how} after {shot.t:,} steps", TEXT, _font(size))
+    else:
+        _bars(draw, _entries(shot, actions), margin, below, width - 2 * margin, size)
+    return _even(canvas, width, canvas.height)
+
+
+def card(lines: Sequence[str], height: int, width: int) -> Picture:
+    """A title: its first line large."""
+    from PIL import Image, ImageDraw
+
+    canvas = Image.new("RGB", (width, height), GROUND)
+    draw = ImageDraw.Draw(canvas)
+    sizes = [width // 12, *[width // 20] * (len(lines) - 1)]
+    y = (height - sum(round(size * 1.5) for size in sizes)) / 2
+    for number, (line, size) in enumerate(zip(lines, sizes, strict=True)):
+        while size > 10 and draw.textlength(line, _font(size)) > 0.92 * width:
+            size -= 1
+        draw.text((width / 2, y), line, DIM if number else TEXT, _font(size), anchor="ma")
+        y += round(size * 1.5)
+    return np.asarray(canvas)
+
+
+def _entries(shot: Shot, actions: Actions) -> list[tuple[str, str, float, float, bool]]:
+    """Of every bar: name, number, where it begins and ends in its track (0 to 1), and whether it was chosen."""
+    if actions.bounds is not None:
+        entries = []
+        taken = np.ravel(shot.action).tolist()
+        for name, value, (low, high) in zip(actions.names, taken, actions.bounds, strict=True):
+            at, zero = (min(max((x - low) / (high - low), 0.0), 1.0) for x in (value, 0.0))
+            entries.append((name, f"{value:+.2f}", min(at, zero), max(at, zero), True))
+        return entries[:MOST_BARS]
+    chances = shot.probabilities or []
+    chosen = actions.chosen(shot.action)
+    order = list(range(len(chances)))
+    if len(chances) > MOST_BARS:  # the likeliest, and what was done
+        likely = sorted(order, key=lambda i: (i not in chosen, -chances[i]))
+        order = sorted(likely[:MOST_BARS])
+    return [(actions.names[i], f"{100 * chances[i]:.0f}%", 0.0, chances[i], i in chosen) for i in order]
+
+
+def _number(value: float) -> str:
+    return f"{value:,.2f}".removesuffix(".00")
+
+
+def _line(
+    draw: ImageDraw, items: Sequence[tuple[str, str]], x: int, y: int, width: int, size: int, columns: int = 2
+) -> None:
+    each = width / columns
+    for number, (name, value) in enumerate(items):
+        left = x + number * each
+        draw.text((left, y), name, DIM, _font(size))
+        draw.text((left + draw.textlength(f"{name}  ", _font(size)), y), value, TEXT, _font(size))
+
+
+def _bars(
+    draw: ImageDraw, entries: Sequence[tuple[str, str, float, float, bool]], x: int, y: int, width: int, size: int
+) -> None:
+    if not entries:
+        return
+    gap, small = size // 2, round(size * 0.85)
+    each = (width - gap * (len(entries) - 1)) / len(entries)
+    for number, (name, value, begin, end, chosen) in enumerate(entries):
+        left = x + number * (each + gap)
+        room = each - draw.textlength(f" {value}", _font(small))
+        colour = CHOSEN if chosen else DIM
+        draw.text((left, y), _fit(draw, name, room, small), colour, _font(small))
+        draw.text((left + each, y), value, colour, _font(small), anchor="ra")
+        top, bottom = y + round(small * 1.45), y + round(small * 2.2)
+        draw.rectangle((left, top, left + each, bottom), fill=BAR)
+        if end > begin:
+            draw.rectangle((left + begin * each, top, left + end * each, bottom), fill=CHOSEN if chosen else TEXT)
+
+
+def _fit(draw: ImageDraw, text: str, room: float, size: int) -> str:
+    if draw.textlength(text, _font(size)) <= room:
+        return text
+    while text and draw.textlength(f"{text}.", _font(size)) > room:
+        text = text[:-1]
+    return f"{text.rstrip()}." if text else ""
+
+
+@lru_cache(maxsize=16)
+def _font(size: int) -> Any:
+    from PIL import ImageFont
+
+    return ImageFont.load_default(size)
+
+
+def _even(image: Image, width: int, height: int) -> Picture:
+    """H.264 with halved colours takes even sizes only: a black row or column is added where one is missing."""
+    picture = np.asarray(image)
+    return np.pad(picture, ((0, height % 2), (0, width % 2), (0, 0))) if height % 2 or width % 2 else picture

@@ -1,0 +1,224 @@
+"""Films: a real decoder reads them, and what they show is what happened."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import av
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+
+from gymnast import background, checkpoint, video
+from gymnast import config as configs
+from gymnast.apps.training import evaluate_ref, start
+from gymnast.apps.video import film_ref
+from gymnast.envs.make import make_vec
+from gymnast.errors import UserError
+from gymnast.evaluate import evaluate
+from gymnast.run import resolve, resolve_checkpoint
+from gymnast.session import build_agent, group, load_agent
+from gymnast.video.film import CARD_SECONDS, HOLD_SECONDS, shown_actions
+from gymnast.video.overlay import annotated
+from gymnast.video.stage import Stage
+
+TINY = ["env.n_envs=8", "algo.n_steps=32", "eval.episodes=2", "stop.episodes=4", "train.checkpoint_every=512"]
+DEFAULTS: dict[str, Any] = {
+    "episodes": 1,
+    "seed": None,
+    "stochastic": False,
+    "progression": False,
+    "seconds": 10.0,
+    "out": None,
+    "no_overlay": False,
+    "as_json": True,
+}
+
+
+@pytest.fixture(autouse=True)
+def prompt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy machine would keep workers of low priority waiting for minutes."""
+    monkeypatch.setattr(background, "NICENESS", 0)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two runs of 1,024 steps, with a checkpoint half-way."""
+    folder = tmp_path_factory.mktemp("runs")
+    for env in ("CartPole-v1", "Pendulum-v1"):
+        start(env, TINY, folder, seed=1, steps=1024, quiet=True, summary=False)
+    return folder
+
+
+def film(ref: str, runs: Path, **options: Any) -> tuple[dict[str, Any], list[np.ndarray[Any, Any]], dict[str, Any]]:
+    """What the command says, the decoded pictures, and the JSON file beside them."""
+    result = film_ref(ref, runs, **DEFAULTS | options)
+    return result, decode(Path(result["video"])), json.loads(Path(result["video"]).with_suffix(".json").read_text())
+
+
+def decode(path: Path) -> list[np.ndarray[Any, Any]]:
+    with av.open(str(path)) as file:
+        return [frame.to_ndarray(format="rgb24") for frame in file.decode(video=0)]
+
+
+def agent_of(ref: str, runs: Path) -> tuple[Any, Any]:
+    _, path = resolve_checkpoint(ref, runs)
+    saved = checkpoint.load(path)
+    config = configs.validate(saved.state["config"])
+    env = make_vec(config.env, 1, "eval")
+    agent = build_agent(config, env, torch.device("cpu"))
+    load_agent(agent, group(saved.tensors, "agent"))
+    env.close()
+    return agent, config
+
+
+def test_a_browser_can_play_it(runs: Path, tmp_path: Path) -> None:
+    result, pictures, said = film("@best:CartPole-v1", runs, out=tmp_path / "a.mp4")
+    with av.open(result["video"]) as file:
+        stream = file.streams.video[0]
+        assert (stream.codec_context.name, stream.codec_context.pix_fmt) == ("h264", "yuv420p")
+        assert float(stream.average_rate or 0) == 50.0  # CartPole's own pace
+        assert (stream.height % 2, stream.width % 2) == (0, 0)
+    data = Path(result["video"]).read_bytes()
+    assert 0 < data.index(b"moov") < data.index(b"mdat")  # the index first: it plays while it loads
+    # A picture for every state: those that were acted on, and the one the episode ended in
+    (episode,) = said["parts"][0]["episodes"]
+    assert len(pictures) == said["frames"] == result["frames"] == episode["length"] + 1 == len(episode["frames"])
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.json", "a.mp4"]
+
+
+@pytest.mark.parametrize("env, stochastic", [("CartPole-v1", False), ("CartPole-v1", True), ("Pendulum-v1", False)])
+def test_what_it_says_is_what_a_plain_env_does(env: str, stochastic: bool, runs: Path) -> None:
+    """The JSON file's actions, played in a plain env without any pictures, give its rewards; the agent its values."""
+    _, _, said = film(f"@best:{env}", runs, stochastic=stochastic)
+    agent, _ = agent_of(f"@best:{env}", runs)
+    (episode,) = said["parts"][0]["episodes"]
+    plain = gym.make(env)
+    obs, _ = plain.reset(seed=episode["seed"])
+    total = 0.0
+    for now, after in zip(episode["frames"], episode["frames"][1:], strict=False):
+        thoughts = agent.describe({"obs": torch.as_tensor(obs, dtype=torch.float32)[None]})
+        assert now["value"] == pytest.approx(float(thoughts["value"]), rel=1e-4, abs=1e-5)
+        if env == "CartPole-v1":
+            assert now["probabilities"] == pytest.approx(thoughts["probability"][0].tolist(), abs=1e-5)
+            assert stochastic or now["action"] == int(thoughts["probability"].argmax())
+        obs, reward, terminated, truncated, _ = plain.step(
+            np.asarray(now["action"], np.float32) if env == "Pendulum-v1" else now["action"]
+        )
+        total += float(reward)
+        assert after["t"] == now["t"] + 1
+        assert after["reward"] == pytest.approx(float(reward), abs=1e-5)
+        assert after["return"] == pytest.approx(total, rel=1e-5, abs=1e-5)
+    assert terminated or truncated
+    assert episode["return"] == pytest.approx(total, rel=1e-5)
+
+
+def test_pictures_change_no_episode(runs: Path) -> None:
+    """Three episodes that are filmed, and the same three that are only scored."""
+    result, pictures, _ = film("@best:CartPole-v1", runs, episodes=3, seed=5)
+    agent, config = agent_of("@best:CartPole-v1", runs)
+    env = make_vec(config.env, 3, "eval")
+    scores = evaluate(agent, env, 3, 5)
+    env.close()
+    filmed = [episode["return"] for episode in result["parts"][0]["episodes"]]
+    assert sorted(filmed) == sorted(scores.returns.tolist())  # evaluation lists them as they end
+    assert len(pictures) == sum(length + 1 for length in scores.lengths)
+    assert evaluate_ref("@best:CartPole-v1", 3, runs, 5, False)["eval_mean"] == pytest.approx(np.mean(filmed))
+
+
+def test_the_strip_shows_these_numbers(runs: Path) -> None:
+    """Every number of the decoded strip: a strip drawn with it fits best, one with another number fits worse."""
+    _, pictures, said = film("@best:CartPole-v1", runs)
+    agent, config = agent_of("@best:CartPole-v1", runs)
+    part = said["parts"][0]
+    stage = Stage(config.env, 1)
+    actions = shown_actions(config, stage)
+    shots = list(stage.shots(agent, part["seed"]))
+    stage.close()
+    assert actions.names == ["push left", "push right"]
+    (episode,) = part["episodes"]
+    assert [shot.total for shot in shots] == [frame["return"] for frame in episode["frames"]]
+
+    def distance(shown: np.ndarray[Any, Any], shot: Any, step: int) -> float:
+        drawn = annotated(shot, step, actions)
+        assert drawn.shape == shown.shape
+        strip = slice(shot.picture.shape[0] * 480 // 400, None)  # CartPole's 400 lines are enlarged to 480
+        return float(np.abs(drawn[strip].astype(float) - shown[strip]).mean())
+
+    shot, step = shots[4], part["step"]
+    right = distance(pictures[4], shot, step)
+    others: Sequence[tuple[Any, int]] = [
+        (replace(shot, reward=7.0), step),
+        (replace(shot, total=shot.total + 4), step),
+        (replace(shot, value=(shot.value or 0.0) + 44.4), step),
+        (replace(shot, action=1 - shot.action), step),
+        (replace(shot, probabilities=[0.9, 0.1]), step),
+        (replace(shot, t=888), step),
+        (shot, 888_888),
+    ]
+    for other, at in others:
+        assert distance(pictures[4], other, at) > right + 0.05
+
+
+def test_progression_shows_every_checkpoint_in_order(runs: Path) -> None:
+    result, pictures, said = film("@best:CartPole-v1", runs, progression=True, seconds=1.0)
+    steps = [part["step"] for part in said["parts"]]
+    assert steps == sorted(set(steps))
+    assert steps[0] == 512
+    assert steps[-1] == 1024
+    # of each: its card, at most a second (50 pictures) of its episode, and its last picture held
+    shown = [min(50, len(part["episodes"][0]["frames"])) for part in said["parts"]]
+    extra = round(CARD_SECONDS * 50) + round(HOLD_SECONDS * 50)
+    assert len(pictures) == sum(shown) + len(shown) * extra == result["frames"]
+    card, first = pictures[10], pictures[round(CARD_SECONDS * 50)]
+    assert card.mean() < 40 < first.mean()  # dark with a few letters; CartPole is white
+    assert Path(result["video"]).name == "progression.mp4"
+
+
+def test_an_env_without_pictures_is_told_in_a_line(runs: Path, tmp_path: Path) -> None:
+    """By the command, and by a run that should make films: it trains all the same."""
+    end = start("gymnast/Bandit-v0", [*TINY, "log.video=best"], tmp_path, seed=1, steps=1024, quiet=True, summary=False)
+    assert end["env_steps"] == 1024
+    run = resolve("@last", tmp_path)
+    log = (run.path / "log.txt").read_text()
+    assert log.count("no films: ") == 1
+    assert "draws no pictures" in log
+    with pytest.raises(UserError, match="draws no pictures"):
+        film("@last", tmp_path)
+    assert not run.videos_dir.exists() or list(run.videos_dir.iterdir()) == []
+
+
+def test_a_run_films_its_best_and_by_schedule(tmp_path: Path) -> None:
+    start("CartPole-v1", [*TINY, "log.video=512"], tmp_path, seed=1, steps=1024, quiet=True, summary=False)
+    run = resolve("@last", tmp_path)
+    names = sorted(path.name for path in run.videos_dir.iterdir())
+    assert names == [f"{name}.{kind}" for name in ("best", "step_1024", "step_512") for kind in ("json", "mp4")]
+    best = json.loads((run.videos_dir / "best.json").read_text())
+    assert len(decode(run.videos_dir / "best.mp4")) == best["frames"]
+    # The film that the run made of its best agent is the one that the command makes
+    _, _, again = film(f"{run.id}/best", tmp_path, out=tmp_path / "again.mp4")
+    assert again["parts"][0]["episodes"] == best["parts"][0]["episodes"]
+    assert again["parts"][0]["step"] == best["parts"][0]["step"]
+
+
+def test_a_missing_package_names_its_extra(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(video, "PACKAGES", ("there_is_no_such_package",))
+    with pytest.raises(UserError, match=r"gymnast\[video\]"):
+        film("@best:CartPole-v1", runs)
+    with pytest.raises(UserError, match=r"log.video: best needs .*gymnast\[video\]"):
+        start("CartPole-v1", [*TINY, "log.video=best"], runs, steps=1024, quiet=True, summary=False)
+
+
+def test_mistakes_are_told(runs: Path, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"call it .*film\.mp4"):
+        film("@best:CartPole-v1", runs, out=tmp_path / "film.gif")
+    with pytest.raises(UserError, match="leave out --episodes"):
+        film("@best:CartPole-v1", runs, progression=True, episodes=2)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match="cannot write"):
+        film("@best:CartPole-v1", runs, out=tmp_path / "file" / "a.mp4")
