@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from rich.text import Text
@@ -91,6 +91,7 @@ def _numbers(data: Mapping[str, Any]) -> list[list[Cell]]:
         "seconds_to_threshold": "time to threshold",
         "steps_per_second": "steps/s",
     }
+    styles: dict[str, Callable[[float], str]]
     styles = {"steps_to_threshold": number, "seconds_to_threshold": duration, "steps_per_second": _whole}
     rows: list[list[Cell]] = []
     for name, title in titles.items():

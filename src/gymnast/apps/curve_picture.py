@@ -62,8 +62,8 @@ def draw(
         f'<rect width="{width}" height="{height}" fill="#fff"/>',
         text(LEFT, 20, title, 'font-size="14" font-weight="bold"'),
     ]
-    for (name, colour), (across, row) in zip(names, legend, strict=True):
-        parts.append(text(across, 20 + LINE * (row + 1), name, f'font-weight="bold" style="fill:{colour}"'))
+    for (name, colour), (begin, row) in zip(names, legend, strict=True):
+        parts.append(text(begin, 20 + LINE * (row + 1), name, f'font-weight="bold" style="fill:{colour}"'))
     for tick in ticks(low, high):
         parts.append(line([(0, tick), (end, tick)], 'stroke="#e5e5e5"'))
         across, down = (float(number) for number in place(0, tick).split(","))
@@ -84,8 +84,8 @@ def draw(
         if one.line:
             parts.append(line(one.line, f'stroke="{colour}" stroke-width="2"'))
         for dot in one.dots or (one.line if len(one.line) == 1 else ()):
-            across, down = place(*dot).split(",")
-            parts.append(f'<circle cx="{across}" cy="{down}" r="4" fill="{colour}"/>')
+            centre = place(*dot).split(",")
+            parts.append(f'<circle cx="{centre[0]}" cy="{centre[1]}" r="4" fill="{colour}"/>')
     return "\n".join([*parts, "</svg>", ""])
 
 

@@ -168,7 +168,8 @@ def bundle(curves: Sequence[Points]) -> Bundle | None:
         return Bundle(runs[0], [], [])
     begin, end = max(curve[0][0] for curve in runs), max(curve[-1][0] for curve in runs)
     grid = np.linspace(min(begin, end), end, GRID)
-    values = np.stack([np.interp(grid, *zip(*curve, strict=True)) for curve in runs], axis=1)
+    columns = [np.array(curve, dtype=np.float64).T for curve in runs]
+    values = np.stack([np.interp(grid, steps, scores) for steps, scores in columns], axis=1)
     line = list(zip(grid.tolist(), iqm(values).tolist(), strict=True))
     band = [(float(x), *interval(iqm, row)) for x, row in zip(grid, values, strict=True)]
     return Bundle(line, band, list(runs))
