@@ -1,0 +1,66 @@
+"""The `gymnast` command: verbs, options and nothing else. Every verb is one call into `apps`, imported when it runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import NoReturn
+
+import click
+
+# Each module adds its verbs to the root command; `gymnast --help` shows them in this order.
+from gymnast.cli import agents, runs, settings, speed  # noqa: F401
+from gymnast.cli.verbs import app
+from gymnast.errors import EnvFailure, Stopped, UserError
+
+__all__ = ["app", "entry", "main"]
+
+
+def usage_line(error: click.ClickException) -> str:
+    """What is wrong with the command line, and where to look; nothing for a bare group, which is asked for help."""
+    message = error.format_message()
+    if "\n" in message:
+        return ""
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    advice = f" See `{context.command_path} --help`." if context is not None and "--help" not in message else ""
+    return f"{message}{advice}"
+
+
+def main() -> NoReturn:
+    """Runs the command; a user's mistake is told in a line and ends with 2, an env's failure with 1."""
+    code, failure = 0, ""
+    try:
+        app.main(prog_name="gymnast", standalone_mode=False)
+    except click.ClickException as error:
+        code, failure = error.exit_code, usage_line(error)
+        if failure:
+            click.echo(f"gymnast: {failure}", err=True)
+        else:
+            error.show()
+    except UserError as error:
+        click.echo("\n".join(f"gymnast: {line}" for line in str(error).splitlines()), err=True)
+        code, failure = 2, str(error)
+    except EnvFailure as error:
+        click.echo(f"gymnast: {error}", err=True)
+        code, failure = 1, str(error)
+    except Stopped as stopped:
+        click.echo(f"gymnast: {stopped}", err=True)
+        code, failure = 130, str(stopped)
+    except (KeyboardInterrupt, click.Abort):
+        click.echo("gymnast: stopped at once; what was saved last is whole (`gymnast runs list`).", err=True)
+        code, failure = 130, "interrupted"
+    if code and "--json" in sys.argv:
+        click.echo(json.dumps({"error": failure}))
+    sys.stdout.flush()
+    sys.exit(code)
+
+
+def entry() -> NoReturn:
+    """The command as installed. All is written and closed by now; taking torch apart would cost half a second."""
+    try:
+        main()
+    except SystemExit as end:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(end.code if isinstance(end.code, int) else 1)

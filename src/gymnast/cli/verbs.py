@@ -1,0 +1,80 @@
+"""What all verbs share: the root command, options, and how a result becomes JSON."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from gymnast.errors import did_you_mean
+from gymnast.files import numbers_to_json
+
+Command = Callable[..., Any]
+CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
+
+
+class Verbs(click.Group):
+    """A group that answers a mistyped verb with the nearest ones, and keeps the order its verbs were written in."""
+
+    def get_command(self, context: click.Context, name: str) -> click.Command | None:
+        command = super().get_command(context, name)
+        if command is None:
+            context.fail(
+                f"no command {name!r}.{did_you_mean(name, self.commands)} See `{context.command_path} --help`."
+            )
+        return command
+
+    def list_commands(self, context: click.Context) -> list[str]:
+        return list(self.commands)
+
+
+def common(function: Command) -> Command:
+    """--runs-dir and --json, which every verb has. What the verb returns is the JSON object."""
+
+    @click.option(
+        "--runs-dir",
+        type=click.Path(file_okay=False, path_type=Path),
+        default=lambda: os.environ.get("GYMNAST_RUNS") or "runs",
+        show_default="$GYMNAST_RUNS or runs",
+        help="Where runs are kept.",
+    )
+    @click.option("--json", "as_json", is_flag=True, help="End with one line of JSON.")
+    @functools.wraps(function)
+    def verb(*args: Any, as_json: bool, runs_dir: Path, **options: Any) -> None:
+        result = function(*args, runs_dir=runs_dir, as_json=as_json, **options)
+        if as_json:
+            click.echo(json.dumps(numbers_to_json(result), allow_nan=False))
+
+    return verb
+
+
+sets = click.option(
+    "--set",
+    "overrides",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Change any setting, e.g. --set algo.learning_rate=lin_1e-3 or --set env.kwargs.gravity=-5. Repeatable.",
+)
+quiet = click.option("--quiet", "-q", is_flag=True, help="Print nothing but errors (and --json).")
+
+
+@click.group(cls=Verbs, context_settings=CONTEXT, no_args_is_help=True)
+@click.version_option(package_name="gymnast", message="gymnast %(version)s")
+def app() -> None:
+    """Train reinforcement-learning agents until they are provably solved, and see why they learn or fail to.
+
+    \b
+    gymnast train CartPole-v1                 train the tuned preset until it is solved
+    gymnast train LunarLander-v3:zoo          another variant of a preset
+    gymnast train Acrobot-v1 --set algo.n_steps=128 --seed 3
+    gymnast resume @last                      go on exactly where a run stopped
+    gymnast video @best                       watch what it does
+    gymnast report                            what came of it, and what to try next
+    gymnast runs list                         what there is
+    gymnast doctor                            what is installed, and how to add what is not
+    """
