@@ -129,6 +129,8 @@ class Stage:
             mask = None if now.mask is None else torch.from_numpy(now.mask).to(device)
             thoughts = agent.describe(to_tensors(now.obs, device), mask)
             values, chances = thoughts["value"], thoughts.get("probability")
+            if agent.reward_normalizer is not None:  # shown beside the env's own rewards: in their unit
+                values = values / agent.reward_normalizer.moments.scale
             for i, env in enumerate(self._envs):
                 if over[i]:
                     continue
