@@ -59,6 +59,7 @@ SPOILT = [
     ("kl_high", "CartPole-v1", ("algo.learning_rate=1.0",), {"algo.learning_rate": "lin_0.003"}),
     ("clip_fraction_high", "CartPole-v1", ("algo.clip_range=0.001",), {"algo.clip_range": 0.3}),
     ("update_tiny", "CartPole-v1", ("algo.learning_rate=3e-6",), {"algo.learning_rate": "lin_0.003"}),
+    ("update_tiny", "CartPole-v1:reinforce", ("algo.learning_rate=1e-6",), {"algo.learning_rate": "lin_0.01"}),
     ("entropy_stuck", "CartPole-v1", ("algo.ent_coef=10.0",), {"algo.ent_coef": 0.0}),
     ("entropy_collapse", "CartPole-v1", ("algo.learning_rate=1.0",), {"algo.learning_rate": "lin_0.003"}),
     ("entropy_falling", "CartPole-v1", ("algo.learning_rate=1.0",), {"algo.learning_rate": "lin_0.003"}),
