@@ -11,7 +11,7 @@ import multiprocessing
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from time import perf_counter
 from types import TracebackType
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 NICENESS = 10  # of a worker beside this process: it takes the time that training leaves
 PATIENCE = 3.0  # seconds until a worker that has closed its end must be gone
 SHORT_RUN = 10.0  # seconds, within which `auto` does not start a process: importing torch takes two of another core
-MOST_FROZEN = 4  # copies that wait for their report; training does not run further ahead
-GRACE = 5.0  # seconds that training waits for a report it cannot go on without; then it takes that look itself
+MOST_WAITING = 256 << 20  # bytes of frozen copies; of more than that, training looks at the oldest itself
+GRACE = 5.0  # seconds that a run which ends waits for a look that is under way; then it takes that one itself, too
 
 Warn = Callable[[str], None]
 
@@ -40,7 +40,9 @@ class WorkerLost(Exception):
 class Worker:
     """A process that does one job after another."""
 
-    def __init__(self, task: Mapping[str, Any]) -> None:
+    def __init__(self, task: Mapping[str, Any], niceness: int | None = None) -> None:
+        """`niceness`: None: as beside training."""
+        niceness = NICENESS if niceness is None else niceness
         self.free = False  # whether it waits for a job; every message it sends says so
         self._connection, there = multiprocessing.Pipe()
         paths = os.pathsep.join(path or os.getcwd() for path in sys.path)  # it must find the same modules
@@ -48,7 +50,7 @@ class Worker:
             # A process group of its own: Ctrl-C is for the training process. Not a session of its own: where the
             # kernel shares out time by session, a low priority would count for nothing against another one.
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "gymnast.background_worker", str(there.fileno()), str(NICENESS)],
+                [sys.executable, "-P", "-m", "gymnast.background_worker", str(there.fileno()), str(niceness)],
                 stdin=subprocess.PIPE,  # never written to: it ends when this process does
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
@@ -140,27 +142,27 @@ class Examiner:
     def reports(self, session: Session, look: Look | None) -> Iterator[tuple[Report, Frozen | None]]:
         """Those that are there: on earlier copies, then the one on `look`, which is taken at once.
 
-        At the end of a run all of them are there: those that the background has not got to are made here.
+        At the end of a run all of them are there: those that the background has not got to are made here, which is
+        quicker than it is. Nothing else waits for it, however little time it gets on a busy machine.
         """
         while session.frozen:
-            wait = out_of_budget(session) is not None or len(session.frozen) > MOST_FROZEN
-            report = self._hear(session, wait) if self._mode else None
-            if report is None and self._mode and not wait:
+            ending = out_of_budget(session) is not None
+            report = self._hear(session, ending) if self._mode else None
+            if report is None and self._mode and not ending and _size(session.frozen) <= MOST_WAITING:
                 break
             frozen = session.frozen.pop(0)
             yield report or examine_now(session, frozen.look, frozen.agent), frozen
         if look is not None:
             yield examine_now(session, look), None
 
-    def _hear(self, session: Session, wait: bool) -> Report | None:
-        """The worker's report on the oldest copy, if it is there; `wait`: or soon will be.
-
-        A low priority may mean hardly any time on a busy machine: training does not wait for that.
-        """
+    def _hear(self, session: Session, ending: bool) -> Report | None:
+        """The worker's report on the oldest copy, if it is there; at the end of a run: or soon will be."""
         try:
             while True:
-                worker = self._give_next(session)
-                message = worker.hear(GRACE if wait and self._given == session.frozen[0].look else 0.0)
+                worker = self._worker if ending else self._give_next(session)
+                if worker is None:
+                    return None
+                message = worker.hear(GRACE if ending and self._given == session.frozen[0].look else 0.0)
                 if message is None:
                     return None
                 if message and (report := report_from_json(message)).look == session.frozen[0].look:
@@ -199,6 +201,10 @@ class Examiner:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _size(frozen: Sequence[Frozen]) -> int:
+    return sum(tensor.nbytes for one in frozen for tensor in one.tensors.values())
 
 
 def _cores() -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from time import sleep
+from time import perf_counter, sleep
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 MOST_WAITING = 8  # films; a run that asks for more than the background can make does without some
 LOOK_SECONDS = 0.1  # between two looks at whether the last films are done
+GRACE = 20.0  # seconds that a run which has ended waits for a film; then it is made again at a normal priority
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,7 @@ class Filmer:
         self._config, self._folder = session.config, folder
         self._warn, self._notice, self._filmed = warn, notice, filmed
         self._worker: Worker | None = None
+        self._niceness: int | None = None
         self._waiting: list[Order] = []
         self._current: Order | None = None
         self._skipped = 0
@@ -75,13 +77,22 @@ class Filmer:
         missing = len(self._waiting) + (self._current is not None)
         if missing and not interrupted():
             self._notice(f"finishing {missing} {'film' if missing == 1 else 'films'}; Ctrl-C does without")
+        until = perf_counter() + GRACE
         while self._on and (self._current or self._waiting) and not interrupted():
+            if perf_counter() > until and self._niceness is None:
+                self._hurry()
             self._tend()
             sleep(LOOK_SECONDS)
         if self._skipped:
             self._warn(
                 f"{self._skipped} films were left out: log.video={self._config.log.video} is more than can be made"
             )
+
+    def _hurry(self) -> None:
+        """On a busy machine a low priority may mean hardly any time; training needs none any more."""
+        self.close()
+        self._waiting = [order for order in (self._current, *self._waiting) if order is not None]
+        self._current, self._niceness = None, 0
 
     def _order(self, order: Order) -> None:
         if len(self._waiting) < MOST_WAITING or order.name == "best":
@@ -94,7 +105,8 @@ class Filmer:
             if self._worker is None:
                 if not self._waiting:
                     return
-                self._worker = Worker({"role": "film", "config": self._config.model_dump(mode="json")})
+                task = {"role": "film", "config": self._config.model_dump(mode="json")}
+                self._worker = Worker(task, self._niceness)
             if (done := self._worker.hear()) and self._current is not None:
                 order, self._current = self._current, None
                 self._notice(f"filmed the agent of step {order.step:,}: return {done['return']:g}, {self._path(order)}")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,10 +16,11 @@ import numpy as np
 import pytest
 import torch
 
-from gymnast import background, checkpoint, video
+from gymnast import background, checkpoint, filming, video
 from gymnast import config as configs
 from gymnast.apps.training import evaluate_ref, start
 from gymnast.apps.video import film_ref
+from gymnast.background import Worker
 from gymnast.envs.make import make_vec
 from gymnast.errors import UserError
 from gymnast.evaluate import evaluate
@@ -204,6 +207,25 @@ def test_a_run_films_its_best_and_by_schedule(tmp_path: Path) -> None:
     _, _, again = film(f"{run.id}/best", tmp_path, out=tmp_path / "again.mp4")
     assert again["parts"][0]["episodes"] == best["parts"][0]["episodes"]
     assert again["parts"][0]["step"] == best["parts"][0]["step"]
+
+
+def test_a_worker_that_gets_no_time_is_replaced_at_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first film maker is stopped as soon as it is there; the run's film is made all the same."""
+    made: list[Worker] = []
+
+    class Stopped(Worker):
+        def __init__(self, task: Any, niceness: int | None = None) -> None:
+            super().__init__(task, niceness)
+            made.append(self)
+            if niceness is None:
+                os.kill(self.pid, signal.SIGSTOP)
+
+    monkeypatch.setattr(filming, "Worker", Stopped)
+    monkeypatch.setattr(filming, "GRACE", 0.0)
+    start("CartPole-v1", [*TINY, "log.video=best"], tmp_path, seed=1, steps=1024, quiet=True, summary=False)
+    assert len(made) == 2
+    videos = resolve("@last", tmp_path).videos_dir
+    assert sorted(path.name for path in videos.iterdir()) == ["best.json", "best.mp4"]
 
 
 def test_a_missing_package_names_its_extra(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
