@@ -137,7 +137,9 @@ def test_a_solved_run_is_told_to_make_sure(gallery: Gallery, gymnast: Verb) -> N
     assert data["verdict"]["headline"] == "SOLVED"
     assert data["env_steps"] == 2 * ROLLOUT  # at its first evaluation, after 512 steps
     assert "The whole interval lies at or above the threshold of 5." in page_of(run)
-    assert data["next"][0]["command"] == "gymnast benchmark CartPole-v1:ppo --seeds 5"
+    commands = [step["command"] for step in data["next"]]
+    assert commands[0] == f"gymnast video {run.read().token} --runs-dir {gallery.folder}"
+    assert commands[1] == "gymnast benchmark CartPole-v1:ppo --seeds 5"
     shutil.rmtree(run.path)
 
 
@@ -192,8 +194,11 @@ def test_films_are_linked(gallery: Gallery, gymnast: Verb) -> None:
     (videos / "best.json").write_text(json.dumps({"parts": [{"step": 2048}]}))
     (videos / "my film.mp4").write_bytes(b"")
     page = gymnast("report", gallery.tuned[1].id)
-    assert re.search(r"\[videos/best.mp4\]\(videos/best.mp4\) +\| film of the agent at 2,048 steps", page)
+    assert "[videos/best.mp4](videos/best.mp4): film of the agent at 2,048 steps" in page
     assert "(videos/my%20film.mp4)" in page
+    gymnast("report", gallery.tuned[1].id, "--html")
+    html = (gallery.tuned[1].path / "report.html").read_text(encoding="utf-8")
+    assert '<video controls preload="metadata" src="videos/my%20film.mp4"></video>' in html
 
 
 class Checked(HTMLParser):

@@ -9,7 +9,21 @@ from typing import assert_never
 from urllib.parse import quote
 
 from gymnast.apps.curve_picture import Series, draw
-from gymnast.report.blocks import Block, Bold, Chart, Code, Heading, Inline, Items, Link, Mono, Page, Paragraph, Table
+from gymnast.report.blocks import (
+    Block,
+    Bold,
+    Chart,
+    Code,
+    Film,
+    Heading,
+    Inline,
+    Items,
+    Link,
+    Mono,
+    Page,
+    Paragraph,
+    Table,
+)
 
 STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; color: #222; background: #fff; max-width: 56rem; margin: 0 auto;
@@ -24,7 +38,7 @@ table { border-collapse: collapse; font-size: .9rem; }
 th, td { text-align: left; padding: .25rem .75rem .25rem 0; border-bottom: 1px solid #eee; vertical-align: top;
   overflow-wrap: normal; }
 .right { text-align: right; white-space: nowrap; }
-svg { max-width: 100%; height: auto; display: block; }
+svg, video { max-width: 100%; height: auto; display: block; }
 .pictures { display: grid; grid-template-columns: repeat(auto-fit, minmax(17rem, 1fr)); gap: 1rem; margin: 1rem 0; }
 figure { margin: 0; }
 figcaption { font-size: .8rem; color: #666; }
@@ -67,6 +81,10 @@ def _block(block: Block, links: str) -> str:
             return f"<ul>{''.join(f'<li>{_inline(parts, links)}</li>' for parts in block.lines)}</ul>"
         case Table():
             return _table(block, links)
+        case Film():
+            source = escape(quote(links + block.path))
+            film = f'<video controls preload="metadata" src="{source}"></video>'
+            return f"<figure>{film}<figcaption>{escape(f'{block.path}: {block.what}')}</figcaption></figure>"
         case Chart():
             return _chart(block)
         case _:

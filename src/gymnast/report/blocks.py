@@ -65,6 +65,12 @@ class Table:
 
 
 @dataclass(frozen=True)
+class Film:
+    path: str  # relative to the run's folder
+    what: str
+
+
+@dataclass(frozen=True)
 class Chart:
     """In text, or as a picture where there are any."""
 
@@ -76,7 +82,7 @@ class Chart:
     small: bool = False
 
 
-Block = Heading | Paragraph | Code | Items | Table | Chart
+Block = Heading | Paragraph | Code | Items | Table | Film | Chart
 Page = list[Block]
 
 
@@ -101,6 +107,8 @@ def _block(block: Block, links: str) -> str:
             return "\n".join(f"- {_inline(parts, links)}" for parts in block.lines)
         case Table():
             return _table(block, links)
+        case Film():
+            return f"{_word(Link(block.path, block.path), links)}: {_escaped(block.what)}"
         case Chart():
             return _chart(block) if block.in_text else ""
         case _:

@@ -31,7 +31,11 @@ def files_of(facts: RunFacts) -> list[tuple[str, str]]:
         steps = item.path.with_suffix(".csv")
         if steps.is_file():
             found.append((steps.relative_to(folder).as_posix(), "some of the steps before it"))
-    return [*found, *((film.relative_to(folder).as_posix(), _about_film(film)) for film in facts.films)]
+    return found
+
+
+def films_of(facts: RunFacts) -> list[tuple[str, str]]:
+    return [(film.relative_to(facts.run.path).as_posix(), _about_film(film)) for film in facts.films]
 
 
 def _about_film(path: Path) -> str:

@@ -77,6 +77,8 @@ def _solved(facts: RunFacts, where: str) -> list[NextStep]:
         episodes = 5 * int(facts.summary.get("episodes") or 100)
         command = f"gymnast eval {facts.token} --episodes {episodes}{where}"
         steps.append(NextStep(command, "the interval reaches below the threshold: make sure"))
+    if not facts.films:
+        steps.append(NextStep(f"gymnast video {facts.token}{where}", "watch what it does"))
     if facts.target and not facts.target.endswith((".yaml", ".yml")):
         steps.append(NextStep(f"gymnast benchmark {shlex.quote(facts.target)} --seeds 5", "one seed proves little"))
     return steps

@@ -18,6 +18,7 @@ from gymnast.report.blocks import (
     Bold,
     Chart,
     Code,
+    Film,
     Heading,
     Inline,
     Items,
@@ -29,7 +30,7 @@ from gymnast.report.blocks import (
     say,
 )
 from gymnast.report.chart import Curve, bar, dots, thinned
-from gymnast.report.files import files_of
+from gymnast.report.files import files_of, films_of
 from gymnast.report.next_steps import next_steps
 from gymnast.report.run_facts import EVALUATION, RETURN, RunFacts
 from gymnast.report.verdict import Verdict, judge, meaning
@@ -55,7 +56,7 @@ def write_report(run: Run) -> None:
 
 def build_page(facts: RunFacts) -> Page:
     verdict = judge(facts)
-    sections = [_head, _verdict, _next, _curves, _alerts, _time, _settings, _made_with, _files]
+    sections = [_head, _verdict, _next, _curves, _alerts, _time, _settings, _made_with, _films, _files]
     return [block for section in sections for block in section(facts, verdict)]
 
 
@@ -240,6 +241,11 @@ def _made_with(facts: RunFacts, verdict: Verdict) -> list[Block]:
     }
     rows = tuple((name, Mono(text) if name == "command" else text) for name, text in lines.items() if text)
     return [Heading("Made with"), Table(("", ""), rows)]
+
+
+def _films(facts: RunFacts, verdict: Verdict) -> list[Block]:
+    films = [Film(name, what) for name, what in films_of(facts)]
+    return [Heading("Films"), *films] if films else []
 
 
 def _files(facts: RunFacts, verdict: Verdict) -> list[Block]:

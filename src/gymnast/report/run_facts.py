@@ -234,4 +234,5 @@ class RunFacts:
 
     @property
     def films(self) -> list[Path]:
-        return sorted(path for path in self.run.path.rglob("[!.]*.mp4") if path.is_file())
+        """Those that are done: one in the making has a hidden name."""
+        return sorted(self.run.videos_dir.glob("[!.]*.mp4"))
