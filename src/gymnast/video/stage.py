@@ -96,6 +96,7 @@ class Stage:
 
     def __init__(self, config: EnvConfig, episodes: int, factory: Factory | None = None) -> None:
         self._envs: list[Watched] = []
+        self._reward_scale = config.reward.scale
         maker = EnvMaker(config, "eval", factory, "rgb_array")
 
         def make() -> Watched:
@@ -129,7 +130,8 @@ class Stage:
             mask = None if now.mask is None else torch.from_numpy(now.mask).to(device)
             thoughts = agent.describe(to_tensors(now.obs, device), mask)
             values, chances = thoughts["value"], thoughts.get("probability")
-            if agent.reward_normalizer is not None:  # shown beside the env's own rewards: in their unit
+            values = values / self._reward_scale  # shown beside the env's own rewards: in their unit
+            if agent.reward_normalizer is not None:
                 values = values / agent.reward_normalizer.moments.scale
             for i, env in enumerate(self._envs):
                 if over[i]:
