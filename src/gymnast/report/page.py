@@ -46,6 +46,7 @@ PHASES = {
     "update": "gradients",
     "eval": "evaluations and verdicts",
     "log": "metrics and checkpoints",
+    "diagnostics": "histograms, layers, step tables",
     "idle": "waiting",
 }
 
