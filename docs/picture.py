@@ -13,7 +13,8 @@ from pathlib import Path
 from rich.console import Console, RenderableType
 
 from gymnast.config import load_facts
-from gymnast.metrics.sinks.jsonl import STEP, read_metrics
+from gymnast.metrics.rows import STEP
+from gymnast.metrics.sinks.jsonl import read_metrics
 from gymnast.metrics.sinks.panels import render_row, summary_panel
 from gymnast.run import Run
 
