@@ -24,6 +24,7 @@ from gymnast.background import Worker
 from gymnast.envs.make import make_vec
 from gymnast.errors import UserError
 from gymnast.evaluate import evaluate
+from gymnast.metrics.sinks import SinkGroup
 from gymnast.run import resolve, resolve_checkpoint
 from gymnast.session import build_agent, group, load_agent
 from gymnast.video.film import CARD_SECONDS, HOLD_SECONDS, shown_actions
@@ -200,12 +201,15 @@ def test_an_env_without_pictures_is_told_in_a_line(runs: Path, tmp_path: Path) -
     assert not run.videos_dir.exists() or list(run.videos_dir.iterdir()) == []
 
 
-def test_a_run_films_its_best_and_by_schedule(tmp_path: Path) -> None:
+def test_a_run_films_its_best_and_by_schedule(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    passed_on: list[str] = []  # to sinks that take films
+    monkeypatch.setattr(SinkGroup, "video", lambda self, step, path: passed_on.append(f"{path.stem} of {step}"))
     start("CartPole-v1", [*TINY, "log.video=512"], tmp_path, seed=1, steps=1024, quiet=True, summary=False)
     run = resolve("@last", tmp_path)
     names = sorted(path.name for path in run.videos_dir.iterdir())
     assert names == [f"{name}.{kind}" for name in ("best", "step_1024", "step_512") for kind in ("json", "mp4")]
     best = json.loads((run.videos_dir / "best.json").read_text())
+    assert {"step_512 of 512", "step_1024 of 1024", f"best of {best['parts'][0]['step']}"} <= set(passed_on)
     assert len(decode(run.videos_dir / "best.mp4")) == best["frames"]
     # The film that the run made of its best agent is the one that the command makes
     _, _, again = film(f"{run.id}/best", tmp_path, out=tmp_path / "again.mp4")

@@ -79,9 +79,8 @@ class SinkGroup:
         self._each(lambda sink: sink.notice(text) if isinstance(sink, Display) else None)
 
     def warn(self, text: str) -> None:
-        """A message that must not be missed: it goes to the run's log as well."""
+        """A message that must not be missed."""
         self._warn(text)
-        self.notice(text)
 
     def tick(self, step: int) -> None:
         """Between two rows, as often as you like: keeps a progress bar moving."""
