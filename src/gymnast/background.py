@@ -24,7 +24,7 @@ from gymnast.session import Frozen, Session
 if TYPE_CHECKING:
     from torch import Tensor
 
-NICENESS = 10  # of a worker beside this process: it takes the time that training leaves
+NICENESS = 19  # the lowest: a worker takes the time that training leaves
 PATIENCE = 3.0  # seconds until a worker that has closed its end must be gone
 SHORT_RUN = 10.0  # seconds, within which `auto` does not start a process: importing torch takes two of another core
 MOST_WAITING = 256 << 20  # bytes of frozen copies; of more than that, training looks at the oldest itself
