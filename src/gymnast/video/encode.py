@@ -14,7 +14,7 @@ from gymnast.files import TEMPORARY
 if TYPE_CHECKING:
     from gymnast.video.stage import Picture
 
-QUALITY = {"crf": "20", "preset": "veryfast"}
+QUALITY = {"crf": "23", "preset": "superfast"}
 
 
 def unfinished(path: Path) -> Path:
