@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from gymnast.video.stage import Picture, Shot
 
-HEIGHT = 400  # at least; smaller pictures are enlarged. Most envs draw as many rows: enlarging them takes a quarter more
+HEIGHT = 400  # at least; smaller pictures are enlarged. Most envs draw that many rows: to enlarge those takes time
 WIDTH = 480  # of the whole, at least: the strip needs it
 PIXEL_ART = 240  # pictures lower than this are enlarged in whole pixels
 MOST_BARS = 6
