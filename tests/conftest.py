@@ -1,8 +1,9 @@
-"""For every test: what `gymnast tune` found on the developer's machine must not choose engines here."""
+"""For every test: what `gymnast tune` found on the developer's machine must not choose engines here; Ctrl-C works."""
 
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -17,3 +18,9 @@ def empty_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         del os.environ["XDG_CACHE_HOME"]
     else:
         os.environ["XDG_CACHE_HOME"] = before
+
+
+@pytest.fixture(scope="session", autouse=True)
+def ctrl_c() -> None:
+    """A shell's `&` starts its jobs with Ctrl-C ignored, and so would be all that tests start."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
