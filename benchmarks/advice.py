@@ -14,11 +14,11 @@ import sys
 from dataclasses import dataclass
 
 from gymnast import config as configs
+from gymnast.alerts.advice import Origin, value_text
+from gymnast.alerts.alert import Alert
 from gymnast.config import RunConfig
-from gymnast.metrics.advice import Origin, value_text
-from gymnast.metrics.alerts import Alert
-from gymnast.session import build
-from gymnast.train import Result, train
+from gymnast.training.loop import Result, train
+from gymnast.training.state import build
 
 ROUNDS = 3
 CASES = [

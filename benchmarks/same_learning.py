@@ -14,9 +14,9 @@ from contextlib import nullcontext
 import numpy as np
 
 from gymnast import config as configs
-from gymnast.rl.fast_net import reference_only
-from gymnast.session import build
-from gymnast.train import train
+from gymnast.agent.nets.dense_net import reference_only
+from gymnast.training.loop import train
+from gymnast.training.state import build
 
 CASES = {"CartPole-v1:zoo": 30_000, "CartPole-v1:a2c": 60_000, "CartPole-v1:reinforce": 60_000}
 LOOKS = 6

@@ -14,9 +14,9 @@ from rich.console import Console, RenderableType
 
 from gymnast.config import load_facts
 from gymnast.metrics.rows import STEP
-from gymnast.metrics.sinks.jsonl import read_metrics
-from gymnast.metrics.sinks.panels import render_row, summary_panel
-from gymnast.run import Run
+from gymnast.runs.references import Run
+from gymnast.sinks.console.panels import render_row, summary_panel
+from gymnast.sinks.jsonl import read_metrics
 
 HERE = Path(__file__).parent
 

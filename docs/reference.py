@@ -12,11 +12,11 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from gymnast.alerts.rules import RULES
 from gymnast.config import RunConfig, list_presets, load_facts
 from gymnast.config.algos import ALGO_MODELS
-from gymnast.metrics.alert_rules import RULES
+from gymnast.core.schedule import Schedule
 from gymnast.metrics.catalogue import Metric, catalogue
-from gymnast.schedule import Schedule
 
 ROOT = Path(__file__).resolve().parent.parent
 MADE_BY = "<!-- Written by `python docs/reference.py`. Do not edit. -->\n"

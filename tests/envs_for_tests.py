@@ -15,8 +15,8 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
-from gymnast.envs.shapers import Shaper, Signal
-from gymnast.registry import SHAPERS
+from gymnast.core.registry import SHAPERS
+from gymnast.envs.shaping.components import Shaper, Signal
 
 MODULE = "tests.envs_for_tests"
 

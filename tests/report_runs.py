@@ -12,14 +12,14 @@ from pathlib import Path
 from unittest.mock import patch
 
 from gymnast import config as configs
-from gymnast.apps.training import start
-from gymnast.errors import EnvFailure
-from gymnast.recording import new_run, record
+from gymnast.core.errors import EnvFailure
 from gymnast.report.blocks import markdown
 from gymnast.report.page import build_page
 from gymnast.report.run_facts import RunFacts
-from gymnast.run import Run
-from gymnast.session import build
+from gymnast.runs.references import Run
+from gymnast.training.keep import new_run, record
+from gymnast.training.state import build
+from gymnast.verbs.train import start
 
 # 8 envs x 32 steps = 256 steps a rollout
 SMALL = (

@@ -8,7 +8,7 @@ import signal
 import time
 from typing import Any
 
-from gymnast.metrics.sinks.tracker_process import Opening
+from gymnast.sinks.trackers.process import Opening
 
 
 class Keeps:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 
-from gymnast.metrics.alerts import read_alerts
+from gymnast.alerts.alert import read_alerts
 from tests.cli.conftest import Command
 
 

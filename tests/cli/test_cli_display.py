@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from gymnast import config as configs
-from gymnast.apps.doctor import examine
+from gymnast.verbs.doctor import examine
 from tests.cli.conftest import ROOT, Command, Trained, environment
 
 COLOURS = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gymnast.config import EnvConfig
-from gymnast.envs.oracle import find_table
+from gymnast.envs.tabular.oracle import find_table
 from tests.cli.conftest import Command, Trained
 
 TINY_LAKE = ("--steps", "4096", "--set", "eval.every=2048", "--set", "eval.episodes=4", "--set", "stop.episodes=8")

@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from rich.console import Console
 
-from gymnast.apps.terminal import Column, ago, number, setting, span, table
 from gymnast.report.chart import Curve, chart, dots, legend
+from gymnast.terminal.format import Column, ago, number, setting, span, table
 
 
 def line(points: list[tuple[float, float]]) -> Curve:

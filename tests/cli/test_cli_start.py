@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from gymnast.apps.extras import EXTRAS
 from gymnast.cli import app
+from gymnast.verbs.extras import EXTRAS
 from tests.cli.conftest import ROOT, Command, Trained
 
 

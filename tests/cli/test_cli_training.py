@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gymnast.apps.show_runs import print_evaluation
+from gymnast.verbs.runs import print_evaluation
 from tests.cli.conftest import ROOT, TINY, Command, Outcome, Trained, environment
 
 PROMISED = {"run", "env_steps", "seconds", "fps", "solved", "eval_mean", "interval", "episodes", "stop_reason"}

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from gymnast.config import EnvConfig, load
+from gymnast.core.errors import UserError
+from gymnast.core.seeds import derive_seed
 from gymnast.envs.make import choose_engine, make_env, make_vec
-from gymnast.envs.suites.atari_task import AtariTask
+from gymnast.envs.suites.atari.task import AtariTask
 from gymnast.envs.types import EpisodeRecord, VecEnv
-from gymnast.errors import UserError
-from gymnast.runtime import derive_seed
 
 pytest.importorskip("ale_py")
 

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from gymnast.config import EnvConfig
+from gymnast.core.seeds import derive_seed
 from gymnast.envs.make import make_vec
 from gymnast.envs.types import EpisodeRecord, StepBatch, VecEnv
-from gymnast.runtime import derive_seed
 
 ENGINES = ["sync", "process", "native", "envpool"]
 REPLAYING = ["sync", "process", "native"]  # equal to the plain env, bit for bit

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from gymnast.config import EnvConfig
+from gymnast.core.errors import EnvFailure, UserError
+from gymnast.core.seeds import derive_seed
 from gymnast.envs.make import make_vec
 from gymnast.envs.types import EpisodeRecord, VecEnv
-from gymnast.errors import EnvFailure, UserError
-from gymnast.runtime import derive_seed
 from tests.envs_for_tests import ACTIONS, OBSERVATIONS, full_id
 
 ENGINES = ["sync", "process"]

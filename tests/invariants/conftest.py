@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gymnast.config import RunConfig, validate
-from gymnast.session import Session, build
+from gymnast.training.state import Session, build
 
 
 def small_config(name: str = "ppo", env_id: str = "CartPole-v1", **sections: dict[str, Any]) -> RunConfig:

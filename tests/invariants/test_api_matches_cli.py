@@ -22,7 +22,7 @@ def numbers(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("model", [PPO, A2C, REINFORCE])
 def test_api_matches_cli(model: Any, tmp_path: Path) -> None:
-    from gymnast.apps.training import start
+    from gymnast.verbs.train import start
 
     target = f"CartPole-v1:{model.algo}"
     settings = ["train.seed=5", f"train.total_timesteps={STEPS}", "eval.every=0", "stop.on_solved=false"]

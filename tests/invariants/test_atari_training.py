@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
-from gymnast import runtime
 from gymnast.config import load
-from gymnast.session import Session, build, restore_session, save_session
-from gymnast.train import train
+from gymnast.core import devices
+from gymnast.training.loop import train
+from gymnast.training.state import Session, build, restore_session, save_session
 
 pytest.importorskip("ale_py")
 
@@ -52,7 +52,7 @@ def test_pong_learns_from_bytes_and_resumes_exactly() -> None:
 
 def test_threads_follow_the_network() -> None:
     session(128, "train.threads=3").close()
-    assert (torch.get_num_threads(), runtime.parts_of_a_batch()) == (1, 3)
+    assert (torch.get_num_threads(), devices.parts_of_a_batch()) == (1, 3)
     resolved = load("CartPole-v1", ["train.total_timesteps=10000"])
     build(resolved.config, None).close()
-    assert (torch.get_num_threads(), runtime.parts_of_a_batch()) == (1, 1)
+    assert (torch.get_num_threads(), devices.parts_of_a_batch()) == (1, 1)

@@ -14,16 +14,18 @@ from typing import Any
 import pytest
 import torch
 
-from gymnast import PPO, background, checkpoint
-from gymnast.background import Worker
+from gymnast import PPO
 from gymnast.config import RunConfig
-from gymnast.files import TEMPORARY
+from gymnast.core.files import TEMPORARY
+from gymnast.judge import background
+from gymnast.judge.background import Worker
 from gymnast.metrics.catalogue import catalogue
-from gymnast.metrics.sinks.jsonl import read_metrics
 from gymnast.report.run_facts import RunFacts
-from gymnast.run import Run, RunInfo
-from gymnast.session import Session, restore_session
-from gymnast.train import Result, train
+from gymnast.runs import checkpoint
+from gymnast.runs.references import Run, RunInfo
+from gymnast.sinks.jsonl import read_metrics
+from gymnast.training.loop import Result, train
+from gymnast.training.state import Session, restore_session
 from tests.invariants.conftest import small_config
 from tests.invariants.test_resume import equal, without_time
 

@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 import torch
 
-from gymnast import checkpoint
 from gymnast.config import RunConfig
-from gymnast.metrics.sinks.jsonl import read_metrics
-from gymnast.session import Session, restore_session, save_session
-from gymnast.train import train
+from gymnast.runs import checkpoint
+from gymnast.sinks.jsonl import read_metrics
+from gymnast.training.loop import train
+from gymnast.training.state import Session, restore_session, save_session
 from tests.invariants.conftest import small_config
 
 NORMALISED = {"normalize_obs": True, "normalize_reward": True, "hidden": [16]}

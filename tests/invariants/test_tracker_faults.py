@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from gymnast.metrics.sinks import trackers
-from gymnast.metrics.sinks.jsonl import read_metrics
-from gymnast.recording import new_run, record
-from gymnast.registry import SINKS
+from gymnast.core.registry import SINKS
+from gymnast.sinks.jsonl import read_metrics
+from gymnast.sinks.trackers import sink as trackers
+from gymnast.training.keep import new_run, record
 from tests import trackers_for_tests
 from tests.invariants.conftest import small_config
 from tests.invariants.test_resume import equal

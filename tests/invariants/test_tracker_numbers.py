@@ -18,14 +18,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gymnast.apps.training import resume
 from gymnast.config import RunConfig
-from gymnast.metrics.sinks import SinkGroup
-from gymnast.metrics.sinks.jsonl import STEP, JsonlSink, read_lines, read_metrics
-from gymnast.metrics.sinks.trackers import TrackedRun, TrackerSink
-from gymnast.recording import new_run, record
-from gymnast.run import Run
-from gymnast.session import build
+from gymnast.runs.references import Run
+from gymnast.sinks import SinkGroup
+from gymnast.sinks.jsonl import STEP, JsonlSink, read_lines, read_metrics
+from gymnast.sinks.trackers.sink import TrackedRun, TrackerSink
+from gymnast.training.keep import new_run, record
+from gymnast.training.state import build
+from gymnast.verbs.train import resume
 from tests.invariants.conftest import small_config
 from tests.invariants.test_resume import interrupt_after
 from tests.invariants.wandb_file import wandb_history, wandb_records

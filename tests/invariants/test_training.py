@@ -12,10 +12,10 @@ import torch
 
 from gymnast.envs.types import StepBatch
 from gymnast.metrics.catalogue import catalogue
-from gymnast.rl import collect as collect_module
+from gymnast.rl import collector as collect_module
 from gymnast.rl.rollout import Rollout
-from gymnast.session import Session, build
-from gymnast.train import Result, prepare_returns, train
+from gymnast.training.loop import Result, prepare_returns, train
+from gymnast.training.state import Session, build
 from tests.envs_for_tests import full_id
 from tests.invariants.conftest import small_config
 
@@ -290,7 +290,7 @@ def test_memory_does_not_grow(make_session: Any) -> None:
 
 
 def test_initialising_takes_what_fits_and_says_what(make_session: Any) -> None:
-    from gymnast.session import init_agent_from
+    from gymnast.training.state import init_agent_from
 
     donor = make_session(small_config("ppo"))
     bigger = make_session(small_config("ppo", "Acrobot-v1"))  # 6 observations and 3 actions instead of 4 and 2

@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from gymnast.config import validate
-from gymnast.evaluate import evaluate
-from gymnast.session import Session, build
-from gymnast.train import train
+from gymnast.judge.evaluate import evaluate
+from gymnast.training.loop import train
+from gymnast.training.state import Session, build
 from tests.learning.probes import ConstantReward, MemoryCue, ObservationTellsAction, Probe, Target, TwoStates
 
 ALGOS: dict[str, dict[str, Any]] = {

@@ -10,7 +10,7 @@ import torch
 from gymnast.agent import Agent
 from gymnast.agent.normalizer import ObsNormalizer, RewardNormalizer, RunningMoments
 from gymnast.config import AgentConfig
-from gymnast.errors import UserError
+from gymnast.core.errors import UserError
 
 VECTOR = {"obs": gym.spaces.Box(-np.inf, np.inf, (4,))}
 OBSERVATIONS = {

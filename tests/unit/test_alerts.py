@@ -11,17 +11,17 @@ import pytest
 import torch
 
 from gymnast import config as configs
-from gymnast.metrics.advice import Known, Origin
-from gymnast.metrics.alert_book import AlertBook
-from gymnast.metrics.alert_rules import RULES
-from gymnast.metrics.alerts import SEVERITIES, Alert, Evidence, read_alerts, write_alerts
+from gymnast.alerts.advice import Known, Origin
+from gymnast.alerts.alert import SEVERITIES, Alert, Evidence, read_alerts, write_alerts
+from gymnast.alerts.book import AlertBook
+from gymnast.alerts.rules import RULES
+from gymnast.alerts.text import alert_line
 from gymnast.metrics.catalogue import catalogue
-from gymnast.metrics.sinks import SinkGroup
-from gymnast.metrics.sinks.alert_panel import alert_line
-from gymnast.metrics.sinks.folder import FolderSink
-from gymnast.rl.collect import collect
-from gymnast.session import Session, build
-from gymnast.train import prepare_returns, train
+from gymnast.rl.collector import collect
+from gymnast.sinks import SinkGroup
+from gymnast.sinks.folder import FolderSink
+from gymnast.training.loop import prepare_returns, train
+from gymnast.training.state import Session, build
 
 Row = dict[str, float]
 QUICK = ("eval.episodes=5", "stop.episodes=5", "log.every=1")

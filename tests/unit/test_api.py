@@ -19,8 +19,8 @@ import torch
 import gymnast
 from gymnast import A2C, PPO, REINFORCE, evaluate_policy, make_vec_env
 from gymnast.api.settings import keyword_places
-from gymnast.errors import UserError
-from gymnast.schedule import Schedule
+from gymnast.core.errors import UserError
+from gymnast.core.schedule import Schedule
 from tests.envs_for_tests import ACTIONS, OBSERVATIONS, Counting, Spaces, full_id
 
 SMALL = {"n_steps": 32, "batch_size": 32, "n_epochs": 2, "hidden": [16]}

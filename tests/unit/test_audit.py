@@ -8,8 +8,8 @@ from typing import Any
 import gymnasium as gym
 import pytest
 
-from gymnast.apps.audit_env import audit_env
 from gymnast.report.chart import histogram
+from gymnast.verbs.audit.audit import audit_env
 from tests.envs_for_tests import Counting, full_id
 
 RHYTHM = "AuditRhythm-v0"

@@ -14,17 +14,18 @@ import torch
 
 from gymnast import config as configs
 from gymnast.agent import Agent
-from gymnast.apps.bench import Windows, limits, steady, thread_settings
-from gymnast.apps.bench_advice import changes, more_envs, steps_for
-from gymnast.apps.bench_limit import products_of
-from gymnast.apps.bench_runs import _median
-from gymnast.apps.rivals import opponents, parse_names, parse_pythons
-from gymnast.apps.rivals.sb3 import points, translate
-from gymnast.apps.tune import Candidate, shorter, steps_to_see_a_reward, write_choice
+from gymnast.config.tuned import Tuned, cache_path, find, keep
+from gymnast.core.errors import UserError
+from gymnast.core.machine import machine
+from gymnast.core.schedule import Schedule
 from gymnast.envs.make import choose_engine
-from gymnast.errors import UserError
-from gymnast.schedule import Schedule
-from gymnast.tuned import Tuned, cache_path, find, keep, machine
+from gymnast.verbs.speed.advice import changes, more_envs, steps_for
+from gymnast.verbs.speed.libraries import opponents, parse_names, parse_pythons
+from gymnast.verbs.speed.libraries.sb3 import points, translate
+from gymnast.verbs.speed.limit import products_of
+from gymnast.verbs.speed.runs import _median
+from gymnast.verbs.speed.speed import Windows, limits, steady, thread_settings
+from gymnast.verbs.speed.tune import Candidate, shorter, steps_to_see_a_reward, write_choice
 
 
 def config(target: str = "CartPole-v1:zoo", *overrides: str) -> configs.RunConfig:
@@ -36,7 +37,7 @@ def config(target: str = "CartPole-v1:zoo", *overrides: str) -> configs.RunConfi
 
 def sb3_model(*args: str) -> Any:
     pytest.importorskip("stable_baselines3")
-    from gymnast.apps.rivals.run_sb3 import make_model
+    from gymnast.verbs.speed.libraries.run_sb3 import make_model
 
     job, _ = translate(config(*args))
     return make_model(json.loads(json.dumps(job)), seed=0)
@@ -224,7 +225,7 @@ def test_changes_leave_out_what_is_so_already() -> None:
 
 
 def test_thread_settings_of_a_rival(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gymnast.apps.bench.cores", lambda: 2)
+    monkeypatch.setattr("gymnast.verbs.speed.speed.cores", lambda: 2)
     assert thread_settings(2, two_may_pay=False) == [None, 1]
     assert thread_settings(1, two_may_pay=False) == [None]
     assert thread_settings(8, two_may_pay=True) == [None, 1, 2]
@@ -324,7 +325,7 @@ def test_the_written_choice_extends_its_target(tmp_path: Path, target: str, over
 
 
 def test_the_written_choice_of_an_env_without_a_preset(tmp_path: Path) -> None:
-    from gymnast.apps.training import resolve_config
+    from gymnast.verbs.train import resolve_config
 
     resolved = resolve_config("CartPole-v0", [])
     assert resolved.generic

@@ -9,14 +9,14 @@ from xml.etree import ElementTree
 
 import pytest
 
-from gymnast.apps.benchmark_page import number, page, write_report
-from gymnast.apps.benchmark_plan import Row, parse_seeds, read_plan, settle, write_seeds
-from gymnast.apps.benchmark_report import overall_improvement, summarise
-from gymnast.apps.benchmark_results import Record, Store, make_record
-from gymnast.apps.benchmark_worker import Watch
-from gymnast.apps.seed_statistics import area_under_curve, estimate, improvement, interval, iqm, mean, median
-from gymnast.errors import UserError
+from gymnast.core.errors import UserError
+from gymnast.core.statistics import area_under_curve, estimate, improvement, interval, iqm, mean, median
 from gymnast.metrics.clock import TrainingTime
+from gymnast.verbs.benchmark.page import number, page, write_report
+from gymnast.verbs.benchmark.plan import Row, parse_seeds, read_plan, settle, write_seeds
+from gymnast.verbs.benchmark.report import overall_improvement, summarise
+from gymnast.verbs.benchmark.results import Record, Store, make_record
+from gymnast.verbs.benchmark.worker import Watch
 
 ROOT = Path(__file__).parents[2]
 

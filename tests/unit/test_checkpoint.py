@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 import torch
 
-from gymnast.checkpoint import CheckpointError, list_checkpoints, load, save
-from gymnast.errors import UserError
+from gymnast.core.errors import UserError
+from gymnast.runs.checkpoint import CheckpointError, list_checkpoints, load, save
 
 TENSORS: dict[str, Any] = {
     "bool": torch.tensor([True, False, True]),
@@ -181,7 +181,7 @@ def test_a_full_disk_leaves_the_old_checkpoint_whole(tmp_path: Path) -> None:
     # The system lets this process write 20,000 bytes into a file and no more: for the writer that is a full disk.
     code = """
         import resource, signal, sys, torch
-        from gymnast import checkpoint
+        from gymnast.runs import checkpoint
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
         try:
@@ -208,7 +208,7 @@ def test_kill_9_at_any_moment_leaves_a_whole_checkpoint(tmp_path: Path) -> None:
     # One process imports torch; its forked children save and are killed, which keeps 40 kills quick.
     code = """
         import itertools, os, random, signal, sys, time, torch
-        from gymnast import checkpoint
+        from gymnast.runs import checkpoint
         torch.set_num_threads(1)  # a pool of threads does not survive a fork
         path, draw = sys.argv[1], random.Random(0)
 
@@ -249,5 +249,5 @@ def test_a_leftover_of_a_killed_save_does_no_harm(tmp_path: Path) -> None:
 
 
 def test_importing_it_does_not_import_torch() -> None:
-    code = "import sys, gymnast.checkpoint; print('torch' in sys.modules)"
+    code = "import sys, gymnast.runs.checkpoint; print('torch' in sys.modules)"
     assert run_python(code).stdout.strip() == "False"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gymnast.config import ConfigError, check_file, load, validate
-from gymnast.errors import UserError
+from gymnast.core.errors import UserError
 
 
 def problems(target: str, *overrides: str) -> list[str]:

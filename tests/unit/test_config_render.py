@@ -9,7 +9,7 @@ import pytest
 from gymnast.config import RunConfig, diff, dump, explain, format_file, format_text, load, show
 from gymnast.config.files import parse_yaml
 from gymnast.config.problems import known_keys
-from gymnast.errors import UserError
+from gymnast.core.errors import UserError
 
 MESSY = """\
 # My settings.

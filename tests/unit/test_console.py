@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 from rich.console import Console, RenderableType
 
-from gymnast.metrics.alerts import Alert, Evidence
+from gymnast.alerts.alert import Alert, Evidence
 from gymnast.metrics.catalogue import catalogue
-from gymnast.metrics.sinks import SinkGroup
-from gymnast.metrics.sinks.console import ConsoleSink
-from gymnast.metrics.sinks.jsonl import JsonlSink, read_metrics
-from gymnast.metrics.sinks.panels import render_row, sparkline, summary_panel
+from gymnast.sinks import SinkGroup
+from gymnast.sinks.console.console import ConsoleSink
+from gymnast.sinks.console.panels import render_row, sparkline, summary_panel
+from gymnast.sinks.jsonl import JsonlSink, read_metrics
 
 PHASES = {"env": 0.21, "act": 0.28, "copy": 0.03, "returns": 0.02, "update": 0.4, "log": 0.02, "eval": 0.04}
 
@@ -227,7 +227,7 @@ def on_a_terminal(code: str, env: dict[str, str]) -> str:
 
 
 LIVE = """
-    from gymnast.metrics.sinks.console import ConsoleSink
+    from gymnast.sinks.console.console import ConsoleSink
     console = ConsoleSink("CartPole-v1", 1000, {"threshold": 475.0})
     console.write(100, {"time/total_timesteps": 100, "rollout/ep_rew_mean": 20.0, "time/elapsed": 3.0})
     console.notice("checkpoint saved")

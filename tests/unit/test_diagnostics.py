@@ -12,11 +12,11 @@ import pytest
 import torch
 
 from gymnast import config as configs
-from gymnast.diagnostics import DEAD, SAMPLE, describe_layer, diagnose, sample
-from gymnast.rl.collect import collect
-from gymnast.rl.table import Steps, labels_of, rollout_steps, step_table
-from gymnast.session import Session, build
-from gymnast.train import prepare_returns, train
+from gymnast.play.step_table import Steps, labels_of, rollout_steps, step_table
+from gymnast.rl.collector import collect
+from gymnast.training.diagnostics import DEAD, SAMPLE, describe_layer, diagnose, sample
+from gymnast.training.loop import prepare_returns, train
+from gymnast.training.state import Session, build
 
 
 def after_one_update(env_id: str, *settings: str) -> Session:
@@ -181,7 +181,7 @@ def test_lines_come_at_the_end_and_as_often_as_asked() -> None:
         def diagnostics(self, step: int, record: dict[str, Any]) -> None:
             self.steps.append(step)
 
-    from gymnast.metrics.sinks import SinkGroup
+    from gymnast.sinks import SinkGroup
 
     base = ["env.n_envs=4", "algo.n_steps=32", "algo.batch_size=64", "train.total_timesteps=1024", "eval.episodes=2"]
     base += ["stop.on_solved=false", "stop.episodes=2", "log.every=1024"]

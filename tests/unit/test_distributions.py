@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch import distributions as reference
 
-from gymnast.agent.distributions import BernoulliHead, CategoricalHead, GaussianHead, Head, make_head
+from gymnast.agent.heads import BernoulliHead, CategoricalHead, GaussianHead, Head, make_head
 from gymnast.config import AgentConfig
-from gymnast.errors import UserError
+from gymnast.core.errors import UserError
 
 SPACES = {
     "discrete": gym.spaces.Discrete(5),

@@ -43,7 +43,7 @@ def test_the_metrics_page_has_every_metric() -> None:
 
 
 def test_the_guide_explains_every_alert_rule_and_no_other() -> None:
-    from gymnast.metrics.alert_rules import RULES
+    from gymnast.alerts.rules import RULES
 
     page = (ROOT / "docs" / "guide" / "alerts.md").read_text(encoding="utf-8")
     explained = re.findall(r"^\| `(\w+)` \|", page.partition("## What each rule means for you")[2], re.MULTILINE)
@@ -62,8 +62,8 @@ def test_metrics_named_in_the_guide_exist() -> None:
 def test_an_algorithms_page_has_every_metric_of_its_update(algo: str) -> None:
     """Taken from a real update, not from a list that could be forgotten."""
     from gymnast import config
-    from gymnast.session import build
-    from gymnast.train import train
+    from gymnast.training.loop import train
+    from gymnast.training.state import build
 
     steps = 64  # of 2 envs: long enough for episodes of an untrained CartPole agent to end
     settings = [f"algo.name={algo}", "env.n_envs=2", f"algo.n_steps={steps}", f"train.total_timesteps={2 * steps}"]

@@ -14,11 +14,11 @@ import torch
 from gymnasium import spaces
 from torch import nn
 
-from gymnast import runtime
 from gymnast.agent import Agent
-from gymnast.agent.encoders_cnn import NatureCNN
+from gymnast.agent.bodies.cnn import NatureCNN
 from gymnast.config import AgentConfig
-from gymnast.errors import UserError
+from gymnast.core import devices
+from gymnast.core.errors import UserError
 from gymnast.rl.rollout import Rollout, minibatches
 
 
@@ -90,7 +90,7 @@ def test_parts_of_a_batch_in_threads_give_the_same_numbers(monkeypatch: pytest.M
     x = {"obs": frames(70, 4, 84, 84)}
     found = []
     for parts in (1, 2, 2):
-        monkeypatch.setattr(runtime, "_parts", parts)
+        monkeypatch.setattr(devices, "_parts", parts)
         encoder.zero_grad()
         out = encoder(x)
         out.square().mean().backward()
@@ -155,7 +155,7 @@ def test_rollout_keeps_bytes_channels_last_and_minibatches_too() -> None:
 def test_a_large_network_keeps_its_memory(large_network: bool) -> None:
     """8 blocks of 16 MB are 32,768 pages of 4 KB. Once freed they stay, or go back to the system, as they would."""
     code = (
-        "import torch\nfrom gymnast.runtime import set_threads\n"
+        "import torch\nfrom gymnast.core.devices import set_threads\n"
         f"set_threads(None, large_network={large_network})\n"
         "def resident():\n    return int(open('/proc/self/statm').read().split()[1])\n"
         "before = resident()\nblocks = [torch.ones(4 << 20) for _ in range(8)]\ndel blocks\n"

@@ -14,11 +14,11 @@ import pytest
 from gymnasium import spaces
 
 from gymnast.config import EnvConfig
-from gymnast.envs.engines.seed_batch import derive_seeds, first_uniforms
+from gymnast.core.errors import UserError
+from gymnast.core.seeds import derive_seed
+from gymnast.envs.engines.cartpole.seeds import derive_seeds, first_uniforms
 from gymnast.envs.make import choose_engine, list_env_ids, make_env, make_vec
 from gymnast.envs.spaces import ObsLayout
-from gymnast.errors import UserError
-from gymnast.runtime import derive_seed
 from tests.envs_for_tests import Counting, full_id
 
 

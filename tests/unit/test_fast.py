@@ -12,17 +12,17 @@ import pytest
 import torch
 
 from gymnast.agent import Agent
+from gymnast.agent.nets.dense_net import FastNet, fast_net, reference_only, supports
 from gymnast.config import A2CConfig, AgentConfig, EnvConfig, PPOConfig, ReinforceConfig
+from gymnast.core.devices import set_threads
 from gymnast.envs.make import make_vec
 from gymnast.envs.types import StepBatch
-from gymnast.rl.a2c import A2C
-from gymnast.rl.collect import choose_actions
-from gymnast.rl.fast_net import FastNet, fast_net, reference_only, supports
+from gymnast.rl.algos.a2c import A2C
+from gymnast.rl.algos.ppo import PPO
+from gymnast.rl.algos.reinforce import Reinforce
+from gymnast.rl.collector import choose_actions
 from gymnast.rl.learner import Learner
-from gymnast.rl.ppo import PPO
-from gymnast.rl.reinforce import Reinforce
 from gymnast.rl.rollout import Rollout
-from gymnast.runtime import set_threads
 
 STEPS, ENVS = 16, 8
 VECTOR, MATRIX = gym.spaces.Box(-np.inf, np.inf, (5,)), gym.spaces.Box(-np.inf, np.inf, (2, 3))

@@ -18,9 +18,9 @@ from torch.nn import functional as F
 
 from gymnast.agent import Agent
 from gymnast.config import A2CConfig, AgentConfig, PPOConfig
-from gymnast.rl.a2c import A2C
+from gymnast.rl.algos.a2c import A2C
+from gymnast.rl.algos.ppo import PPO
 from gymnast.rl.learner import explained_variance, normalized
-from gymnast.rl.ppo import PPO
 from gymnast.rl.rollout import Batch, Rollout, minibatches
 
 VECTOR = {"obs": gym.spaces.Box(-np.inf, np.inf, (4,))}

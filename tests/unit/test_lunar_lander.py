@@ -11,10 +11,10 @@ import pytest
 from gymnasium.envs.box2d import lunar_lander as original
 
 from gymnast.config import EnvConfig, load, load_facts
+from gymnast.core.errors import UserError
 from gymnast.envs.make import choose_engine, make_env, make_vec
-from gymnast.envs.suites.lunar_lander import RandomisedLunarLander
+from gymnast.envs.suites.own.lunar_lander import RandomisedLunarLander
 from gymnast.envs.types import EpisodeRecord
-from gymnast.errors import UserError
 
 ID = "gymnast/RandomisedLunarLander-v0"
 RANGES: dict[str, list[float]] = {

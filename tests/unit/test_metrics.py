@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 import torch
 
-from gymnast.errors import UserError
+from gymnast.core.errors import UserError
 from gymnast.metrics.catalogue import Metric, catalogue
 from gymnast.metrics.clock import Clock
 from gymnast.metrics.meter import Meter
-from gymnast.metrics.sinks import SinkGroup
-from gymnast.metrics.sinks.jsonl import JsonlSink, read_metrics
+from gymnast.sinks import SinkGroup
+from gymnast.sinks.jsonl import JsonlSink, read_metrics
 
 NAMED_IN_THE_DOCS = """
 time/total_timesteps time/vec_steps time/frames time/updates time/episodes time/progress time/elapsed time/fps

@@ -12,13 +12,13 @@ import torch
 from gymnasium import spaces
 
 from gymnast.config import EnvConfig, load
+from gymnast.core.errors import UserError
 from gymnast.envs.make import make_env, make_vec
-from gymnast.envs.oracle import Table, find_table
-from gymnast.errors import UserError
-from gymnast.evaluate import Evaluation, Verdict, evaluate
-from gymnast.exact import ExactScore, exact_score, policy_of
-from gymnast.session import Session, build
-from gymnast.train import train
+from gymnast.envs.tabular.oracle import Table, find_table
+from gymnast.judge.evaluate import Evaluation, Verdict, evaluate
+from gymnast.judge.exact import ExactScore, exact_score, policy_of
+from gymnast.training.loop import train
+from gymnast.training.state import Session, build
 
 CORRIDOR, FORK = "Corridor-v0", "Fork-v0"
 

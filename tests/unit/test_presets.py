@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-import gymnast.envs.suites.own_envs  # noqa: F401, registers them
+import gymnast.envs.suites.own.register  # noqa: F401, registers them
 from gymnast.config import format_file, list_presets, load, load_facts, preset_ids
 from gymnast.config.files import PRESETS, SHARED, shared_names
-from gymnast.envs.oracle import find_table
-from gymnast.envs.suites.atari_task import is_atari
+from gymnast.envs.suites.atari.task import is_atari
 from gymnast.envs.suites.gymnasium import make
+from gymnast.envs.tabular.oracle import find_table
 
 IDS = preset_ids()
 VARIANTS = [f"{preset.id}:{variant}" for preset in list_presets() for variant in preset.variants]

@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 
 from gymnast.agent import Agent
+from gymnast.agent.nets.dense_net import fast_net, reference_only
 from gymnast.config import AgentConfig, ReinforceConfig
-from gymnast.rl.fast_net import fast_net, reference_only
-from gymnast.rl.reinforce import Reinforce
+from gymnast.rl.algos.reinforce import Reinforce
 from gymnast.rl.rollout import Rollout
 
 NOTHING = {"obs": gym.spaces.Box(-1, 1, (1,))}

@@ -14,10 +14,10 @@ import pytest
 from click.testing import CliRunner
 
 from gymnast.cli import app
-from gymnast.errors import UserError
-from gymnast.metrics.sinks.jsonl import read_metrics
+from gymnast.core.errors import UserError
 from gymnast.report.run_facts import RunFacts
-from gymnast.run import Run
+from gymnast.runs.references import Run
+from gymnast.sinks.jsonl import read_metrics
 from tests.report_runs import ROLLOUT, Gallery, refs
 from tests.unit.test_docs import leaf_of
 
@@ -308,7 +308,7 @@ def test_what_does_not_compare_is_said(gallery: Gallery, gymnast: Verb) -> None:
 
 
 def test_a_resumed_run_says_so(gallery: Gallery, gymnast: Verb) -> None:
-    from gymnast.apps.training import resume
+    from gymnast.verbs.train import resume
 
     path = gallery.folder / gallery.stopped.id.replace(gallery.stopped.id.split("-")[0], "wwwww")
     shutil.copytree(gallery.stopped.path, path)

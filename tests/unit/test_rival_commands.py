@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from gymnast import config as configs
-from gymnast.apps.rivals import cleanrl_command, opponents, sample_factory_command
-from gymnast.apps.rivals.command import STEPS, Command, Commands
-from gymnast.errors import UserError
+from gymnast.core.errors import UserError
+from gymnast.verbs.speed.libraries import cleanrl as cleanrl_command
+from gymnast.verbs.speed.libraries import opponents
+from gymnast.verbs.speed.libraries import sample_factory as sample_factory_command
+from gymnast.verbs.speed.libraries.command import STEPS, Command, Commands
 
 
 def config(target: str = "CartPole-v1:zoo", *overrides: str) -> configs.RunConfig:
@@ -107,7 +109,7 @@ def test_what_cleanrl_prints() -> None:
 
 
 def test_the_zoos_cartpole_for_sample_factory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gymnast.apps.rivals.sample_factory_command.cores", lambda: 3)
+    monkeypatch.setattr("gymnast.verbs.speed.libraries.sample_factory.cores", lambda: 3)
     command, notes = sample_factory_command.translate(config())
     said = options(command)
     # 3 workers cannot share 8 envs evenly, 2 can: 4 each, in two halves

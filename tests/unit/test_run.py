@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from gymnast.errors import UserError
-from gymnast.run import (
+from gymnast.core.errors import UserError
+from gymnast.runs.references import (
     Run,
     create_run,
     default_runs_dir,
@@ -61,7 +61,7 @@ def python(code: str, *args: str) -> subprocess.Popen[str]:
 
 START_AND_WAIT = """
     import sys, time
-    from gymnast.run import create_run
+    from gymnast.runs.references import create_run
     facts = dict(env="CartPole-v1", variant=None, algo="ppo", seed=1, config_yaml="", command=[], versions={})
     run = create_run(sys.argv[1], **facts)
     print(run.id, flush=True)
@@ -117,7 +117,7 @@ def test_many_processes_create_runs_at_once(tmp_path: Path) -> None:
 
 def test_a_taken_token_is_not_given_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     letters = iter("bbbbb" + "bbbbb" + "ccccc")  # the second run draws the first one's token, then another
-    monkeypatch.setattr("gymnast.run_folder.secrets.choice", lambda _: next(letters))
+    monkeypatch.setattr("gymnast.runs.folder.secrets.choice", lambda _: next(letters))
     first, second = make(tmp_path, seed=1), make(tmp_path, seed=2)
     assert (first.id[:5], second.id[:5]) == ("bbbbb", "ccccc")
 
@@ -160,7 +160,7 @@ def test_a_killed_process_leaves_a_killed_run_that_can_be_trained_again(tmp_path
 def test_a_worker_that_outlives_its_parent_does_not_keep_the_lock(tmp_path: Path) -> None:
     code = """
         import os, sys, time
-        from gymnast.run import create_run
+        from gymnast.runs.references import create_run
         facts = dict(env="CartPole-v1", variant=None, algo="ppo", seed=1, config_yaml="", command=[], versions={})
         run = create_run(sys.argv[1], **facts)
         child = os.fork()
@@ -233,7 +233,7 @@ def test_bad_references_say_what_there_is(tmp_path: Path, monkeypatch: pytest.Mo
 
     assert error("@last") == f"no runs yet in {tmp_path}: start one with `gymnast train CartPole-v1`."
     letters = iter("bcdfg" + "bcdfh")
-    monkeypatch.setattr("gymnast.run_folder.secrets.choice", lambda _: next(letters))
+    monkeypatch.setattr("gymnast.runs.folder.secrets.choice", lambda _: next(letters))
     first, second = make(tmp_path), make(tmp_path)
     assert first.id in error("bcdf")
     assert second.id in error("bcdf")
@@ -291,5 +291,5 @@ def test_the_default_folder(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_nothing_heavy_is_imported() -> None:
     heavy = "torch pydantic gymnasium numpy rich ruamel"
-    code = f"import sys, gymnast.run; print([m for m in '{heavy}'.split() if m in sys.modules])"
+    code = f"import sys, gymnast.runs.references; print([m for m in '{heavy}'.split() if m in sys.modules])"
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"

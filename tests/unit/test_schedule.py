@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gymnast.schedule import Schedule
+from gymnast.core.schedule import Schedule
 
 FORMS: list[Any] = [
     3e-4,

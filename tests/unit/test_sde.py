@@ -11,12 +11,12 @@ import stable_baselines3 as sb3
 import torch
 
 from gymnast.agent import Agent
-from gymnast.agent.distributions import SDEHead
+from gymnast.agent.heads import SDEHead
 from gymnast.config import AgentConfig, PPOConfig
+from gymnast.core.errors import UserError
 from gymnast.envs.types import StepBatch
-from gymnast.errors import UserError
-from gymnast.rl.collect import choose_actions
-from gymnast.rl.ppo import PPO
+from gymnast.rl.algos.ppo import PPO
+from gymnast.rl.collector import choose_actions
 from tests.unit.test_learners import ENVS, STEPS, VECTOR, copy_weights, experience, sb3_update
 
 BOX = gym.spaces.Box(-1.0, 1.0, (2,))

@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 
 from gymnast.config import EnvConfig, RunConfig, load, validate
-from gymnast.envs import shapers
+from gymnast.core.errors import EnvFailure, UserError
 from gymnast.envs.make import make_training_vec, make_vec
-from gymnast.envs.shapers import Potential, Shaper, Signal, find_shaper, shaping_problems
-from gymnast.envs.shaping import ShapedVecEnv, check_sum
+from gymnast.envs.shaping.components import Potential, Shaper, Signal, find_shaper, shaping_problems
+from gymnast.envs.shaping.vec import ShapedVecEnv, check_sum
+from gymnast.envs.shaping.vec import components as shapers
 from gymnast.envs.types import EpisodeRecord, StepBatch, VecEnv
-from gymnast.errors import EnvFailure, UserError
-from gymnast.evaluate import evaluate
-from gymnast.session import build
-from gymnast.train import train
+from gymnast.judge.evaluate import evaluate
+from gymnast.training.loop import train
+from gymnast.training.state import build
 from tests.envs_for_tests import full_id
 from tests.invariants.conftest import small_config
 

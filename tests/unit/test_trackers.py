@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 
-from gymnast.errors import UserError
-from gymnast.metrics.sinks import SinkGroup
-from gymnast.metrics.sinks.csv import CsvSink
-from gymnast.metrics.sinks.jsonl import JsonlSink
-from gymnast.metrics.sinks.trackers import WAITING, TrackedRun, TrackerSink, is_installed, require_sinks
-from gymnast.registry import SINKS
+from gymnast.core.errors import UserError
+from gymnast.core.registry import SINKS
+from gymnast.sinks import SinkGroup
+from gymnast.sinks.csv import CsvSink
+from gymnast.sinks.jsonl import JsonlSink
+from gymnast.sinks.trackers.sink import WAITING, TrackedRun, TrackerSink, is_installed, require_sinks
 from tests import trackers_for_tests
 
 ROOT = Path(__file__).parents[2]
@@ -192,8 +192,8 @@ def test_a_tracker_outlives_a_killed_run_and_finishes(tmp_path: Path) -> None:
     code = f"""
 import os, signal, time
 from pathlib import Path
-from gymnast.metrics.sinks.trackers import TrackedRun, TrackerSink
-from gymnast.registry import SINKS
+from gymnast.sinks.trackers.sink import TrackedRun, TrackerSink
+from gymnast.core.registry import SINKS
 from tests.trackers_for_tests import Keeps
 SINKS.register("keeps", Keeps)
 sink = TrackerSink("keeps", TrackedRun(Path({str(tmp_path)!r}), "w8v2v-x", "ppo", "x"), print)

@@ -16,20 +16,23 @@ import numpy as np
 import pytest
 import torch
 
-from gymnast import background, checkpoint, filming, video
 from gymnast import config as configs
-from gymnast.apps.training import evaluate_ref, start
-from gymnast.apps.video import film_ref
-from gymnast.background import Worker
+from gymnast import video
+from gymnast.core.errors import UserError
 from gymnast.envs.make import make_vec
-from gymnast.errors import UserError
-from gymnast.evaluate import evaluate
-from gymnast.metrics.sinks import SinkGroup
-from gymnast.run import resolve, resolve_checkpoint
-from gymnast.session import build_agent, group, load_agent
+from gymnast.judge import background
+from gymnast.judge.background import Worker
+from gymnast.judge.evaluate import evaluate
+from gymnast.play.stage import Stage
+from gymnast.runs import checkpoint
+from gymnast.runs.references import resolve, resolve_checkpoint
+from gymnast.sinks import SinkGroup
+from gymnast.training.state import build_agent, group, load_agent
+from gymnast.verbs.train import evaluate_ref, start
+from gymnast.verbs.video import film_ref
+from gymnast.video import filmer as filming
 from gymnast.video.film import CARD_SECONDS, HOLD_SECONDS, shown_actions
 from gymnast.video.overlay import annotated
-from gymnast.video.stage import Stage
 
 TINY = ["env.n_envs=8", "algo.n_steps=32", "eval.episodes=2", "stop.episodes=4", "train.checkpoint_every=512"]
 DEFAULTS: dict[str, Any] = {

@@ -11,11 +11,11 @@ import pytest
 from gymnasium import spaces
 
 from gymnast.config import EnvConfig
+from gymnast.core.errors import UserError
+from gymnast.core.registry import WRAPPERS
 from gymnast.envs.make import make_env
 from gymnast.envs.recorder import recorder_of
 from gymnast.envs.wrappers import problems
-from gymnast.errors import UserError
-from gymnast.registry import WRAPPERS
 from tests.envs_for_tests import full_id
 
 

@@ -11,8 +11,8 @@ import torch
 from stable_baselines3.common.policies import ActorCriticPolicy
 from stable_baselines3.common.vec_env import VecNormalize
 
-from gymnast.apps.rivals.sb3 import translate
 from gymnast.config import list_presets, load
+from gymnast.verbs.speed.libraries.sb3 import translate
 
 ATARI = {
     "n_envs": 8,
@@ -217,8 +217,8 @@ def test_zoo_variants_are_rl_zoos_settings(target: str) -> None:
 @pytest.mark.parametrize("target", ["MountainCarContinuous-v0:zoo", "Pendulum-v1:zoo", "Pendulum-v1:zoo-a2c"])
 def test_stable_baselines3_trains_with_them(target: str) -> None:
     """The job is one that it takes, and its model is ours: as many parameters, the same first spread."""
-    from gymnast.apps.rivals.run_sb3 import make_model
-    from gymnast.session import build
+    from gymnast.training.state import build
+    from gymnast.verbs.speed.libraries.run_sb3 import make_model
 
     config = load(target, ["eval.every=0"]).config
     model = make_model(translate(config)[0], seed=0)

@@ -8,10 +8,10 @@ import gymnasium as gym
 import torch
 from torch import Tensor, nn
 
-from gymnast.agent.distributions import GaussianHead, SDEHead, make_head
-from gymnast.agent.encoders import orthogonal
+from gymnast.agent.bodies.mlp import orthogonal
+from gymnast.agent.heads import GaussianHead, SDEHead, make_head
 from gymnast.agent.normalizer import ObsNormalizer, RewardNormalizer
-from gymnast.registry import ENCODERS
+from gymnast.core.registry import ENCODERS
 
 if TYPE_CHECKING:
     from gymnast.config import AgentConfig

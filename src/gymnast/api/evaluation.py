@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from gymnast.api.sources import source_of
 from gymnast.api.vec_env import VecEnv
+from gymnast.core.errors import UserError
 from gymnast.envs.make import make_vec
-from gymnast.errors import UserError
-from gymnast.evaluate import Evaluation, evaluate
+from gymnast.judge.evaluate import Evaluation, evaluate
 
 if TYPE_CHECKING:
     from gymnast.api.model import Model

@@ -12,17 +12,17 @@ import torch
 from gymnast import config as configs
 from gymnast.api.sources import EnvSource
 from gymnast.config import RunConfig
+from gymnast.core.errors import UserError
+from gymnast.core.registry import SINKS
 from gymnast.envs.make import make_training_vec
-from gymnast.errors import UserError
 from gymnast.metrics.clock import Clock
 from gymnast.metrics.meter import Meter
-from gymnast.metrics.sinks import SinkGroup
-from gymnast.metrics.sinks.trackers import is_tracker, require_sinks
-from gymnast.recording import new_run, record
-from gymnast.registry import SINKS
 from gymnast.rl.rollout import Rollout
-from gymnast.session import Counters, Session, new_episodes, plan
-from gymnast.train import Observer, Result, Row, train
+from gymnast.sinks import SinkGroup
+from gymnast.sinks.trackers.sink import is_tracker, require_sinks
+from gymnast.training.keep import new_run, record
+from gymnast.training.loop import Observer, Result, Row, train
+from gymnast.training.state import Counters, Session, new_episodes, plan
 
 if TYPE_CHECKING:
     from gymnast.api.model import Model

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from gymnast import checkpoint
 from gymnast import config as configs
 from gymnast.api.model import A2C, PPO, PREDICT_RNG, REINFORCE, Model, with_suffix
 from gymnast.api.settings import dotted, leave_judgement_to_the_user, moved_to
 from gymnast.api.sources import EnvSource, Spaces, source_of
-from gymnast.errors import UserError
-from gymnast.run import default_runs_dir, resolve_checkpoint
+from gymnast.core.errors import UserError
+from gymnast.runs import checkpoint
+from gymnast.runs.references import default_runs_dir, resolve_checkpoint
 
 MODELS: dict[str, type[Model]] = {model.algo: model for model in (PPO, A2C, REINFORCE)}
 

@@ -10,22 +10,23 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from gymnast import checkpoint
 from gymnast import config as configs
 from gymnast.agent import Agent
 from gymnast.api.learning import as_observer, learn, set_envs
 from gymnast.api.settings import POLICIES, moved_to, new_config
 from gymnast.api.sources import EnvSource, Spaces, source_of
 from gymnast.api.vec_env import VecEnv
-from gymnast.checkpoint import Checkpoint
 from gymnast.config import RunConfig
-from gymnast.errors import UserError, did_you_mean
-from gymnast.recording import solved_threshold
-from gymnast.rl.collect import to_tensors
-from gymnast.run import CHECKPOINT_SUFFIX, Run
-from gymnast.runtime import derive_seed, pick_device
-from gymnast.session import Session, build, build_agent, group, load_agent, restore_session, save_session
-from gymnast.train import Observer, Result
+from gymnast.core.devices import pick_device
+from gymnast.core.errors import UserError, did_you_mean
+from gymnast.core.seeds import derive_seed
+from gymnast.rl.collector import to_tensors
+from gymnast.runs import checkpoint
+from gymnast.runs.checkpoint import Checkpoint
+from gymnast.runs.references import CHECKPOINT_SUFFIX, Run
+from gymnast.training.keep import solved_threshold
+from gymnast.training.loop import Observer, Result
+from gymnast.training.state import Session, build, build_agent, group, load_agent, restore_session, save_session
 
 PREDICT_RNG = "rng/predict"
 

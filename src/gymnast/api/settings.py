@@ -13,10 +13,10 @@ from gymnast.api.sources import EnvSource
 from gymnast.config.algos import ALGO_MODELS
 from gymnast.config.layers import split_target
 from gymnast.config.schema import AgentConfig, RunConfig
+from gymnast.core.errors import UserError, did_you_mean
+from gymnast.core.schedule import FORMS, Schedule
 from gymnast.envs.probe import space_kinds
 from gymnast.envs.suites.gymnasium import list_env_ids
-from gymnast.errors import UserError, did_you_mean
-from gymnast.schedule import FORMS, Schedule
 
 BUDGET_OPEN = 10**9  # env steps in a config before learn() says how many
 POLICIES = ("MlpPolicy", "MultiInputPolicy")

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 
+from gymnast.core.errors import UserError
 from gymnast.envs.make import Factory, make_env
 from gymnast.envs.space_json import space_from_json, space_to_json
 from gymnast.envs.spaces import ActionLayout, ObsLayout
-from gymnast.errors import UserError
 
 if TYPE_CHECKING:
     from gymnast.config import EnvConfig

@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 from gymnast import config as configs
 from gymnast.api.settings import BUDGET_OPEN
 from gymnast.api.sources import EnvSource, Spaces, source_of
+from gymnast.core.errors import UserError
+from gymnast.core.seeds import derive_seed
 from gymnast.envs import types
 from gymnast.envs.engines.sync import SyncEngine
 from gymnast.envs.make import make_vec
 from gymnast.envs.suites import gymnasium as suite
-from gymnast.errors import UserError
-from gymnast.runtime import derive_seed
 
 
 class VecEnv:

@@ -12,7 +12,7 @@ import click
 # Each module adds its verbs to the root command; `gymnast --help` shows them in this order.
 from gymnast.cli import agents, runs, settings, speed  # noqa: F401
 from gymnast.cli.verbs import app
-from gymnast.errors import EnvFailure, Stopped, UserError
+from gymnast.core.errors import EnvFailure, Stopped, UserError
 
 __all__ = ["app", "entry", "main"]
 

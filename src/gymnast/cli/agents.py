@@ -45,7 +45,7 @@ def train(
     gymnast train my_env.yaml:fast --init-from @best
     gymnast train CartPole-v1 --track wandb --track tensorboard
     """
-    from gymnast.apps.training import start
+    from gymnast.verbs.train import start
 
     return start(target, overrides, runs_dir, seed, steps, init_from, quiet, track=track)
 
@@ -75,7 +75,7 @@ def resume(
     gymnast resume k3x9 --steps 200000        train longer
     gymnast resume @best/best --set algo.learning_rate=1e-4 --reset-optimizer
     """
-    from gymnast.apps.training import resume
+    from gymnast.verbs.train import resume
 
     longer = [] if steps is None else [f"train.total_timesteps={steps}"]
     return resume(ref, [*overrides, *longer], runs_dir, reset_optimizer, quiet)
@@ -106,8 +106,8 @@ def evaluate(
     gymnast eval k3x9/last --stochastic --episodes 500
     gymnast eval @best:LunarLander-v3 --set env.kwargs.enable_wind=true
     """
-    from gymnast.apps.show_runs import print_evaluation
-    from gymnast.apps.training import evaluate_ref
+    from gymnast.verbs.runs import print_evaluation
+    from gymnast.verbs.train import evaluate_ref
 
     result = evaluate_ref(ref, episodes, runs_dir, seed, stochastic, overrides)
     if not as_json:
@@ -137,7 +137,7 @@ def video(ref: str, runs_dir: Path, as_json: bool, **options: Any) -> Any:
     gymnast video k3x9/last --episodes 3 --stochastic --out three.mp4
     gymnast video @best:LunarLander-v3 --progression
     """
-    from gymnast.apps.video import film_ref
+    from gymnast.verbs.video import film_ref
 
     return film_ref(ref, runs_dir, as_json=as_json, **options)
 
@@ -158,6 +158,6 @@ def report(ref: str, html: bool, out: Path | None, show: bool, runs_dir: Path, a
     gymnast report @best --html --open        with pictures, in the browser
     gymnast report k3x9 --html --out k3x9.html
     """
-    from gymnast.apps.report import report_run
+    from gymnast.verbs.report import report_run
 
     return report_run(ref, runs_dir, html, out, show, as_json)

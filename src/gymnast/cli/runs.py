@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from gymnast.cli.verbs import Verbs, app, common
-from gymnast.errors import UserError
+from gymnast.core.errors import UserError
 
 
 @app.group(cls=Verbs, short_help="List, show, compare, plot, delete and zip runs.")
@@ -20,7 +20,7 @@ def runs() -> None:
 @common
 def runs_list(runs_dir: Path, as_json: bool) -> Any:
     """All runs, newest first."""
-    from gymnast.apps.show_runs import list_all_runs
+    from gymnast.verbs.runs import list_all_runs
 
     return list_all_runs(runs_dir, as_json)
 
@@ -30,7 +30,7 @@ def runs_list(runs_dir: Path, as_json: bool) -> Any:
 @common
 def runs_show(ref: str, runs_dir: Path, as_json: bool) -> Any:
     """All about one run: state, scores, checkpoints, last row of metrics."""
-    from gymnast.apps.show_runs import show_run
+    from gymnast.verbs.runs import show_run
 
     return show_run(ref, runs_dir, as_json)
 
@@ -58,7 +58,7 @@ def runs_compare(refs: tuple[str, ...], group: str, runs_dir: Path, as_json: boo
     gymnast runs compare w8v2v,wp8k3,xq4zt c7d2m,c9f4k
     gymnast runs compare @all:CartPole-v1 --json
     """
-    from gymnast.apps.compare_runs import compare_runs
+    from gymnast.verbs.compare.compare import compare_runs
 
     return compare_runs(refs, runs_dir, group, as_json)
 
@@ -85,7 +85,7 @@ def runs_plot(refs: tuple[str, ...], runs_dir: Path, as_json: bool, **options: A
     gymnast runs plot @all:CartPole-v1 --metric ep_rew_mean --x seconds
     gymnast runs plot w8v2v,wp8k3 c7d2m,c9f4k --metric entropy --metric approx_kl --out curves.png
     """
-    from gymnast.apps.plot_runs import plot_runs
+    from gymnast.verbs.plot import plot_runs
 
     return plot_runs(refs, runs_dir, as_json=as_json, **options)
 
@@ -96,7 +96,7 @@ def runs_plot(refs: tuple[str, ...], runs_dir: Path, as_json: bool, **options: A
 @common
 def runs_delete(refs: tuple[str, ...], yes: bool, runs_dir: Path, as_json: bool) -> Any:
     """Remove runs with all their files."""
-    from gymnast.run import delete_run, resolve
+    from gymnast.runs.references import delete_run, resolve
 
     found = {run.id: run for run in (resolve(ref, runs_dir) for ref in refs)}
     try:
@@ -119,7 +119,7 @@ def runs_delete(refs: tuple[str, ...], yes: bool, runs_dir: Path, as_json: bool)
 @common
 def runs_zip(ref: str, out: Path, runs_dir: Path, as_json: bool) -> Any:
     """Put a run's folder into one zip file."""
-    from gymnast.run import resolve, zip_run
+    from gymnast.runs.references import resolve, zip_run
 
     path = zip_run(resolve(ref, runs_dir), out)
     if not as_json:

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from gymnast.cli.verbs import Verbs, app, common, sets
-from gymnast.errors import UserError
+from gymnast.core.errors import UserError
 
 
 @app.group(cls=Verbs, short_help="List, show, check and audit environments.")
@@ -21,7 +21,7 @@ def envs() -> None:
 @common
 def envs_list(everything: bool, runs_dir: Path, as_json: bool) -> Any:
     """Envs with presets, their variants and what it takes to solve them."""
-    from gymnast.apps.show_envs import list_envs
+    from gymnast.verbs.envs import list_envs
 
     return list_envs(everything, as_json)
 
@@ -31,7 +31,7 @@ def envs_list(everything: bool, runs_dir: Path, as_json: bool) -> Any:
 @common
 def envs_show(env: str, runs_dir: Path, as_json: bool) -> Any:
     """What an env is: actions, observations, rewards, when it is solved, what others reached."""
-    from gymnast.apps.show_envs import show_env
+    from gymnast.verbs.envs import show_env
 
     return show_env(env, as_json)
 
@@ -43,7 +43,7 @@ def envs_show(env: str, runs_dir: Path, as_json: bool) -> Any:
 @common
 def envs_check(target: str, overrides: tuple[str, ...], steps: int, runs_dir: Path, as_json: bool) -> Any:
     """Build ENV as training would, step it with random actions and report what it gives and how fast."""
-    from gymnast.apps.check_env import check_env
+    from gymnast.verbs.audit.check import check_env
 
     return check_env(target, overrides, steps, as_json)
 
@@ -72,7 +72,7 @@ def envs_audit(
     gymnast envs audit LunarLander-v3 --steps 5000 --picture rewards.png
     gymnast envs audit MountainCar-v0:ppo --seed 3 --json
     """
-    from gymnast.apps.audit_env import audit_env
+    from gymnast.verbs.audit.audit import audit_env
 
     return audit_env(target, overrides, steps, seed, picture, as_json)
 
@@ -88,7 +88,7 @@ def config() -> None:
 @common
 def config_show(target: str, overrides: tuple[str, ...], runs_dir: Path, as_json: bool) -> Any:
     """The whole config that `train` would use, as YAML."""
-    from gymnast.apps.show_config import show_config
+    from gymnast.verbs.config import show_config
 
     return show_config(target, overrides, as_json)
 
@@ -132,6 +132,6 @@ def config_explain(target: str, key: str | None, overrides: tuple[str, ...], run
     gymnast config explain CartPole-v1 algo
     gymnast config explain LunarLander-v3:zoo algo.gamma --set algo.gamma=0.99
     """
-    from gymnast.apps.show_config import explain_config
+    from gymnast.verbs.config import explain_config
 
     return explain_config(target, key, overrides, as_json)

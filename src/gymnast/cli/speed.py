@@ -35,7 +35,7 @@ def bench(
     gymnast bench CartPole-v1:zoo --against sb3 --startup
     gymnast bench CartPole-v1 --against sb3 --solve --seeds 5
     """
-    from gymnast.apps.bench import bench
+    from gymnast.verbs.speed.speed import bench
 
     return bench(target, overrides, advice=not no_advice, as_json=as_json, **options)
 
@@ -57,7 +57,7 @@ def tune(
     gymnast tune CartPole-v1
     gymnast tune LunarLander-v3 --write mine.yaml && gymnast train mine.yaml
     """
-    from gymnast.apps.tune import tune
+    from gymnast.verbs.speed.tune import tune
 
     return tune(target, overrides, seconds=seconds, write=write, as_json=as_json)
 
@@ -101,7 +101,7 @@ def benchmark(targets: tuple[str, ...], runs_dir: Path, **options: Any) -> Any:
     gymnast benchmark --plan benchmarks/plan.yaml Taxi-v4:ppo --seeds 1-2
     gymnast benchmark --report
     """
-    from gymnast.apps.benchmark import benchmark
+    from gymnast.verbs.benchmark.benchmark import benchmark
 
     return benchmark(targets, **options)
 
@@ -110,6 +110,6 @@ def benchmark(targets: tuple[str, ...], runs_dir: Path, **options: Any) -> Any:
 @common
 def doctor(runs_dir: Path, as_json: bool) -> Any:
     """What is installed, what is missing, and the one command that adds it."""
-    from gymnast.apps.doctor import examine
+    from gymnast.verbs.doctor import examine
 
     return examine(runs_dir, as_json)

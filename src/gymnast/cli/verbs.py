@@ -11,8 +11,8 @@ from typing import Any
 
 import click
 
-from gymnast.errors import did_you_mean
-from gymnast.files import numbers_to_json
+from gymnast.core.errors import did_you_mean
+from gymnast.core.files import numbers_to_json
 
 Command = Callable[..., Any]
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}

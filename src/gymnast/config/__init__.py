@@ -29,7 +29,7 @@ from gymnast.config.schema import (
     TrainConfig,
     WrapperSpec,
 )
-from gymnast.schedule import Schedule
+from gymnast.core.schedule import Schedule
 
 __all__ = [
     "A2CConfig",

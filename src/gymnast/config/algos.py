@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 
 from gymnast.config.fields import Count, Float, Positive, Rate, Section, Share, Weight
-from gymnast.schedule import Schedule
+from gymnast.core.schedule import Schedule
 
 
 def _scope_of_bool(value: Any) -> Any:

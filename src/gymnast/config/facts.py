@@ -98,7 +98,7 @@ class EnvFacts(Section):
     def best_return(self, env: EnvConfig) -> Optimum | None:
         """The optimum of an env as a config makes it: from its table, else as stated here, where that still holds."""
         if self.tabular:
-            from gymnast.envs.oracle import find_table  # makes the env
+            from gymnast.envs.tabular.oracle import find_table  # makes the env
 
             table = find_table(env)
             return None if table is None else table.optimum

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
-from gymnast.schedule import Schedule
+from gymnast.core.schedule import Schedule
 
 
 class Section(BaseModel):

@@ -12,7 +12,7 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from gymnast.config.problems import ConfigError
-from gymnast.errors import did_you_mean
+from gymnast.core.errors import did_you_mean
 
 PRESETS = Path(__file__).resolve().parent.parent / "presets"
 SHARED = "defaults"  # the folder of shared defaults among the presets

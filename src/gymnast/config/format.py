@@ -16,7 +16,7 @@ from gymnast.config.files import KeyPath, parse_yaml, read_file
 from gymnast.config.layers import VARIANT_KEYS
 from gymnast.config.problems import models_of
 from gymnast.config.schema import RunConfig
-from gymnast.errors import UserError
+from gymnast.core.errors import UserError
 
 
 def format_file(path: str | Path, write: bool = True) -> bool:

@@ -22,7 +22,7 @@ from gymnast.config.files import (
 )
 from gymnast.config.problems import ConfigError, line
 from gymnast.config.schema import RunConfig
-from gymnast.errors import did_you_mean
+from gymnast.core.errors import did_you_mean
 
 SECTIONS = tuple(RunConfig.model_fields)
 VARIANT_KEYS = ("about", "extends", *SECTIONS)

@@ -27,8 +27,8 @@ from gymnast.config.layers import (
 from gymnast.config.problems import ConfigError, explain_errors, rule_line, source_of
 from gymnast.config.rules import facts_problems
 from gymnast.config.schema import EnvConfig, RunConfig, StopConfig
-from gymnast.errors import UserError, did_you_mean
-from gymnast.tuned import settle_n_envs
+from gymnast.config.tuned import settle_n_envs
+from gymnast.core.errors import UserError, did_you_mean
 
 ANY_ENV = "defaults/any"  # for an env without a preset
 SPACES = "from the spaces"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ValidationError
 
-from gymnast.errors import UserError, did_you_mean
+from gymnast.core.errors import UserError, did_you_mean
 
 if TYPE_CHECKING:
     from gymnast.config.rules import RuleProblem

@@ -14,8 +14,8 @@ from ruamel.yaml.representer import RoundTripRepresenter
 from gymnast.config.load import Resolved
 from gymnast.config.problems import known_keys, unknown_key_advice
 from gymnast.config.schema import RunConfig, WrapperSpec
-from gymnast.errors import UserError
-from gymnast.schedule import Schedule
+from gymnast.core.errors import UserError
+from gymnast.core.schedule import Schedule
 
 
 class Explained(NamedTuple):

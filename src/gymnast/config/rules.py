@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gymnast.errors import UserError
-from gymnast.registry import ENCODERS, SINKS, WRAPPERS
+from gymnast.core.errors import UserError
+from gymnast.core.registry import ENCODERS, SINKS, WRAPPERS
 
 if TYPE_CHECKING:
     from gymnast.config.facts import EnvFacts
@@ -106,7 +106,7 @@ def _wrappers(config: RunConfig) -> Iterator[RuleProblem]:
 def _atari(config: RunConfig) -> Iterator[RuleProblem]:
     if not config.env.id.startswith("ALE/"):
         return
-    from gymnast.envs.suites.atari_task import task_problems  # knows the task's parameters
+    from gymnast.envs.suites.atari.task import task_problems  # knows the task's parameters
 
     for problem in task_problems(config.env.kwargs):
         yield RuleProblem(("env.kwargs",), problem)
@@ -115,7 +115,7 @@ def _atari(config: RunConfig) -> Iterator[RuleProblem]:
 def _shaping(config: RunConfig) -> Iterator[RuleProblem]:
     if not config.env.shaping:
         return
-    from gymnast.envs.shapers import shaping_problems  # knows each env's components
+    from gymnast.envs.shaping.components import shaping_problems  # knows each env's components
 
     for problem in shaping_problems(config.env.id, config.env.shaping):
         yield RuleProblem(("env.shaping",), problem)

@@ -13,19 +13,19 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import gymnasium as gym
 
+from gymnast.config.tuned import find as find_tuned
+from gymnast.core.errors import UserError
+from gymnast.core.registry import ENGINES, WRAPPERS
 from gymnast.envs.engines.envpool import VERIFIED as ENVPOOL_IDS
 from gymnast.envs.engines.envpool import atari_obstacle as envpool_obstacle
 from gymnast.envs.recorder import Recorder, find_recorder
-from gymnast.envs.shapers import find_shaper
-from gymnast.envs.shaping import ShapedVecEnv
+from gymnast.envs.shaping.components import find_shaper
+from gymnast.envs.shaping.vec import ShapedVecEnv
 from gymnast.envs.suites import gymnasium as suite
-from gymnast.envs.suites.atari_task import MAX_FRAMES, atari_task, is_atari
+from gymnast.envs.suites.atari.task import MAX_FRAMES, atari_task, is_atari
 from gymnast.envs.suites.gymnasium import list_env_ids
 from gymnast.envs.types import VecEnv
 from gymnast.envs.wrappers import problems
-from gymnast.errors import UserError
-from gymnast.registry import ENGINES, WRAPPERS
-from gymnast.tuned import find as find_tuned
 
 if TYPE_CHECKING:
     from gymnast.config import EnvConfig, RunConfig

@@ -6,8 +6,8 @@ from typing import Any
 
 import gymnasium as gym
 
+from gymnast.core.errors import EnvFailure
 from gymnast.envs.types import SUM_TOLERANCE
-from gymnast.errors import EnvFailure
 
 
 class Recorder(gym.Wrapper[Any, Any, Any, Any]):

@@ -9,7 +9,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from gymnast.errors import UserError
+from gymnast.core.errors import UserError
 
 
 def space_to_json(space: gym.Space[Any]) -> dict[str, Any]:

@@ -16,8 +16,8 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
+from gymnast.core.errors import UserError
 from gymnast.envs.types import Obs, ObsSpace
-from gymnast.errors import UserError
 
 # torch has no arithmetic for these; the next wider type holds every value (a uint64 above 2**63 is not an observation)
 _WIDENED = {"float64": "float32", "float16": "float32", "bool": "int8"} | {

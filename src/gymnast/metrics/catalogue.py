@@ -9,7 +9,7 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import Any
 
-from gymnast.errors import UserError, did_you_mean
+from gymnast.core.errors import UserError, did_you_mean
 
 STYLES = ("count", "fixed", "general", "percent", "duration", "flag")
 

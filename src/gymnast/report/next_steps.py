@@ -6,12 +6,12 @@ import math
 import shlex
 from typing import NamedTuple
 
+from gymnast.alerts.alert import Alert
+from gymnast.alerts.text import patch_text
 from gymnast.config.files import is_preset, read_preset
 from gymnast.config.layers import variant_names
-from gymnast.metrics.alerts import Alert
-from gymnast.metrics.sinks.alert_panel import patch_text
 from gymnast.report.run_facts import EVALUATION, RETURN, UNFINISHED, RunFacts
-from gymnast.run import list_runs, runs_dir_option
+from gymnast.runs.references import list_runs, runs_dir_option
 
 ADVICE = 2  # changes that alerts advise
 NAMED = 3  # alerts named for each

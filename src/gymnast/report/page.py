@@ -6,13 +6,12 @@ import math
 import shlex
 from collections.abc import Mapping
 
-from gymnast.files import write_atomic
-from gymnast.metrics.advice import value_text
-from gymnast.metrics.alerts import Alert
+from gymnast.alerts.advice import value_text
+from gymnast.alerts.alert import Alert
+from gymnast.alerts.text import evidence_of
+from gymnast.core.files import write_atomic
 from gymnast.metrics.catalogue import catalogue, duration
 from gymnast.metrics.rows import STEP, is_late
-from gymnast.metrics.sinks.alert_panel import evidence_of
-from gymnast.metrics.sinks.panels import sparkline
 from gymnast.report.blocks import (
     Block,
     Bold,
@@ -34,7 +33,8 @@ from gymnast.report.files import files_of, films_of
 from gymnast.report.next_steps import next_steps
 from gymnast.report.run_facts import EVALUATION, RETURN, RunFacts
 from gymnast.report.verdict import Verdict, judge, meaning
-from gymnast.run import Run, runs_dir_option
+from gymnast.runs.references import Run, runs_dir_option
+from gymnast.sinks.console.panels import sparkline
 
 MOMENTS = 10  # rows of the table of numbers
 COLUMNS = 8  # of it, at most

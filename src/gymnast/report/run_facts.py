@@ -7,17 +7,17 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from gymnast import checkpoint
 from gymnast import config as configs
+from gymnast.alerts.alert import Alert, read_alerts
 from gymnast.config.files import is_preset, parse_yaml, read_preset
 from gymnast.config.layers import variant_names
-from gymnast.errors import UserError
-from gymnast.metrics.alerts import Alert, read_alerts
+from gymnast.core.errors import UserError
 from gymnast.metrics.catalogue import catalogue
 from gymnast.metrics.rows import STEP, is_late, step_of
-from gymnast.metrics.sinks.jsonl import read_metrics
 from gymnast.report.chart import Points
-from gymnast.run import Run, RunInfo
+from gymnast.runs import checkpoint
+from gymnast.runs.references import Run, RunInfo
+from gymnast.sinks.jsonl import read_metrics
 
 RETURN, EVALUATION = "rollout/ep_rew_mean", "eval/mean_reward"
 EXACT = "eval/exact_value"  # says more than any sample

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from gymnast.metrics.sinks.panels import STOPS
 from gymnast.report.run_facts import EVALUATION, RETURN, RunFacts
+from gymnast.sinks.console.panels import STOPS
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from gymnast.rl import kernels
-from gymnast.rl.fast_net import FastNet, Work
+from gymnast.agent.nets import kernels
+from gymnast.agent.nets.dense_net import FastNet, Work
 from gymnast.rl.optimizer import Adam, Optimizer
 from gymnast.rl.rollout import Batch
 

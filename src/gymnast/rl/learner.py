@@ -9,8 +9,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from gymnast.agent import Agent
+from gymnast.agent.nets.dense_net import fast_net
 from gymnast.rl.fast import FastSteps
-from gymnast.rl.fast_net import fast_net
 from gymnast.rl.optimizer import Adam, Optimizer
 from gymnast.rl.rollout import Rollout
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
-from gymnast.errors import UserError
+from gymnast.core.errors import UserError
 
 PACKAGES = ("av", "PIL")
 

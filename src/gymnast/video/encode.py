@@ -8,11 +8,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from gymnast.errors import UserError
-from gymnast.files import TEMPORARY
+from gymnast.core.errors import UserError
+from gymnast.core.files import TEMPORARY
 
 if TYPE_CHECKING:
-    from gymnast.video.stage import Picture
+    from gymnast.play.stage import Picture
 
 QUALITY = {"crf": "23", "preset": "superfast"}
 

@@ -13,10 +13,10 @@ import gymnasium as gym
 import numpy as np
 
 from gymnast import config as configs
-from gymnast.files import write_json
+from gymnast.core.files import write_json
+from gymnast.play.stage import Shot, Stage
 from gymnast.video.encode import Encoder
 from gymnast.video.overlay import Actions, annotated, bare, card
-from gymnast.video.stage import Shot, Stage
 
 if TYPE_CHECKING:
     from gymnast.config import RunConfig

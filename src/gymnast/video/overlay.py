@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
     from PIL.ImageDraw import ImageDraw
 
-    from gymnast.video.stage import Picture, Shot
+    from gymnast.play.stage import Picture, Shot
 
 HEIGHT = 400  # at least; smaller pictures are enlarged. Most envs draw that many rows: to enlarge those takes time
 WIDTH = 480  # of the whole, at least: the strip needs it

@@ -18,14 +18,14 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
+from gymnast.core.seeds import derive_seed
 from gymnast.envs.engines.replay import ActionLog, require_keys
 from gymnast.envs.spaces import ActionLayout, ObsLayout
-from gymnast.envs.suites.atari import ale_seed
+from gymnast.envs.suites.atari.env import ale_seed
 from gymnast.envs.types import EpisodeRecord, StepBatch
-from gymnast.runtime import derive_seed
 
 if TYPE_CHECKING:
-    from gymnast.envs.suites.atari_task import AtariTask
+    from gymnast.envs.suites.atari.task import AtariTask
 
 Ints = NDArray[np.int64]
 

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gymnast.core.errors import EnvFailure
 from gymnast.envs.spaces import ObsLayout
 from gymnast.envs.types import EpisodeRecord, Obs, StepBatch
-from gymnast.errors import EnvFailure
 
 _ALIGNMENT = 64  # a cache line, so that two workers never write to the same one
 

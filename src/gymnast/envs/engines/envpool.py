@@ -19,15 +19,15 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
+from gymnast.core.seeds import derive_seed
 from gymnast.envs.engines.buffers import Buffers, refuse_nan
 from gymnast.envs.engines.replay import require_keys
 from gymnast.envs.spaces import ActionLayout, ObsLayout
-from gymnast.envs.suites.atari_task import MAX_FRAMES, NAMESPACE
+from gymnast.envs.suites.atari.task import MAX_FRAMES, NAMESPACE
 from gymnast.envs.types import LIFE_LOST, EpisodeRecord, StepBatch
-from gymnast.runtime import derive_seed
 
 if TYPE_CHECKING:
-    from gymnast.envs.suites.atari_task import AtariTask
+    from gymnast.envs.suites.atari.task import AtariTask
 
 # Checked against Gymnasium 1.4 with EnvPool 1.2.5. Classic control, CliffWalking: starts, and steps from equal states
 # to 1e-6. Box2D, whose states cannot be set: starts, and lengths and returns under random policies (LunarLander

@@ -20,12 +20,12 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
+from gymnast.core.errors import EnvFailure, UserError
 from gymnast.envs.engines.buffers import Buffers
 from gymnast.envs.engines.replay import require_keys
 from gymnast.envs.engines.worker import Task, shared_arrays, work
 from gymnast.envs.spaces import ActionLayout, ObsLayout, mask_size
 from gymnast.envs.types import StepBatch
-from gymnast.errors import EnvFailure, UserError
 
 _START_SECONDS = 60.0  # imports and the env's construction come on top of a step's time limit
 _CLOSE_SECONDS = 3.0  # for env.close(); a worker that needs longer is killed

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gymnast.errors import UserError
+from gymnast.core.errors import UserError
 
 
 class ActionLog:

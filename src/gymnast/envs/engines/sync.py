@@ -11,13 +11,13 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
+from gymnast.core.errors import EnvFailure, UserError
+from gymnast.core.seeds import derive_seed
 from gymnast.envs.engines.buffers import Buffers, refuse_nan
 from gymnast.envs.engines.replay import ActionLog, require_keys
 from gymnast.envs.recorder import recorder_of
 from gymnast.envs.spaces import ActionLayout, ObsLayout, mask_size, scalars
 from gymnast.envs.types import LIFE_LOST, EpisodeRecord, StepBatch
-from gymnast.errors import EnvFailure, UserError
-from gymnast.runtime import derive_seed
 
 _CHECKED_STEPS = 3  # of the vector, after every reset: long enough to see each env's first observations and rewards
 

@@ -15,10 +15,10 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
+from gymnast.core.errors import EnvFailure, UserError
 from gymnast.envs.engines.buffers import Buffers
 from gymnast.envs.engines.sync import SyncEngine
 from gymnast.envs.spaces import ActionLayout, ObsLayout, mask_size
-from gymnast.errors import EnvFailure, UserError
 
 
 @dataclass(frozen=True)

@@ -11,16 +11,16 @@ from typing import Any
 
 import gymnasium as gym
 
-from gymnast.envs.suites.atari_task import NAMESPACE as ATARI
-from gymnast.envs.suites.atari_task import atari_task, is_atari
-from gymnast.errors import UserError, did_you_mean
+from gymnast.core.errors import UserError, did_you_mean
+from gymnast.envs.suites.atari.task import NAMESPACE as ATARI
+from gymnast.envs.suites.atari.task import atari_task, is_atari
 
 # Namespaces whose ids exist only once a module is imported
-_REGISTERED_BY = {"gymnast": "gymnast.envs.suites.own_envs", "ALE": "ale_py"}
+_REGISTERED_BY = {"gymnast": "gymnast.envs.suites.own.register", "ALE": "ale_py"}
 # Which of our extras brings what an env of this package needs
 _EXTRAS = {
     "gymnasium.envs.box2d": "box2d",
-    "gymnast.envs.suites.lunar_lander": "box2d",
+    "gymnast.envs.suites.own.lunar_lander": "box2d",
     "gymnasium.envs.mujoco": "mujoco",
     "gymnasium.envs.classic_control": "classic",
     "gymnasium.envs.toy_text": "classic",
@@ -83,7 +83,7 @@ def make(
     spec = find_spec(env_id)
     kwargs = dict(kwargs or {})
     if is_atari(env_id):
-        from gymnast.envs.suites import atari
+        from gymnast.envs.suites.atari import env as atari
 
         return atari.make(spec, atari_task(kwargs), max_episode_steps, render_mode, training)
     if render_mode is not None:

@@ -8,9 +8,9 @@ import typing
 from collections.abc import Mapping
 from typing import Annotated, Any, Union
 
+from gymnast.core.errors import did_you_mean
+from gymnast.core.registry import WRAPPERS
 from gymnast.envs.wrappers.params import Between
-from gymnast.errors import did_you_mean
-from gymnast.registry import WRAPPERS
 
 
 def problems(name: str, kwargs: Mapping[str, Any]) -> list[str]:

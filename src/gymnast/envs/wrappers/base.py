@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 import gymnasium as gym
 import numpy as np
 
-from gymnast.errors import UserError
-from gymnast.runtime import derive_seed
+from gymnast.core.errors import UserError
+from gymnast.core.seeds import derive_seed
 
 
 class NamedWrapper(gym.Wrapper[Any, Any, Any, Any]):

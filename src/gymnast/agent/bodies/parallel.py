@@ -1,0 +1,73 @@
+"""A batch through a large network in several threads, a part of the batch in each, forwards and backwards.
+
+Threads inside every operator meet at its end: dozens of times a pass, and each time all wait for the slowest. Threads
+that take their own part of the batch through the whole network meet once. Same numbers, but for the order of additions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+from gymnast.core import devices
+
+MIN_ROWS = 32  # of a part: with fewer, starting a thread costs more than it saves
+T = TypeVar("T")
+_pool: list[ThreadPoolExecutor] = []  # one, once it is needed
+
+
+def in_parts(module: nn.Module, x: Tensor) -> Tensor:
+    """module(x), by as many threads as `devices.set_threads` gave and the batch is worth."""
+    parts = min(devices.parts_of_a_batch(), len(x) // MIN_ROWS)
+    if parts < 2 or x.device.type != "cpu":
+        return module(x)
+    if torch.is_grad_enabled():
+        return _InParts.apply(module, x.chunk(parts), *module.parameters())
+    return torch.cat(_together([_forward(module, part, grad=False) for part in x.chunk(parts)]))
+
+
+def _forward(module: nn.Module, x: Tensor, grad: bool) -> Callable[[], Tensor]:
+    def run() -> Tensor:
+        with torch.set_grad_enabled(grad):  # each thread has a switch of its own
+            return module(x)
+
+    return run
+
+
+def _backward(out: Tensor, grad: Tensor, parameters: tuple[Tensor, ...]) -> Callable[[], list[Tensor]]:
+    return lambda: list(torch.autograd.grad(out, parameters, grad))
+
+
+def _together(jobs: Iterable[Callable[[], T]]) -> list[T]:
+    """All jobs at once, the first in this thread; their results in order."""
+    first, *others = jobs
+    if not _pool:
+        _pool.append(ThreadPoolExecutor(thread_name_prefix="batch part"))
+    later = [_pool[0].submit(job) for job in others]
+    return [first(), *(future.result() for future in later)]
+
+
+class _InParts(torch.autograd.Function):
+    """To autograd one operator of the module's parameters; inside, a graph for every part."""
+
+    @staticmethod
+    def forward(ctx: Any, module: nn.Module, parts: tuple[Tensor, ...], *parameters: Tensor) -> Tensor:
+        ctx.parameters = parameters
+        ctx.outs = _together([_forward(module, part, grad=True) for part in parts])
+        return torch.cat([out.detach() for out in ctx.outs])
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
+        rows = grad.split([len(out) for out in ctx.outs])
+        jobs = [_backward(out, part, ctx.parameters) for out, part in zip(ctx.outs, rows, strict=True)]
+        total, *others = _together(jobs)
+        for gradients in others:  # always in this order: the same bits every time
+            torch._foreach_add_(total, gradients)
+        del ctx.outs
+        return None, None, *total

@@ -1,0 +1,269 @@
+"""From the actor's outputs to actions: one head per kind of action space.
+
+A head keeps the action it sampled (before clipping or squashing), so that learning sees the very number whose
+probability it computes; `to_env` turns it into what the env takes.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import gymnasium as gym
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from gymnast.core.errors import UserError
+
+if TYPE_CHECKING:
+    from gymnast.config import AgentConfig
+
+MASKED = -1e9  # a logit whose probability is exactly 0 in float32, and finite so that 0 * log 0 is 0
+LOG_2PI = math.log(2 * math.pi)
+
+
+class Head(nn.Module):
+    """`act` samples, `evaluate` scores; both take the same outputs and agree on the log-probability."""
+
+    n_outputs: int  # how many numbers the actor gives
+    n_mask: int = 0  # how many entries an action mask has; 0: masks make no sense here
+    uniform_entropy: float | None = None  # of choices that are all alike, in nats; None: actions are numbers
+    shape: tuple[int, ...]  # of one stored action
+    dtype: torch.dtype
+
+    def act(
+        self, outputs: Tensor, mask: Tensor | None, deterministic: bool, generator: torch.Generator | None
+    ) -> tuple[Tensor, Tensor]:
+        """Actions and their log-probabilities."""
+        raise NotImplementedError
+
+    def evaluate(self, outputs: Tensor, action: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Log-probability of the actions, and the entropy."""
+        raise NotImplementedError
+
+    def describe(self, outputs: Tensor, mask: Tensor | None) -> dict[str, Tensor]:
+        """The distribution in numbers a person reads: `probability` [B, choices], or `mean` and `std` [B, size]."""
+        raise NotImplementedError
+
+    def to_env(self, action: NDArray[Any]) -> NDArray[Any]:
+        """Stored actions as the env takes them."""
+        raise NotImplementedError
+
+
+class CategoricalHead(Head):
+    """Discrete and MultiDiscrete: one softmax per component."""
+
+    def __init__(self, space: gym.spaces.Discrete | gym.spaces.MultiDiscrete) -> None:
+        super().__init__()
+        self.single = isinstance(space, gym.spaces.Discrete)
+        nvec = [space.n] if isinstance(space, gym.spaces.Discrete) else space.nvec.flatten()
+        self.sizes = [int(n) for n in nvec]
+        self.env_shape = tuple(space.shape or ())
+        self.n_outputs = self.n_mask = sum(self.sizes)
+        self.uniform_entropy = sum(math.log(size) for size in self.sizes)
+        self.shape = () if self.single else (len(self.sizes),)
+        self.dtype = torch.int64
+
+    def _log_probs(self, outputs: Tensor, mask: Tensor | None) -> list[Tensor]:
+        if mask is not None:
+            outputs = outputs.masked_fill(~mask, MASKED)
+        parts = [outputs] if self.single else list(outputs.split(self.sizes, 1))
+        return [F.log_softmax(part, 1) for part in parts]
+
+    def act(
+        self, outputs: Tensor, mask: Tensor | None, deterministic: bool, generator: torch.Generator | None
+    ) -> tuple[Tensor, Tensor]:
+        actions, logps = [], []
+        for log_probs in self._log_probs(outputs, mask):
+            scores = log_probs
+            if not deterministic:  # Gumbel: the largest of log p - log(exponential) is a sample of p
+                scores = log_probs - torch.empty_like(log_probs).exponential_(generator=generator).log_()
+            actions.append(scores.argmax(1, keepdim=True))
+            logps.append(log_probs.gather(1, actions[-1]))
+        if self.single:
+            return actions[0].squeeze(1), logps[0].squeeze(1)
+        return torch.cat(actions, 1), torch.cat(logps, 1).sum(1)
+
+    def evaluate(self, outputs: Tensor, action: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+        columns = action.reshape(len(action), len(self.sizes))
+        logp: Tensor | float = 0.0
+        entropy: Tensor | float = 0.0
+        for i, log_probs in enumerate(self._log_probs(outputs, mask)):
+            logp = logp + log_probs.gather(1, columns[:, i : i + 1]).squeeze(1)
+            entropy = entropy - (log_probs.exp() * log_probs).sum(1)
+        assert isinstance(logp, Tensor)
+        assert isinstance(entropy, Tensor)
+        return logp, entropy
+
+    def describe(self, outputs: Tensor, mask: Tensor | None) -> dict[str, Tensor]:
+        return {"probability": torch.cat(self._log_probs(outputs, mask), 1).exp()}
+
+    def to_env(self, action: NDArray[Any]) -> NDArray[Any]:
+        return action.reshape(len(action), *self.env_shape)
+
+
+class BernoulliHead(Head):
+    """MultiBinary: independent bits. A mask switches bits off: a masked bit is never 1."""
+
+    def __init__(self, space: gym.spaces.MultiBinary) -> None:
+        super().__init__()
+        self.env_shape = tuple(space.shape)
+        self.n_outputs = self.n_mask = math.prod(self.env_shape)
+        self.uniform_entropy = self.n_outputs * math.log(2)
+        self.shape = (self.n_outputs,)
+        self.dtype = torch.int8
+
+    def act(
+        self, outputs: Tensor, mask: Tensor | None, deterministic: bool, generator: torch.Generator | None
+    ) -> tuple[Tensor, Tensor]:
+        if mask is not None:
+            outputs = outputs.masked_fill(~mask, MASKED)
+        if deterministic:
+            bits = outputs > 0
+        else:
+            bits = torch.rand(outputs.shape, generator=generator, device=outputs.device) < outputs.sigmoid()
+        action = bits.to(self.dtype)
+        return action, self.evaluate(outputs, action, None)[0]
+
+    def evaluate(self, outputs: Tensor, action: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+        if mask is not None:
+            outputs = outputs.masked_fill(~mask, MASKED)
+        log_on, log_off = F.logsigmoid(outputs), F.logsigmoid(-outputs)
+        logp = torch.where(action > 0, log_on, log_off).sum(1)
+        on = outputs.sigmoid()
+        return logp, -(on * log_on + (1 - on) * log_off).sum(1)
+
+    def describe(self, outputs: Tensor, mask: Tensor | None) -> dict[str, Tensor]:
+        return {"probability": (outputs if mask is None else outputs.masked_fill(~mask, MASKED)).sigmoid()}
+
+    def to_env(self, action: NDArray[Any]) -> NDArray[Any]:
+        return action.reshape(len(action), *self.env_shape)
+
+
+class GaussianHead(Head):
+    """Box: a diagonal Gaussian, its spread a parameter or an output, bounded by clipping or by tanh.
+
+    With `rescale_actions`, -1..1 means low..high wherever the space is bounded.
+    """
+
+    def __init__(self, space: gym.spaces.Box, cfg: AgentConfig) -> None:
+        super().__init__()
+        size = math.prod(space.shape)
+        low, high = space.low.reshape(-1).astype(np.float32), space.high.reshape(-1).astype(np.float32)
+        bounded = np.isfinite(low) & np.isfinite(high)
+        if cfg.squash and not bounded.all():
+            raise UserError(f"agent.squash: true needs bounded actions, but the env's are {space}. Set it to false.")
+        self.env_shape = space.shape
+        self.low, self.high = low, high
+        rescaled = bounded & (cfg.rescale_actions or cfg.squash)
+        self.center = np.where(rescaled, (low + high) / 2, 0.0).astype(np.float32)
+        self.half_width = np.where(rescaled, (high - low) / 2, 1.0).astype(np.float32)
+        self.squash = cfg.squash
+        self.state_dependent = cfg.std == "state_dependent"
+        self.log_std_init = cfg.log_std_init
+        if not self.state_dependent:
+            self.log_std = nn.Parameter(torch.full((size,), cfg.log_std_init))
+        self.n_outputs = size * (2 if self.state_dependent else 1)
+        self.shape = (size,)
+        self.dtype = torch.float32
+
+    def _moments(self, outputs: Tensor) -> tuple[Tensor, Tensor]:
+        if not self.state_dependent:
+            return outputs, self.log_std.expand_as(outputs)
+        mean, log_std = outputs.chunk(2, 1)
+        return mean, (log_std + self.log_std_init).clamp(-10.0, 2.0)
+
+    def _log_slope(self, action: Tensor) -> Tensor:
+        """log of tanh's derivative, in a form that does not underflow."""
+        return 2 * (math.log(2) - action - F.softplus(-2 * action))
+
+    def _logp(self, mean: Tensor, log_std: Tensor, action: Tensor) -> Tensor:
+        logp = -0.5 * ((action - mean) / log_std.exp()).square() - log_std - 0.5 * LOG_2PI
+        if self.squash:
+            logp = logp - self._log_slope(action)
+        return logp.sum(1)
+
+    def act(
+        self, outputs: Tensor, mask: Tensor | None, deterministic: bool, generator: torch.Generator | None
+    ) -> tuple[Tensor, Tensor]:
+        mean, log_std = self._moments(outputs)
+        action = mean if deterministic else mean + self._noise(outputs, log_std, generator)
+        return action, self._logp(mean, log_std, action)
+
+    def _noise(self, outputs: Tensor, log_std: Tensor, generator: torch.Generator | None) -> Tensor:
+        return log_std.exp() * torch.randn(log_std.shape, generator=generator, device=log_std.device)
+
+    def evaluate(self, outputs: Tensor, action: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+        mean, log_std = self._moments(outputs)
+        entropy = (log_std + 0.5 + 0.5 * LOG_2PI).sum(1)
+        if self.squash:
+            # The squashing's share of the entropy is its expected log-slope. It is estimated at the action taken,
+            # rewritten as mean + std * noise so that it has a gradient.
+            std = log_std.exp()
+            sample = mean + std * ((action - mean) / std).detach()
+            entropy = entropy + self._log_slope(sample).sum(1)
+        return self._logp(mean, log_std, action), entropy
+
+    def describe(self, outputs: Tensor, mask: Tensor | None) -> dict[str, Tensor]:
+        """Before clipping, squashing and scaling: in the numbers that a rollout keeps as actions."""
+        mean, log_std = self._moments(outputs)
+        return {"mean": mean, "std": log_std.exp()}
+
+    def to_env(self, action: NDArray[Any]) -> NDArray[Any]:
+        unit = np.tanh(action) if self.squash else action
+        return np.clip(unit * self.half_width + self.center, self.low, self.high).reshape(len(action), *self.env_shape)
+
+
+class SDEHead(GaussianHead):
+    """Box, explored by noise that depends on the state and lasts (gSDE: Raffin, Kober, Stulp, 2020).
+
+    The noise is a random linear function of the actor's last features, one matrix an env, which stays for several
+    steps: the same state gets the same push, and exploration is smooth. Over all matrices an action is Gaussian with
+    variance features^2 @ std^2, which is what its probability is computed from. Outputs are means, then features.
+    """
+
+    EPSILON = 1e-6  # of stable-baselines3: a variance that is never zero
+
+    def __init__(self, space: gym.spaces.Box, cfg: AgentConfig, n_features: int) -> None:
+        super().__init__(space, cfg)
+        self.sizes = [self.n_outputs, n_features]
+        self.log_std = nn.Parameter(torch.full((n_features, self.n_outputs), cfg.log_std_init))
+        self.lasts = cfg.sde_sample_freq
+        # Not part of the agent's state: whoever acts begins with new ones, and checkpoints lie between rollouts.
+        self.matrices = torch.empty(0)
+
+    def renew(self, step: int, rows: int, generator: torch.Generator | None) -> None:
+        """Draws each env's matrix where it is time to: at step 0, and every `sde_sample_freq` steps."""
+        if step == 0 or (self.lasts is not None and step % self.lasts == 0):
+            std = self.log_std.detach().exp()
+            self.matrices = std * torch.randn((rows, *std.shape), generator=generator, device=std.device)
+
+    def _moments(self, outputs: Tensor) -> tuple[Tensor, Tensor]:
+        mean, features = outputs.split(self.sizes, 1)
+        variance = features.square() @ self.log_std.exp().square()
+        return mean, 0.5 * (variance + self.EPSILON).log()
+
+    def _noise(self, outputs: Tensor, log_std: Tensor, generator: torch.Generator | None) -> Tensor:
+        features = outputs[:, self.sizes[0] :]
+        return torch.bmm(features[:, None], self.matrices).squeeze(1)
+
+
+def make_head(space: gym.Space, cfg: AgentConfig, n_features: int) -> Head:
+    """The head for an action space, on an actor that gives so many features."""
+    if cfg.std == "sde":
+        if not isinstance(space, gym.spaces.Box):
+            raise UserError(f"agent.std: sde is for continuous actions, but the env's are {space}. Leave it out.")
+        return SDEHead(space, cfg, n_features)
+    if isinstance(space, gym.spaces.Discrete | gym.spaces.MultiDiscrete):
+        return CategoricalHead(space)
+    if isinstance(space, gym.spaces.MultiBinary):
+        return BernoulliHead(space)
+    if isinstance(space, gym.spaces.Box):
+        return GaussianHead(space, cfg)
+    raise UserError(
+        f"the env's action space {space} is not supported. "
+        "Discrete, MultiDiscrete, MultiBinary and Box are; wrap the env to give one of them."
+    )

@@ -1,0 +1,230 @@
+"""From an alert to one change of the config: whichever suspect is furthest from what is usual, else a careful step."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from gymnast.core.errors import UserError
+from gymnast.core.schedule import Schedule
+
+if TYPE_CHECKING:
+    from gymnast.config import EnvFacts, RunConfig
+
+KEEP = object()  # no value: leave the setting as it is
+UNUSUAL = 2.0  # factor between a setting and its usual value from which it is suspected before all others
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What a user typed to start the run."""
+
+    target: str
+    settings: tuple[str, ...] = ()  # key=value, as after --set
+
+    def command(self, patch: dict[str, Any]) -> str:
+        """The same run with the patch on top."""
+        kept = [text for text in self.settings if text.partition("=")[0].strip() not in patch]
+        changed = [f"{key}={value_text(value)}" for key, value in patch.items()]
+        words = [word for text in [*kept, *changed] for word in ("--set", text)]
+        return shlex.join(["gymnast", "train", self.target, *words])
+
+
+@dataclass
+class Known:
+    """What rules and advice may lean on besides the rows: settings, the env's facts, the usual settings for it."""
+
+    config: RunConfig
+    facts: EnvFacts | None = None
+    threshold: float | None = None
+    uniform_entropy: float | None = None  # of the policy that prefers nothing; None: continuous, or masks change it
+    origin: Origin | None = None
+    fresh: bool = True  # False: the agent had learned something before the run
+
+    @cached_property
+    def usual(self) -> list[RunConfig]:
+        """The target as it is without the user's settings, and the preset of this env and algorithm. Read when asked:
+        a run without alerts never does."""
+        from gymnast import config as configs
+
+        env_id, algo = self.config.env.id, self.config.algo.name
+        found = []
+        for target in dict.fromkeys(([self.origin.target] if self.origin else []) + [f"{env_id}:{algo}"]):
+            try:
+                usual = configs.load(target).config
+            except UserError:  # an env or a file that is not there under this name: there is nothing to compare with
+                continue
+            if usual.algo.name == algo:
+                found.append(usual)
+        return found
+
+
+def is_shortened(known: Known) -> bool:
+    """Whether the config's time limit is shorter than the env's own."""
+    own, limit = known.facts.max_episode_steps if known.facts else None, known.config.env.max_episode_steps
+    return own is not None and limit is not None and limit < own
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """A setting that may be behind an alert, `wrong` when it is too high, too low or (a switch) not `value`."""
+
+    key: str
+    wrong: str  # high, low or switch
+    why: str  # "the learning rate is too high", without a full stop
+    factor: float = 10.0  # the careful step, where nothing usual is known
+    limit: float | None = None  # the step goes no further than this, and is not taken from beyond it
+    value: Any = None  # of a switch
+    only: Callable[[Known], bool] | None = None  # where nothing usual is known, it must be so
+
+
+@dataclass(frozen=True)
+class Advice:
+    cause: str
+    patch: dict[str, Any] | None
+
+
+def advise(known: Known, suspects: Sequence[Suspect], otherwise: str) -> Advice:
+    """The likeliest suspect and the change that would clear it. `otherwise`: the cause where none can be changed."""
+    suspects = tuple(named(known.config, suspects))
+    for usual in known.usual:
+        ranked = sorted(
+            ((unusual(known.config, usual, suspect), -place) for place, suspect in enumerate(suspects)), reverse=True
+        )
+        for distance, place in ranked:
+            if distance < UNUSUAL:
+                break
+            suspect = suspects[-place]
+            value = plain(setting(usual, suspect.key))
+            if (patch := valid(known.config, {suspect.key: value})) is not None:
+                return Advice(f"{suspect.why}: {described(known.config, usual, suspect, distance)}.", patch)
+    for suspect in (one for one in suspects if one.only is None or one.only(known)):
+        step = careful_step(known.config, suspect)
+        if step is not KEEP and (patch := valid(known.config, {suspect.key: step})) is not None:
+            return Advice(
+                f"{suspect.why} ({suspect.key} is {value_text(plain(setting(known.config, suspect.key)))}).", patch
+            )
+    return Advice(otherwise, None)
+
+
+def named(config: RunConfig, suspects: Sequence[Suspect]) -> Iterator[Suspect]:
+    """`env.shaping.*` stands for each name that the config has there."""
+    for suspect in suspects:
+        section, star, _ = suspect.key.partition(".*")
+        if not star:
+            yield suspect
+        for name in setting(config, section) or () if star else ():
+            yield replace(suspect, key=f"{section}.{name}")
+
+
+def unusual(config: RunConfig, usual: RunConfig, suspect: Suspect) -> float:
+    """By what factor a setting is off in the direction that does this harm; 0 where it cannot be told."""
+    mine, theirs = setting(config, suspect.key), setting(usual, suspect.key)
+    if suspect.wrong == "switch":
+        return UNUSUAL if mine != theirs == suspect.value else 0.0
+    a, b = size(suspect.key, mine), size(suspect.key, theirs)
+    if a is None or b is None or a == b:
+        return 0.0
+    ratio = a / b if suspect.wrong == "high" else b / a
+    return ratio if math.isfinite(ratio) else math.inf
+
+
+def careful_step(config: RunConfig, suspect: Suspect) -> Any:
+    """The value to try where nothing usual is known; KEEP where the setting is not the one to change."""
+    value = setting(config, suspect.key)
+    if suspect.wrong == "switch":
+        return KEEP if value is None or value == suspect.value else suspect.value
+    now = size(suspect.key, value)
+    if now is None:
+        return KEEP
+    high = suspect.wrong == "high"
+    if suspect.limit is not None and (now <= suspect.limit if high else now >= suspect.limit):
+        return KEEP
+    target = now / suspect.factor if high else now * suspect.factor
+    if suspect.limit is not None:
+        target = max(target, suspect.limit) if high else min(target, suspect.limit)
+    return resized(suspect.key, value, target / now)
+
+
+# Sizes whose ratio says how far apart two settings are. A share close to 1 is measured by its distance from it: 0.99
+# looks a hundred steps ahead, 0.5 two. Zero is as good as this much of a weight.
+FLOORS = {"algo.ent_coef": 1e-3, "algo.vf_coef": 1e-3}
+
+
+def size(key: str, value: Any) -> float | None:
+    if isinstance(value, Schedule):
+        value = value.highest
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    if key in ("algo.gamma", "algo.gae_lambda"):
+        return 1.0 / max(1.0 - value, 1e-4)
+    return max(abs(float(value)), FLOORS.get(key, 1e-12))
+
+
+def resized(key: str, value: Any, ratio: float) -> Any:
+    """The value with its size changed by that ratio, in the form it was written in, with two digits."""
+    if isinstance(value, Schedule):
+        if value.highest <= 0:
+            return rounded(FLOORS.get(key, 1e-3) * ratio)
+        return plain(Schedule(tuple((at, rounded(knot * ratio)) for at, knot in value.knots), value.shape, value.floor))
+    if key in ("algo.gamma", "algo.gae_lambda"):
+        return rounded(1.0 - max(1.0 - value, 1e-4) / ratio, 4)
+    if isinstance(value, int):
+        return max(1, round(value * ratio))
+    return rounded(value * ratio)
+
+
+def rounded(value: float, digits: int = 2) -> float:
+    return float(f"{value:.{digits}g}")
+
+
+def setting(config: RunConfig, key: str) -> Any:
+    """The value at a dotted key; None where this config has none."""
+    value: Any = config
+    for name in key.split("."):
+        value = value.get(name) if isinstance(value, dict) else getattr(value, name, None)
+    return value
+
+
+def plain(value: Any) -> Any:
+    return value.to_form() if isinstance(value, Schedule) else value
+
+
+def valid(config: RunConfig, patch: dict[str, Any]) -> dict[str, Any] | None:
+    """The patch, if the config accepts it."""
+    from gymnast import config as configs
+
+    try:
+        configs.override(config, [f"{key}={value_text(value)}" for key, value in patch.items()])
+    except UserError:
+        return None
+    return patch
+
+
+def value_text(value: Any) -> str:
+    """As a user writes it after --set."""
+    if isinstance(value, bool) or value is None:
+        return {True: "true", False: "false", None: "null"}[value]
+    if isinstance(value, float):
+        return repr(value)
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key}: {value_text(inner)}" for key, inner in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(value_text(inner) for inner in value) + "]"
+    return str(value)
+
+
+def described(config: RunConfig, usual: RunConfig, suspect: Suspect, distance: float) -> str:
+    mine, theirs = (value_text(plain(setting(c, suspect.key))) for c in (config, usual))
+    text = f"{suspect.key} is {mine}, usual for {usual.env.id} is {theirs}"
+    if suspect.wrong == "switch" or not math.isfinite(distance) or suspect.key in FLOORS:
+        return text
+    if suspect.key == "algo.gamma":
+        steps = [f"{size('algo.gamma', setting(c, suspect.key)) or 0:.0f}" for c in (config, usual)]
+        return f"{text} (it looks {steps[0]} steps ahead instead of {steps[1]})"
+    times = f"{distance:,.0f}" if distance < 1e6 else "over a million"
+    return f"{text} ({times} times {'less' if suspect.wrong == 'high' else 'more'})"

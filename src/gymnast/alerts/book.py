@@ -1,0 +1,101 @@
+"""Keeps a run's alerts: fed every row, it says what is wrong. It sees rows alone and can change nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict
+from typing import Any
+
+from gymnast.alerts.advice import Known, Origin, advise
+from gymnast.alerts.alert import Alert
+from gymnast.alerts.conditions import Found, Memory, Row
+from gymnast.alerts.rules import RULES, Rule
+
+
+class AlertBook:
+    """`check` each row once, in order. What it remembers is part of a checkpoint."""
+
+    def __init__(self, known: Known, rules: Iterable[Rule] = RULES) -> None:
+        self.known = known
+        self.rules = tuple(rules)
+        self.rows = self.env_steps = 0
+        self._alerts: dict[str, Alert] = {}
+        self._heat = dict.fromkeys((rule.name for rule in self.rules), 0)
+        self._memory: dict[str, Memory] = {rule.name: {} for rule in self.rules}
+
+    @property
+    def alerts(self) -> list[Alert]:
+        """All so far, most urgent first."""
+        places = {rule.name: place for place, rule in enumerate(self.rules)}
+        return sorted(self._alerts.values(), key=lambda alert: (*alert.urgency, places.get(alert.rule, 0)))
+
+    def check(self, row: Row) -> list[Alert]:
+        """Looks at a new row; returns all alerts of the run so far."""
+        self.rows += 1
+        self.env_steps = int(row["time/total_timesteps"])
+        for rule in self.rules:
+            name = rule.name
+            found = rule.test(row, self.known, self._memory[name])
+            if found is None:
+                continue
+            heat = self._heat[name]
+            if found:
+                heat = self._heat[name] = min(heat + 1, rule.rows)
+            elif heat:
+                heat = self._heat[name] = heat - 1
+            else:
+                continue
+            self._note(rule, found, heat)
+        return self.alerts if self._alerts else []
+
+    def _note(self, rule: Rule, found: Found, heat: int) -> None:
+        alert = self._alerts.get(rule.name)
+        if alert is None:
+            if heat < rule.rows:
+                return
+            alert = self._alerts[rule.name] = self._begin(rule)
+        alert.firing = heat > 0 if alert.firing else heat == rule.rows
+        if found and alert.firing:
+            alert.count += 1
+            alert.last, alert.evidence = self.env_steps, found
+
+    def _begin(self, rule: Rule) -> Alert:
+        advice = advise(self.known, rule.suspects, rule.otherwise)
+        origin, patch = self.known.origin, advice.patch
+        return Alert(
+            rule=rule.name,
+            severity=rule.severity,
+            since=self.env_steps,
+            last=self.env_steps,
+            count=0,
+            firing=True,
+            message=rule.message,
+            cause=advice.cause[:1].upper() + advice.cause[1:],
+            patch=patch,
+            command=origin.command(patch) if origin is not None and patch else None,
+        )
+
+    def forget(self, fresh: bool) -> None:
+        """Begins anew, for another run of the same agent; `fresh`: one that has learned nothing yet."""
+        self.known.fresh = fresh
+        self.__init__(self.known, self.rules)  # type: ignore[misc]
+
+    def state(self) -> dict[str, Any]:
+        """As JSON, for a checkpoint."""
+        return {
+            "rows": self.rows,
+            "env_steps": self.env_steps,
+            "alerts": [alert.to_json() for alert in self._alerts.values()],
+            "heat": {name: heat for name, heat in self._heat.items() if heat},
+            "memory": {name: dict(memory) for name, memory in self._memory.items() if memory},
+            "origin": None if self.known.origin is None else asdict(self.known.origin),
+        }
+
+    def load(self, state: dict[str, Any]) -> None:
+        self.rows, self.env_steps = state["rows"], state["env_steps"]
+        alerts = [Alert.from_json(alert) for alert in state["alerts"]]
+        self._alerts = {alert.rule: alert for alert in alerts}
+        self._heat |= {name: heat for name, heat in state["heat"].items() if name in self._heat}
+        self._memory |= {name: dict(memory) for name, memory in state["memory"].items() if name in self._memory}
+        if state["origin"] is not None:
+            self.known.origin = Origin(state["origin"]["target"], tuple(state["origin"]["settings"]))

@@ -1,0 +1,89 @@
+"""Alerts for a terminal: a line each while the run goes, and with cause and command at its end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from gymnast.alerts.advice import value_text
+from gymnast.alerts.alert import Alert, Evidence
+from gymnast.metrics.catalogue import catalogue
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.text import Text
+
+SHOWN = 3  # at a time; the others are counted
+COLOURS = {"error": "bold red", "warning": "bold yellow", "info": "bold blue"}
+
+
+def evidence_text(name: str, found: Evidence) -> str:
+    """approx_kl 2.31 > 0.2"""
+    metric = catalogue().get(name)
+    text = f"{name.partition('/')[2]} {metric.text(found.value)}"
+    if found.high is not None and not found.value <= found.high:
+        return f"{text} > {metric.text(found.high)}"
+    return f"{text} < {metric.text(found.low)}" if found.low is not None and not found.value >= found.low else text
+
+
+def patch_text(alert: Alert) -> str:
+    return " ".join(f"{key}={value_text(value)}" for key, value in (alert.patch or {}).items())
+
+
+def evidence_of(alert: Alert) -> str:
+    return ", ".join(evidence_text(name, found) for name, found in alert.evidence.items())
+
+
+def alert_line(alert: Alert) -> str:
+    """All of it in a line, for logs and plain terminals."""
+    advice = f" Try {patch_text(alert)}." if alert.patch else ""
+    return f"{alert.rule}: {alert.message} ({evidence_of(alert)}) {alert.cause}{advice}"
+
+
+def live_lines(alerts: Sequence[Alert], width: int, shown: int = SHOWN) -> list[Text]:
+    """Those that fire now, most urgent first, with how often they did and what to try; a line counts the others."""
+    from rich.text import Text
+
+    firing = [alert for alert in alerts if alert.firing]
+    lines = []
+    for alert in firing[:shown]:
+        line = Text(no_wrap=True, overflow="ellipsis").append(f"▲ {alert.rule}", style=COLOURS[alert.severity])
+        line.append(f" x{alert.count}", style="dim")
+        line.append("  " + evidence_of(alert))
+        if alert.patch:
+            line.append("  try ", style="dim").append(patch_text(alert), style="cyan")
+        line.truncate(width, overflow="ellipsis")
+        lines.append(line)
+    others = len(alerts) - len(lines)
+    if others and shown == SHOWN:
+        lines.append(Text(f"  and {others} more alert{'s' * (others > 1)} in alerts.json", style="dim"))
+    return lines
+
+
+def report(alerts: Sequence[Alert]) -> list[RenderableType]:
+    """At the end of a run: what was seen and since when; for each cause, the command that tries something else."""
+    from rich.table import Table
+    from rich.text import Text
+
+    parts: list[RenderableType] = [Text("alerts", style="yellow")]
+    causes: dict[str, list[Alert]] = {}
+    for alert in alerts:
+        causes.setdefault(alert.cause, []).append(alert)
+    for cause, group in list(causes.items())[:SHOWN]:
+        for alert in group[:SHOWN]:
+            parts.append(Text().append(alert.rule, style=COLOURS[alert.severity]).append(f"  {alert.message}"))
+            until = "to the end" if alert.firing else f"to {alert.last:,}"
+            rows = f"{alert.count} row{'s' * (alert.count > 1)}"
+            parts.append(Text(f"  {evidence_of(alert)}; {rows}, from {alert.since:,} steps {until}", style="dim"))
+        facts = Table.grid(padding=(0, 2, 0, 0))
+        facts.add_column(style="dim", no_wrap=True, min_width=7)
+        facts.add_column(overflow="fold")
+        if len(group) > SHOWN:
+            facts.add_row("  also", ", ".join(f"{alert.rule} x{alert.count}" for alert in group[SHOWN:]))
+        facts.add_row("  cause", cause)
+        if group[0].patch:
+            facts.add_row("  try", Text(group[0].command or patch_text(group[0]), style="bold cyan"))
+        parts.append(facts)
+    if others := [alert.rule for group in list(causes.values())[SHOWN:] for alert in group]:
+        parts.append(Text(f"also {', '.join(others)}, in alerts.json", style="dim"))
+    return parts

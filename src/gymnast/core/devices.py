@@ -1,0 +1,64 @@
+"""Where networks run: the device and the threads. Nothing else in the package sets them."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from typing import TYPE_CHECKING
+
+from gymnast.core.errors import UserError
+from gymnast.core.machine import cores
+
+if TYPE_CHECKING:
+    import torch
+
+
+def pick_device(name: str) -> torch.device:
+    """The torch device a config names; `auto` is cuda where there is one, else the cpu."""
+    import torch
+
+    available = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    if name == "auto":
+        return torch.device("cuda" if available["cuda"] else "cpu")
+    if not available[name]:
+        usable = ", ".join(device for device, there in available.items() if there)
+        raise UserError(f"train.device: {name!r} is not available on this machine. Use one of: auto, {usable}.")
+    return torch.device(name)
+
+
+_parts = 1
+
+
+def set_threads(threads: int | None, large_network: bool = False) -> None:
+    """Where none are asked for: one thread, or all cores for a large network.
+
+    A small network gets them inside its operators, torch's and NumPy's alike, where a second one gains nothing and
+    beside other work costs a multiple: it spins, waiting. A large one gets a thread for each part of its batches.
+    """
+    import threadpoolctl
+    import torch
+
+    global _parts
+    count = threads or (cores() if large_network else 1)
+    _parts, inside = (count, 1) if large_network else (1, count)
+    torch.set_num_threads(inside)
+    threadpoolctl.threadpool_limits(inside, "blas")
+    if large_network:
+        _keep_freed_memory()
+
+
+def _keep_freed_memory() -> None:
+    """Tells glibc to keep what is freed for what is wanted next, up to a gigabyte.
+
+    A large network wants the same hundred megabytes for every batch. By default they go back to the system each time
+    and come again page by page, which took a tenth of an update.
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
+    if mallopt is not None:  # other C libraries have none
+        mallopt(-3, 1 << 25)  # M_MMAP_THRESHOLD, at the most it may be: smaller blocks come from the kept memory
+        mallopt(-1, 1 << 30)  # M_TRIM_THRESHOLD
+
+
+def parts_of_a_batch() -> int:
+    """How many threads a large network's batch is divided among."""
+    return _parts

@@ -1,0 +1,36 @@
+"""What this machine is: cores, processor, versions of packages."""
+
+from __future__ import annotations
+
+import os
+import platform
+from importlib import metadata
+from pathlib import Path
+
+PACKAGES = ("gymnasium", "envpool", "ale-py", "numpy", "torch")  # a new one of these may change which engine is fastest
+
+
+def cores() -> int:
+    """Those this process may use, which a container or a scheduler can make fewer than there are."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
+
+
+def cpu_model() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()
+
+
+def machine() -> str:
+    """Processor and versions, as one line."""
+    versions = []
+    for package in PACKAGES:
+        try:
+            versions.append(f"{package} {metadata.version(package)}")
+        except metadata.PackageNotFoundError:
+            continue
+    return ", ".join([f"{cpu_model()} x {cores()}", *versions])

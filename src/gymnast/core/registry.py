@@ -1,0 +1,115 @@
+"""Names the config may use, and where each one lives. Targets are imported when they are first asked for."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from gymnast.core.errors import UserError, did_you_mean
+
+
+class Registry:
+    """Maps a name to "module:attribute" or to an object; unknown names and duplicates are refused with the fix."""
+
+    def __init__(self, kind: str, entries: dict[str, Any], hints: dict[str, str] | None = None) -> None:
+        self.kind = kind
+        self._entries = dict(entries)
+        self._hints = hints or {}
+
+    def names(self) -> list[str]:
+        return sorted(self._entries)
+
+    def register(self, name: str, target: Any) -> None:
+        if name in self._entries:
+            raise UserError(f"{self.kind} {name!r} is registered already; choose another name.")
+        self._entries[name] = target
+
+    def problem(self, name: str) -> str | None:
+        """Why `name` cannot be used, or None."""
+        if name in self._entries:
+            return None
+        advice = f" {self._hints[name]}" if name in self._hints else did_you_mean(name, self._entries)
+        return f"unknown {self.kind} {name!r}.{advice} Known: {', '.join(self.names())}."
+
+    def get(self, name: str) -> Any:
+        if problem := self.problem(name):
+            raise UserError(problem)
+        target = self._entries[name]
+        if isinstance(target, str):
+            module, attribute = target.split(":")
+            target = self._entries[name] = getattr(importlib.import_module(module), attribute)
+        return target
+
+
+WRAPPERS = Registry(
+    "wrapper",
+    {
+        "frame_stack": "gymnast.envs.wrappers.frame_stack:FrameStack",
+        "frame_skip": "gymnast.envs.wrappers.frame_skip:FrameSkip",
+        "time_limit": "gymnast.envs.wrappers.time_limit:TimeLimit",
+        "sticky_actions": "gymnast.envs.wrappers.sticky_actions:StickyActions",
+        "observation_noise": "gymnast.envs.wrappers.noise:ObservationNoise",
+        "action_noise": "gymnast.envs.wrappers.noise:ActionNoise",
+        "flatten": "gymnast.envs.wrappers.flatten:Flatten",
+        "one_hot": "gymnast.envs.wrappers.one_hot:OneHot",
+        "action_remap": "gymnast.envs.wrappers.action_remap:ActionRemap",
+        "action_repeat": "gymnast.envs.wrappers.action_repeat:ActionRepeat",
+        "grayscale": "gymnast.envs.wrappers.pictures:Grayscale",
+        "resize": "gymnast.envs.wrappers.pictures:Resize",
+        "rescale_observation": "gymnast.envs.wrappers.rescale_observation:RescaleObservation",
+    },
+    hints={
+        "embedding": "A learned embedding is part of the agent: set agent.discrete_encoding=embedding.",
+        "discrete_encoding": "Use the wrapper one_hot, or set agent.discrete_encoding to one_hot or embedding.",
+        "reward_scale": "Rewards are scaled on the learner's side: set env.reward.scale.",
+        "reward_clip": "Rewards are clipped on the learner's side: set env.reward.clip.",
+        "normalize_obs": "Normalisation that learns its numbers is part of the agent: set agent.normalize_obs=true. "
+        "With fixed numbers: the wrapper rescale_observation.",
+        "normalize_reward": "Normalisation is part of the agent: set agent.normalize_reward=true. "
+        "By a fixed number: set env.reward.scale.",
+    },
+)
+# By env id: what `env.shaping` can weigh. Registered ids only; an env without any has no entry.
+SHAPERS = Registry(
+    "shaper",
+    {
+        "CartPole-v1": "gymnast.envs.shaping.components:CARTPOLE",
+        "MountainCar-v0": "gymnast.envs.shaping.components:MOUNTAIN_CAR",
+        "LunarLander-v3": "gymnast.envs.shaping.components:LUNAR_LANDER",
+        "LunarLanderContinuous-v3": "gymnast.envs.shaping.components:LUNAR_LANDER",
+        "gymnast/RandomisedLunarLander-v0": "gymnast.envs.shaping.components:LUNAR_LANDER",
+    },
+)
+ENGINES = Registry(
+    "engine",
+    {
+        "sync": "gymnast.envs.engines.sync:SyncEngine",
+        "process": "gymnast.envs.engines.process:ProcessEngine",
+        "native": "gymnast.envs.engines.cartpole.engine:NativeEngine",
+        "envpool": "gymnast.envs.engines.envpool:EnvPoolEngine",
+        "ale": "gymnast.envs.engines.ale:AleEngine",
+    },
+)
+ENCODERS = Registry(
+    "encoder",
+    {"mlp": "gymnast.agent.bodies.mlp:MLPEncoder", "nature_cnn": "gymnast.agent.bodies.cnn:NatureCNN"},
+)
+ALGOS = Registry(
+    "algorithm",
+    {
+        "ppo": "gymnast.rl.algos.ppo:PPO",
+        "a2c": "gymnast.rl.algos.a2c:A2C",
+        "reinforce": "gymnast.rl.algos.reinforce:Reinforce",
+    },
+)
+SINKS = Registry(
+    "sink",
+    {
+        "console": "gymnast.sinks.console.console:ConsoleSink",
+        "jsonl": "gymnast.sinks.jsonl:JsonlSink",
+        "csv": "gymnast.sinks.csv:CsvSink",
+        "wandb": "gymnast.sinks.trackers.wandb:WandbTracker",
+        "trackio": "gymnast.sinks.trackers.trackio:TrackioTracker",
+        "tensorboard": "gymnast.sinks.trackers.tensorboard:TensorBoardTracker",
+    },
+)

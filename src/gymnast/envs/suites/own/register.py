@@ -1,0 +1,20 @@
+"""The ids of this package's own envs. Importing this module registers them; each is imported when it is made."""
+
+from __future__ import annotations
+
+import gymnasium as gym
+
+from gymnast.envs.suites.own.bandit import BERNOULLI_ARMS
+
+gym.register("gymnast/Bandit-v0", entry_point="gymnast.envs.suites.own.bandit:Bandit")
+gym.register(
+    "gymnast/BernoulliBandit-v0",
+    entry_point="gymnast.envs.suites.own.bandit:Bandit",
+    kwargs={"means": BERNOULLI_ARMS, "payout": "bernoulli"},
+)
+gym.register(
+    "gymnast/RandomisedLunarLander-v0",
+    entry_point="gymnast.envs.suites.own.lunar_lander:RandomisedLunarLander",
+    max_episode_steps=1000,
+    reward_threshold=200,
+)

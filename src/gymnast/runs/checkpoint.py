@@ -1,0 +1,223 @@
+"""Checkpoints: one safetensors file with everything in it, whole at every moment; no pickle.
+
+Tensors are the file's tensors. The JSON state and the metrics of that moment lie in the header's metadata, so that one
+rename replaces all of it. NAME.json beside it repeats the metrics for people to read; the header is what counts.
+NAME.csv has the last steps before it, one a row, as `rl/table.py` writes them.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gymnast.core.errors import UserError
+from gymnast.core.files import number_from_json, number_to_json, write_atomic, write_json
+from gymnast.runs.folder import CHECKPOINT_SUFFIX, checkpoint_order
+
+if TYPE_CHECKING:
+    import torch
+
+FORMAT = 1
+FORMAT_KEY = "gymnast_checkpoint"
+FLOAT_TAG = "$float"  # {"$float": "NaN"}: how a float that JSON cannot write stands in the state
+
+
+class CheckpointError(UserError):
+    """A checkpoint that cannot be written or read. One line with the file and what to do."""
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    path: Path
+    tensors: dict[str, torch.Tensor]
+    state: dict[str, Any]
+    metrics: dict[str, float]
+
+    @property
+    def step(self) -> int | None:
+        return _step(self.state, self.metrics)
+
+
+@dataclass(frozen=True)
+class CheckpointInfo:
+    """What can be said of a checkpoint without torch."""
+
+    path: Path
+    step: int | None
+    metrics: dict[str, float]
+    problem: str | None  # why it cannot be used, or None
+
+    @property
+    def name(self) -> str:
+        return self.path.stem
+
+
+def save(
+    path: str | Path,
+    tensors: Mapping[str, torch.Tensor | NDArray[Any]],
+    state: Mapping[str, Any],
+    metrics: Mapping[str, float],
+    table: str | None = None,
+    readable: bool = True,
+) -> None:
+    """Replaces `path` in one step, then NAME.json if `readable`, and NAME.csv with the `table`. On any failure the
+    checkpoint there stays whole."""
+    from safetensors.torch import save as serialize
+
+    path = Path(path)
+    copies = {name: _copy(tensor) for name, tensor in tensors.items()}
+    metadata = {
+        FORMAT_KEY: str(FORMAT),
+        "state": json.dumps(_encode(dict(state), "state"), allow_nan=False),
+        "metrics": json.dumps({name: number_to_json(value) for name, value in metrics.items()}, allow_nan=False),
+        "crc32": str(_checksum(copies)),
+    }
+    data = serialize(copies, metadata)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomic(path, data)
+        if readable:
+            write_json(path.with_suffix(".json"), {"step": _step(state, metrics), "metrics": dict(metrics)})
+        if table is not None:
+            write_atomic(path.with_suffix(".csv"), table.encode())
+    except OSError as error:
+        kept = "the checkpoint that was there is whole" if path.exists() else "nothing was left behind"
+        raise CheckpointError(f"cannot save {path} ({len(data):,} bytes): {error.strerror}; {kept}.") from error
+
+
+def load(path: str | Path) -> Checkpoint:
+    """The checkpoint, or a line that says what is wrong with the file and which others of its folder are whole."""
+    from safetensors import SafetensorError
+
+    path = Path(path)
+    try:
+        data = path.read_bytes()
+        metadata = _metadata(data[:8], data[8:], len(data))
+
+        from safetensors.torch import load as deserialize  # torch takes seconds: a broken file is told before
+
+        tensors = deserialize(data)
+    except FileNotFoundError:
+        raise _unusable(path, "there is no such file") from None
+    except OSError as error:
+        raise _unusable(path, error.strerror or str(error)) from error
+    except (SafetensorError, ValueError) as error:
+        raise _unusable(path, str(error)) from error
+    if metadata["crc32"] != str(_checksum(tensors)):
+        raise _unusable(path, "its content is damaged (checksum differs)")
+    return Checkpoint(path, tensors, _decode(json.loads(metadata["state"])), _metrics(metadata))
+
+
+def list_checkpoints(folder: str | Path) -> list[CheckpointInfo]:
+    """Every checkpoint of a folder, with what is wrong where something is. Reads headers only and needs no torch."""
+    infos = []
+    for path in sorted(Path(folder).glob(f"[!.]*{CHECKPOINT_SUFFIX}"), key=checkpoint_order):
+        try:
+            with open(path, "rb") as file:
+                size = path.stat().st_size
+                length = file.read(8)
+                header = file.read(min(int.from_bytes(length, "little"), size))
+            metadata = _metadata(length, header, size)
+        except (OSError, ValueError) as error:
+            infos.append(CheckpointInfo(path, None, {}, str(error)))
+        else:
+            metrics = _metrics(metadata)
+            infos.append(CheckpointInfo(path, _step(json.loads(metadata["state"]), metrics), metrics, None))
+    return infos
+
+
+def _copy(tensor: torch.Tensor | NDArray[Any]) -> torch.Tensor:
+    """Alone and contiguous: safetensors refuses views into one buffer, and an agent's parameters may be just that."""
+    import torch
+
+    if isinstance(tensor, torch.Tensor):
+        return tensor.detach().to("cpu", copy=True, memory_format=torch.contiguous_format)
+    return torch.from_numpy(np.array(tensor, order="C"))
+
+
+def _checksum(tensors: Mapping[str, torch.Tensor]) -> int:
+    import torch
+
+    total = 0
+    for name in sorted(tensors):
+        total = zlib.crc32(name.encode(), total)
+        if tensors[name].numel():
+            total = zlib.crc32(tensors[name].reshape(-1).view(torch.uint8).numpy().data, total)
+    return total
+
+
+def _metadata(length: bytes, header: bytes, size: int) -> dict[str, str]:
+    """Our part of a safetensors header; ValueError with the reason where the file is not a whole checkpoint of ours."""
+    if len(length) < 8:
+        raise ValueError(f"it is cut short ({size} bytes)")
+    span = int.from_bytes(length, "little")
+    if not header.startswith(b"{"):
+        raise ValueError("it is not a checkpoint")
+    if len(header) < span:
+        raise ValueError(f"it is cut short ({size:,} bytes)")
+    try:
+        fields = json.loads(header[:span])
+    except ValueError:
+        raise ValueError("it is not a checkpoint") from None
+    metadata = fields.get("__metadata__", {})
+    version = metadata.get(FORMAT_KEY, "")
+    if not version.isdecimal():
+        raise ValueError("it is not a checkpoint of Gymnast")
+    if int(version) > FORMAT:
+        raise ValueError(
+            f"it has format {version}, this Gymnast reads up to {FORMAT}: upgrade with `pip install -U gymnast`"
+        )
+    ends = [entry["data_offsets"][1] for name, entry in fields.items() if name != "__metadata__"]
+    whole = 8 + span + max(ends, default=0)
+    if size != whole:
+        raise ValueError(f"it has {size:,} bytes instead of {whole:,}")
+    return dict(metadata)
+
+
+def _metrics(metadata: Mapping[str, str]) -> dict[str, float]:
+    return {name: number_from_json(value) for name, value in json.loads(metadata["metrics"]).items()}
+
+
+def _step(state: Mapping[str, Any], metrics: Mapping[str, float]) -> int | None:
+    step = metrics.get("time/total_timesteps", state.get("counters", {}).get("env_steps"))
+    return None if step is None else int(step)
+
+
+def _unusable(path: Path, reason: str) -> CheckpointError:
+    whole = [info.name for info in list_checkpoints(path.parent) if info.problem is None and info.path != path]
+    others = f" Whole ones beside it: {', '.join(whole)}." if whole else " There is no other checkpoint beside it."
+    return CheckpointError(f"cannot use checkpoint {path}: {reason}.{others}")
+
+
+def _encode(value: Any, where: str) -> Any:
+    """The state as strict JSON that comes back equal; whatever would not is refused here, at saving, with its place."""
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else {FLOAT_TAG: number_to_json(value)}
+    if isinstance(value, (list, tuple)):
+        return [_encode(inner, f"{where}[{index}]") for index, inner in enumerate(value)]
+    if isinstance(value, dict):
+        for key in value:
+            if not isinstance(key, str) or key == FLOAT_TAG:
+                raise TypeError(f"{where}: the key {key!r} cannot be written as JSON")
+        return {key: _encode(inner, f"{where}.{key}") for key, inner in value.items()}
+    raise TypeError(f"{where}: {type(value).__name__} cannot be written as JSON; arrays belong into the tensors")
+
+
+def _decode(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_decode(inner) for inner in value]
+    if isinstance(value, dict):
+        if set(value) == {FLOAT_TAG}:
+            return float(value[FLOAT_TAG])
+        return {key: _decode(inner) for key, inner in value.items()}
+    return value

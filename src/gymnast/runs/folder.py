@@ -1,0 +1,317 @@
+"""A run's folder, and the registry of runs.
+
+    runs/k7f3q-cartpole-v1-ppo-s1/
+      run.json        what and how it goes: env, variant, algo, seed, status, pid, host, versions, command, summary
+      config.yaml     the resolved config; never changes
+      metrics.jsonl   one row a line: the truth every chart and tracker mirrors
+      alerts.json     what its rows say is wrong, most urgent first (metrics/alerts.py)
+      diagnostics.jsonl   histograms, observations, actions and layers, now and then (diagnostics.py)
+      checkpoints/    best, last, step_N: NAME.safetensors, NAME.json with the metrics of exactly that moment, and (not
+                      of last) NAME.csv with some of the steps before it
+      videos/         films: best, step_N, what `gymnast video` made; NAME.mp4, and NAME.json with what it shows
+      report.md       all of it on a page, made when training ends; report.html when `gymnast report --html` was asked
+      log.txt         notices and warnings with their time
+      lock            held by the process that trains
+
+The set of folders IS the registry: there is no second file that could disagree with them or be corrupted by parallel
+runs. A folder is built under a hidden name and renamed, so it appears whole or not at all.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import socket
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from gymnast.core.errors import UserError
+from gymnast.core.files import sync_folder, write_json
+from gymnast.runs.lock import RunLock
+
+FIRST = "bcdfghjkmnpqrtvwxyz"  # no vowels: a token is never a word; no l, o, s: they look like 1, 0, 5
+LETTERS = FIRST + "2346789"  # a token starts with a letter, so it is never a number
+TOKEN_LENGTH = 5
+CHECKPOINT_SUFFIX = ".safetensors"
+FIELD_TYPES: dict[str, type | tuple[type, ...]] = {
+    **dict.fromkeys(("status", "created", "updated", "env", "algo", "host", "machine"), str),
+    **dict.fromkeys(("seed", "pid"), int),
+    **dict.fromkeys(("versions", "summary"), dict),
+    **dict.fromkeys(("variant", "parent"), (str, type(None))),
+    **dict.fromkeys(("command", "resumed_at"), list),
+}
+ENDINGS = ("finished", "interrupted", "crashed")
+
+
+def default_runs_dir() -> Path:
+    return Path(os.environ.get("GYMNAST_RUNS") or "runs")
+
+
+@dataclass(frozen=True)
+class RunInfo:
+    """What run.json says, with the status as it really is: "running" without a process behind it is "killed"."""
+
+    path: Path
+    id: str
+    status: str = "unknown"  # running, finished, interrupted, crashed, killed
+    created: str = ""  # ISO 8601, UTC
+    updated: str = ""
+    env: str = ""
+    variant: str | None = None
+    parent: str | None = None  # "RUN/CHECKPOINT" this one was started from
+    algo: str = ""
+    seed: int = 0
+    pid: int = 0
+    host: str = ""
+    machine: str = ""  # its processor and how many cores
+    resumed_at: list[int] = field(default_factory=list)  # env steps
+    versions: dict[str, str] = field(default_factory=dict)
+    command: list[str] = field(default_factory=list)
+    summary: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def token(self) -> str:
+        """The shortest reference that stays unique."""
+        return self.id.split("-")[0]
+
+    @property
+    def score(self) -> float | None:
+        """What `@best` compares, higher is better: how a run ended or, of a killed one, its best evaluation."""
+        score = self.summary.get("score")
+        if score is None and self.status == "killed":
+            try:
+                best = json.loads((self.path / "checkpoints" / "best.json").read_text(encoding="utf-8"))
+                score = best["metrics"]["eval/mean_reward"]
+            except (OSError, ValueError, KeyError, TypeError):
+                score = None
+        return float(score) if isinstance(score, (int, float)) and not isinstance(score, bool) else None
+
+
+class RunList(list[RunInfo]):
+    """The runs of a folder, newest first, and a line for each folder that could not be read."""
+
+    def __init__(self, runs: Sequence[RunInfo], warnings: Sequence[str]) -> None:
+        super().__init__(runs)
+        self.warnings = list(warnings)
+
+
+class Run:
+    """One run's folder. Cheap to make; reads and writes its files when asked."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock = RunLock(path / "lock")
+
+    @classmethod
+    def open(cls, path: str | Path) -> Run:
+        path = Path(path)
+        if not (path / "run.json").is_file():
+            raise UserError(f"{path} is not a run: it has no run.json.")
+        return cls(path)
+
+    @property
+    def id(self) -> str:
+        return self.path.resolve().name
+
+    @property
+    def config_path(self) -> Path:
+        return self.path / "config.yaml"
+
+    @property
+    def metrics_path(self) -> Path:
+        return self.path / "metrics.jsonl"
+
+    @property
+    def alerts_path(self) -> Path:
+        return self.path / "alerts.json"
+
+    @property
+    def diagnostics_path(self) -> Path:
+        return self.path / "diagnostics.jsonl"
+
+    @property
+    def report_path(self) -> Path:
+        return self.path / "report.md"
+
+    @property
+    def log_path(self) -> Path:
+        return self.path / "log.txt"
+
+    @property
+    def checkpoints_dir(self) -> Path:
+        return self.path / "checkpoints"
+
+    @property
+    def videos_dir(self) -> Path:
+        return self.path / "videos"
+
+    def checkpoint_path(self, name: str) -> Path:
+        """Of "best", "last" or "step_20000"."""
+        return self.checkpoints_dir / f"{name}{CHECKPOINT_SUFFIX}"
+
+    def checkpoints(self) -> list[Path]:
+        """Those that are there: best, last, then by step."""
+        return sorted(self.checkpoints_dir.glob(f"[!.]*{CHECKPOINT_SUFFIX}"), key=checkpoint_order)
+
+    def read(self) -> RunInfo:
+        data = self._read_json()
+        info = {key: value for key, value in data.items() if key in FIELD_TYPES}
+        for key, value in info.items():
+            if not isinstance(value, FIELD_TYPES[key]):
+                raise UserError(
+                    f"{self.path / 'run.json'}: {key} cannot be {value!r}. The run's other files are untouched."
+                )
+        if info.get("status") == "running" and not self._has_process(info):
+            info["status"] = "killed"
+        return RunInfo(path=self.path, id=self.id, **info)
+
+    def update(self, **changes: Any) -> None:
+        """Writes fields of run.json; `summary` is merged into what is there, every other field is replaced."""
+        unknown = sorted(key for key in changes if key not in FIELD_TYPES or key == "created")
+        if unknown:
+            raise TypeError(f"run.json has no field that can be changed named {', '.join(unknown)}")
+        data = self._read_json()
+        if "summary" in changes:
+            changes["summary"] = {**data.get("summary", {}), **changes["summary"]}
+        write_json(self.path / "run.json", {**data, **changes, "updated": _now()})
+
+    def start(self) -> None:
+        """This process trains into the run from now on (again). Refused while another one does."""
+        self.lock()
+        self.update(status="running", pid=os.getpid(), host=socket.gethostname())
+
+    def finish(self, status: str, summary: Mapping[str, Any] | None = None) -> None:
+        """The end of training, in whatever way it came."""
+        if status not in ENDINGS:
+            raise ValueError(f"status {status!r} is none of {ENDINGS}")
+        self.update(status=status, summary=dict(summary or {}))
+        self.unlock()
+
+    def lock(self) -> None:
+        if not self._lock.acquire():
+            raise UserError(f"run {self.id} is being trained by another process; wait for it or stop it first.")
+
+    def unlock(self) -> None:
+        self._lock.release()
+
+    def live(self) -> bool:
+        """Whether a process trains into this run now. Of a run on another host only its own word is known."""
+        return self.read().status == "running"
+
+    def log(self, text: str) -> None:
+        with open(self.log_path, "a", encoding="utf-8") as file:
+            file.write(f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} {text}\n")
+
+    def _has_process(self, info: Mapping[str, Any]) -> bool:
+        if info.get("host") != socket.gethostname():
+            return True
+        # The pid alone may belong to a stranger by now, the lock alone to a worker that outlived its parent.
+        return _pid_alive(info.get("pid", 0)) and self._lock.held()
+
+    def _read_json(self) -> dict[str, Any]:
+        path = self.path / "run.json"
+        try:
+            data = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise UserError(f"{path} cannot be read: {error}. The run's other files are untouched.") from error
+        if not isinstance(data, dict):
+            raise UserError(f"{path} is not a JSON object; the run's other files are untouched.")
+        return data
+
+
+def create_run(
+    runs_dir: str | Path,
+    *,
+    env: str,
+    variant: str | None,
+    algo: str,
+    seed: int,
+    config_yaml: str,
+    command: Sequence[str],
+    versions: Mapping[str, str],
+    machine: str = "",
+) -> Run:
+    """A new folder, complete, with status "running" and its lock held by this process."""
+    runs_dir = Path(runs_dir)
+    try:
+        runs_dir.mkdir(parents=True, exist_ok=True)
+        stage = _reserve(runs_dir)
+    except OSError as error:
+        raise UserError(f"cannot create a run in {runs_dir}: {error.strerror}. Choose another --runs-dir.") from error
+    token = stage.name.removeprefix(".new-")
+    run = Run(runs_dir / f"{token}-{_slug(env)}-{_slug(algo)}-s{seed}")
+    now = _now()
+    (stage / "checkpoints").mkdir()
+    (stage / "config.yaml").write_text(config_yaml, encoding="utf-8")
+    (stage / "log.txt").touch()
+    facts = {"id": run.id, "status": "running", "created": now, "updated": now, "env": env, "variant": variant}
+    process = {"pid": os.getpid(), "host": socket.gethostname(), "machine": machine}
+    made = {"versions": dict(versions), "command": list(command)}
+    write_json(stage / "run.json", {**facts, "algo": algo, "seed": seed, **process, **made, "summary": {}})
+    run._lock.acquire(stage / "lock")  # before anyone can see the folder; the lock belongs to the file, not its name
+    os.rename(stage, run.path)
+    sync_folder(runs_dir)
+    return run
+
+
+def list_runs(runs_dir: str | Path) -> RunList:
+    """Newest first. A folder that cannot be read becomes a warning; nothing raises."""
+    runs, warnings = [], []
+    try:
+        folders = sorted(Path(runs_dir).iterdir())
+    except OSError:
+        folders = []
+    for folder in folders:
+        if folder.name.startswith(".") or not (folder / "run.json").exists():
+            continue
+        try:
+            runs.append(Run(folder).read())
+        except UserError as error:
+            warnings.append(str(error))
+    return RunList(sorted(runs, key=lambda run: (run.created, run.id), reverse=True), warnings)
+
+
+def _reserve(runs_dir: Path) -> Path:
+    """A hidden folder whose token no run has. Whoever makes it owns the token; a kill leaves it spent and unseen."""
+    while True:
+        token = secrets.choice(FIRST) + "".join(secrets.choice(LETTERS) for _ in range(TOKEN_LENGTH - 1))
+        stage = runs_dir / f".new-{token}"
+        try:
+            stage.mkdir()
+        except FileExistsError:
+            continue
+        if any(runs_dir.glob(f"{token}-*")):
+            stage.rmdir()
+            continue
+        return stage
+
+
+def checkpoint_order(path: Path) -> tuple[int, int, str]:
+    rank = {"best": 0, "last": 1}.get(path.stem, 2)
+    step = path.stem.removeprefix("step_")
+    return rank, int(step) if step.isdecimal() else 0, path.stem
+
+
+def _slug(name: str) -> str:
+    words = "".join(char if char.isascii() and char.isalnum() else " " for char in name.lower()).split()
+    return "-".join(words)[:48].strip("-") or "env"
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="microseconds")
+
+
+def _pid_alive(pid: int) -> bool:
+    if pid <= 0:
+        return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True  # somebody else's process, but a process
+    return True

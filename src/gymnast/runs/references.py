@@ -1,0 +1,173 @@
+"""Runs: the names a user gives them, and what can be done with them from outside. `run_folder` is the folder itself.
+
+One resolver serves every command: `@last` (the newest run), `@best` (the best score among the runs of the newest run's
+env), `@best:ENV`, an id, a unique prefix of one, a path to a run folder or to a checkpoint file; with `/best`, `/last`
+or `/step_20000` behind it to choose the checkpoint.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from gymnast.core.errors import UserError, did_you_mean
+from gymnast.core.files import TEMPORARY
+from gymnast.runs.folder import (
+    CHECKPOINT_SUFFIX,
+    Run,
+    RunInfo,
+    RunList,
+    create_run,
+    default_runs_dir,
+    list_runs,
+)
+
+__all__ = [
+    "CHECKPOINT_SUFFIX",
+    "Run",
+    "RunInfo",
+    "RunList",
+    "create_run",
+    "default_runs_dir",
+    "delete_run",
+    "list_runs",
+    "resolve",
+    "resolve_checkpoint",
+    "runs_dir_option",
+    "zip_run",
+]
+
+CHECKPOINT_NAME = re.compile(r"best|last|step_\d+")
+
+
+def resolve(ref: str, runs_dir: str | Path) -> Run:
+    """The run that `ref` names; a checkpoint's name behind it is allowed and ignored."""
+    return _find(ref, Path(runs_dir))[0]
+
+
+def resolve_checkpoint(ref: str, runs_dir: str | Path, prefer: str = "best") -> tuple[Run, Path]:
+    """The run and the checkpoint file. Where `ref` names none: `prefer` ("best" or "last"), else the other one."""
+    run, name = _find(ref, Path(runs_dir))
+    there = {path.stem: path for path in run.checkpoints()}
+    if not there:
+        raise UserError(f"run {run.id} has no checkpoint yet.")
+    if name is not None:
+        if name not in there:
+            raise UserError(f"run {run.id} has no checkpoint {name!r}. It has: {', '.join(there)}.")
+        return run, there[name]
+    fallback = "last" if prefer == "best" else "best"
+    return run, there.get(prefer) or there.get(fallback) or list(there.values())[-1]
+
+
+def delete_run(run: Run) -> None:
+    """Removes the folder. Only ever a folder with a run.json, and not while it is trained."""
+    if run.path.is_symlink() or not (run.path / "run.json").is_file():
+        raise UserError(f"{run.path} is not a run's folder; nothing was deleted.")
+    if run.live():
+        raise UserError(f"run {run.id} is still being trained; stop it first. Nothing was deleted.")
+    hidden = run.path.with_name(f".deleted-{run.id}")  # gone from every listing at once, even if removal is cut short
+    os.rename(run.path, hidden)
+    shutil.rmtree(hidden)
+
+
+def zip_run(run: Run, out: str | Path, without: Sequence[str] = ()) -> Path:
+    """Everything in the folder but temporary files, in a fixed order, under the run's id.
+
+    `out`: a file or a folder. `without`: folders of the run's that stay out.
+    """
+    out = Path(out)
+    if out.is_dir():
+        out = out / f"{run.id}.zip"
+    if not out.parent.is_dir():
+        raise UserError(f"cannot write {out}: there is no folder {out.parent}.")
+    temporary = out.with_name(f".{out.name}{TEMPORARY}")
+    skipped = {out.resolve(), temporary.resolve(), (run.path / "lock").resolve()}
+    files = [
+        path
+        for path in sorted(run.path.rglob("*"))
+        if path.is_file() and path.suffix != TEMPORARY and path.relative_to(run.path).parts[0] not in without
+    ]
+    try:
+        with zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as archive:
+            for path in files:
+                if path.resolve() not in skipped:
+                    archive.write(path, f"{run.id}/{path.relative_to(run.path).as_posix()}")
+        os.replace(temporary, out)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise UserError(f"cannot write {out}: {error.strerror}.") from error
+    return out
+
+
+def runs_dir_option(folder: Path) -> str:
+    """What a command needs to find the runs of a folder: nothing, where they are looked for anyway."""
+    if folder.resolve() == default_runs_dir().resolve():
+        return ""
+    return f" --runs-dir {shlex.quote(str(folder))}"
+
+
+def _find(ref: str, runs_dir: Path) -> tuple[Run, str | None]:
+    base, name = _split(ref)
+    path = Path(base)
+    is_id = base.startswith("@") or ("/" not in base and (runs_dir / base / "run.json").is_file())
+    if not is_id and path.exists():
+        if path.is_file() and path.suffix == CHECKPOINT_SUFFIX:
+            return _run_above(path.parent, path), path.stem
+        if path.is_dir() and ((path / "run.json").exists() or "/" in base):
+            return _run_above(path, path), name
+    return Run.open(_pick(base, runs_dir).path), name
+
+
+def _split(ref: str) -> tuple[str, str | None]:
+    base, slash, tail = ref.rstrip("/").rpartition("/")
+    if slash and CHECKPOINT_NAME.fullmatch(tail):
+        return base, tail
+    return ref.rstrip("/"), None
+
+
+def _run_above(folder: Path, asked: Path) -> Run:
+    """The run a folder is, or whose `checkpoints` it is."""
+    for candidate in (folder, folder.resolve().parent):
+        if (candidate / "run.json").is_file():
+            return Run.open(candidate)
+    raise UserError(f"{asked} is not inside a run's folder: there is no run.json.")
+
+
+def _pick(ref: str, runs_dir: Path) -> RunInfo:
+    runs = list_runs(runs_dir)
+    if not runs:
+        broken = f" ({runs.warnings[0]})" if runs.warnings else ""
+        raise UserError(f"no runs yet in {runs_dir}{broken}: start one with `gymnast train CartPole-v1`.")
+    if ref == "@last":
+        return runs[0]
+    if ref == "@best" or ref.startswith("@best:"):
+        return _best(runs, ref.partition(":")[2] or runs[0].env)
+    if ref.startswith("@"):
+        raise UserError(f"unknown reference {ref!r}. Use @last, @best, @best:ENV, a run's id or the start of one.")
+    for run in runs:
+        if run.id == ref:
+            return run
+    matching = [run for run in runs if ref and run.id.startswith(ref)]
+    if len(matching) == 1:
+        return matching[0]
+    if matching:
+        raise UserError(f"{ref!r} could be any of: {', '.join(run.id for run in matching)}. Give more letters.")
+    newest = ", ".join(run.id for run in runs[:3])
+    near = did_you_mean(ref, [run.id for run in runs]) or did_you_mean(ref, [run.token for run in runs])
+    raise UserError(f"no run {ref!r} in {runs_dir}.{near} Newest: {newest}.")
+
+
+def _best(runs: RunList, env: str) -> RunInfo:
+    of_env = [run for run in runs if run.env == env]
+    if not of_env:
+        known = sorted({run.env for run in runs})
+        raise UserError(f"no run of {env!r}.{did_you_mean(env, known)} There are runs of: {', '.join(known)}.")
+    scored = [(run.score, run) for run in of_env if run.score is not None]
+    if not scored:
+        raise UserError(f"no run of {env} has a score yet; use @last or an id ({of_env[0].id}).")
+    return max(scored, key=lambda pair: pair[0])[1]

@@ -1,0 +1,332 @@
+"""Pictures of a run for a terminal: the live dashboard and the summary at the end. Nothing here keeps state."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise, zip_longest
+from math import isfinite
+from typing import Any
+
+from rich import box
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from gymnast.alerts.alert import Alert
+from gymnast.alerts.text import SHOWN, live_lines, report
+from gymnast.metrics.catalogue import Metric, catalogue, duration
+
+COLUMN = 34  # narrowest column that holds the longest label, a value and an arrow
+IN_HEADER = ("time/total_timesteps", "time/progress", "time/elapsed", "time/fps", "time/share/")
+PHASE_COLOURS = {
+    "env": "green",
+    "act": "cyan",
+    "copy": "blue",
+    "returns": "yellow",
+    "update": "magenta",
+    "log": "bright_black",
+    "eval": "bright_yellow",
+    "diagnostics": "bright_magenta",
+    "idle": "red",
+}
+BLOCKS = "▁▂▃▄▅▆▇█"
+
+
+def render_row(
+    row: Mapping[str, float],
+    *,
+    title: str,
+    total_steps: int,
+    previous: Mapping[str, float] | None = None,
+    facts: Mapping[str, Any] | None = None,
+    step: int | None = None,
+    elapsed: float | None = None,
+    remaining: float | None = None,
+    history: Sequence[float] = (),
+    written_at: Mapping[str, int] | None = None,
+    lines: int | None = None,
+    alerts: Sequence[Alert] = (),
+) -> RenderableType:
+    """A row as the live display shows it.
+
+    `previous` gives the arrows, `history` (returns so far) the curve, `written_at` the step each value is from, `lines`
+    how high it may be: what does not fit is left out, details first. `step` and `elapsed` may be later than the row.
+    """
+    return Dashboard(
+        row=row,
+        title=title,
+        total_steps=total_steps,
+        previous=previous or {},
+        facts=facts or {},
+        step=int(row.get("time/total_timesteps", 0)) if step is None else step,
+        elapsed=row.get("time/elapsed", 0.0) if elapsed is None else elapsed,
+        remaining=remaining,
+        history=history,
+        written_at=written_at or {},
+        lines=lines,
+        alerts=alerts,
+    )
+
+
+@dataclass(frozen=True)
+class Dashboard:
+    row: Mapping[str, float]
+    title: str
+    total_steps: int
+    previous: Mapping[str, float]
+    facts: Mapping[str, Any]
+    step: int
+    elapsed: float
+    remaining: float | None
+    history: Sequence[float]
+    written_at: Mapping[str, int]
+    lines: int | None
+    alerts: Sequence[Alert]
+
+    @property
+    def done(self) -> float:
+        return min(self.step / self.total_steps, 1.0) if self.total_steps else 1.0
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        width = max(options.max_width - 4, 20)  # the border and one space on each side
+        head = [self._progress(width), self._clock(width)]
+        head += [line for line in (self._curve(width), self._shares(width)) if line is not None]
+        head += live_lines(self.alerts, width, 1 if self.lines is not None and self.lines < 20 else SHOWN)
+        room = None if self.lines is None else max(self.lines - len(head) - 3, 3)
+        table, hidden = self._table(width, room)
+        subtitle = f"[dim]{hidden} more in metrics.jsonl[/]" if hidden else None
+        yield Panel(
+            Group(*head, Text(), table) if room is None or room > 4 else Group(*head, table),
+            title=Text(self.title, style="bold"),
+            title_align="left",
+            subtitle=subtitle,
+            subtitle_align="right",
+            border_style="cyan",
+            box=box.ROUNDED,
+            width=options.max_width,
+        )
+
+    def _progress(self, width: int) -> Text:
+        label = f" {100 * self.done:5.1f}%  {self.step:,} / {self.total_steps:,}" + (" steps" if width > 50 else "")
+        return bar(self.done, max(width - len(label), 8), "cyan").append(label, style="bold")
+
+    def _clock(self, width: int) -> Text:
+        text = Text(no_wrap=True, overflow="ellipsis")
+        text.append(duration(self.elapsed), style="bold blue").append(" elapsed", style="blue")
+        if self.remaining is not None:
+            text.append("   ").append(duration(self.remaining), style="bold").append(" left", style="dim")
+        if "time/fps" in self.row:
+            fps = catalogue().get("time/fps").text(self.row["time/fps"])
+            text.append("   ").append(fps, style="bold green").append(" steps/s", style="dim")
+        return text
+
+    def _curve(self, width: int) -> Text | None:
+        """The training return so far (as wide as the run is done), its last value, and the threshold."""
+        value = self.row.get("rollout/ep_rew_mean")
+        if value is None:
+            return None
+        tail = Text().append("  " + catalogue().get("rollout/ep_rew_mean").text(value), style="bold cyan")
+        if self.facts.get("threshold") is not None:
+            tail.append(f"  solved at {self.facts['threshold']:g}", style="dim")
+        room = max(width - 8 - tail.cell_len, 4)
+        curve = sparkline(self.history, max(round(room * self.done), 1)).ljust(room)
+        text = Text(no_wrap=True, overflow="ellipsis").append("return  ", style="dim")
+        return text.append(curve, style="cyan").append(tail)
+
+    def _shares(self, width: int) -> Text | None:
+        shares = {name[len("time/share/") :]: v for name, v in self.row.items() if name.startswith("time/share/")}
+        shown = {phase: share for phase, share in shares.items() if share >= 0.005}
+        if not shown:
+            return None
+        text = Text(no_wrap=True, overflow="ellipsis").append("time    ", style="dim")
+        room = max(width // 4, 10)
+        edges, total = [0], 0.0
+        for share in shown.values():
+            total += share
+            edges.append(round(room * total))
+        for phase, left, right in zip(shown, edges[:-1], edges[1:], strict=True):
+            text.append("█" * (right - left), style=PHASE_COLOURS.get(phase, "white"))
+        for phase, share in sorted(shown.items(), key=lambda pair: -pair[1]):
+            part = f"  ■ {phase} {catalogue().get('time/share/' + phase).text(share)}"
+            if text.cell_len + len(part) > width:
+                break
+            text.append(part[:4], style=PHASE_COLOURS.get(phase, "white")).append(part[4:], style="default")
+        return text
+
+    def _table(self, width: int, room: int | None) -> tuple[Text, int]:
+        """Metrics in catalogue order, set like a newspaper; how many of them did not fit."""
+        metrics = [catalogue().get(name) for name in catalogue().sort(self.row) if not name.startswith(IN_HEADER)]
+        columns = max((width + 3) // (COLUMN + 3), 1)
+        alarming = self._alarming()
+        by_worth = sorted(
+            metrics,
+            key=lambda one: (one.name not in alarming, not one.emphasis, one.detail, one.order, one.name),
+        )
+
+        def too_high(count: int) -> bool:
+            return room is not None and max(map(len, _columns(metrics, by_worth[:count], columns))) > room
+
+        shown = bisect_right(range(1, len(metrics) + 1), False, key=too_high)
+        each = (width - 3 * (columns - 1)) // columns
+        gap = " " * ((width - columns * each) // max(columns - 1, 1))
+        blank = Text(" " * each)
+        table = _columns(metrics, by_worth[:shown], columns)
+        lines = zip_longest(*([self._line(item, each) for item in column] for column in table), fillvalue=blank)
+        return Text("\n").join(Text(gap).join(line) for line in lines), len(metrics) - shown
+
+    def _line(self, item: Metric | str, width: int) -> Text:
+        if isinstance(item, str):
+            return self._heading(item, width)
+        value = self.row[item.name]
+        shown, label = item.text(value), item.label
+        room = width - len(shown) - 3
+        label = label if len(label) <= room else label[: max(room - 1, 1)] + "…"
+        bad, alarming = item.out_of_bounds(value), item.name in self._alarming()
+        style = "bold red" if bad else "bold yellow" if alarming else "bold cyan" if item.emphasis else "default"
+        text = Text().append(label, style="bold" if item.emphasis else "dim")
+        text.append(" " * max(width - len(label) - len(shown) - 2, 1)).append(shown, style=style)
+        return text.append(" ").append(*self._arrow(item, value))
+
+    def _alarming(self) -> set[str]:
+        """Metrics that an alert points at now: shown whatever the room."""
+        return {name for alert in self.alerts if alert.firing for name in alert.evidence}
+
+    def _heading(self, group: str, width: int) -> Text:
+        name = group.removesuffix("+")
+        title = f"{name} (more)" if group.endswith("+") else name
+        written = self.written_at.get({"eval": "eval/mean_reward", "verdict": "verdict/mean"}.get(name, ""))
+        if written is not None and written != self.step:
+            title = f"{title} at {written:,}"  # not renewed by every row
+        return (
+            Text()
+            .append(title + " ", style="yellow")
+            .append("─" * max(width - len(title) - 3, 0) + "  ", style="bright_black")
+        )
+
+    def _arrow(self, metric: Metric, value: float) -> tuple[str, str]:
+        before = self.previous.get(metric.name)
+        counts_up = metric.style == "count" and metric.better is None
+        if before is None or counts_up or metric.text(before) == metric.text(value) or not isfinite(value - before):
+            return " ", "default"
+        rising = value > before
+        style = "bright_black" if metric.better is None else "green" if rising == (metric.better == "up") else "red"
+        return ("▴" if rising else "▾"), style
+
+
+def _columns(order: Sequence[Metric], chosen: Sequence[Metric], count: int) -> list[list[Metric | str]]:
+    """The chosen metrics under the headings of their groups, in at most `count` columns, as low as possible."""
+    names = {metric.name for metric in chosen}
+    metrics = [metric for metric in order if metric.name in names]
+    height = max(-(-len(metrics) // count), 2)
+    while True:
+        columns: list[list[Metric | str]] = [[]]
+        group = ""
+        for metric in metrics:
+            needed = 1 if metric.group == group else 2  # no heading may stand alone at the foot of a column
+            if len(columns[-1]) + needed > height:
+                columns.append([metric.group + ("+" if metric.group == group else "")])
+            elif metric.group != group:
+                columns[-1].append(metric.group)
+            columns[-1].append(metric)
+            group = metric.group
+        if len(columns) <= count:
+            return columns
+        height += 1
+
+
+def bar(share: float, width: int, colour: str) -> Text:
+    halves = round(2 * width * min(max(share, 0.0), 1.0))
+    full, half = divmod(halves, 2)
+    text = Text(no_wrap=True, overflow="ellipsis").append("━" * full + "╸" * half, style=colour)
+    return text.append("─" * (width - full - half), style="bright_black")
+
+
+def sparkline(values: Sequence[float], width: int) -> str:
+    """The values as `width` blocks: each the mean of its stretch of them, the lowest block the lowest mean."""
+    points = [value for value in values if isfinite(value)]
+    if not points:
+        return ""
+    cuts = [index * len(points) // width for index in range(width + 1)]
+    stretches = [points[a : max(b, a + 1)] for a, b in pairwise(cuts)]
+    means = [sum(stretch) / len(stretch) for stretch in stretches]
+    low, high = min(means), max(means)
+    scale = (len(BLOCKS) - 1) / (high - low) if high > low else 0.0
+    return "".join(BLOCKS[round((mean - low) * scale)] for mean in means)
+
+
+def summary_panel(result: Mapping[str, Any]) -> RenderableType:
+    """How a run ended and what to do next.
+
+    Reads run, env, algo, seed, solved, mean, low, high, episodes, judge, threshold, env_steps, seconds, fps,
+    stop_reason, exact_value, optimum, regret, alerts, and next: [(command, what it does)]; any of them may be missing.
+    """
+    get = result.get
+    solved, threshold = get("solved"), get("threshold")
+    if solved:
+        headline, colour = Text().append("SOLVED", style="bold green"), "green"
+    elif get("stop_reason") == "interrupted":
+        headline, colour = Text().append("INTERRUPTED", style="bold yellow"), "yellow"
+    elif threshold is None:
+        headline, colour = Text().append("DONE", style="bold cyan"), "cyan"
+    else:
+        headline, colour = Text().append("NOT SOLVED", style="bold yellow"), "yellow"
+    subject = " · ".join(str(part) for part in (get("env"), get("algo")) if part)
+    headline.append(f"  {subject}", style="bold default")
+    if get("seed") is not None:
+        headline.append(f" · seed {get('seed')}", style="default")
+    facts = Table.grid(padding=(0, 2, 0, 0))
+    facts.add_column(style="dim", no_wrap=True)
+    facts.add_column(overflow="fold")
+    if get("mean") is not None:
+        facts.add_row("score", _score(result))
+    if get("mean") is not None and get("episodes"):
+        how = f", {get('judge')}" if get("judge") else ""
+        facts.add_row("judged on", f"{get('episodes'):,} fresh episodes{how}")
+    if get("exact_value") is not None:
+        exact = Text().append(f"{get('exact_value'):,.4f}", style="bold")
+        exact.append(f"  decides; optimum {get('optimum'):,.4f}, regret {get('regret'):,.4f}")
+        facts.add_row("exact", exact)
+    if threshold is not None:
+        facts.add_row("threshold", f"{threshold:g}")
+    if get("env_steps") is not None:
+        facts.add_row("training", _training(result))
+    if get("stop_reason"):
+        facts.add_row("stopped", STOPS.get(str(get("stop_reason")), str(get("stop_reason"))))
+    if get("run"):
+        facts.add_row("run", Text(str(get("run")), style="bold"))
+    parts: list[RenderableType] = [headline, Text(), facts]
+    if get("alerts"):
+        parts += [Text(), *report(result["alerts"])]
+    if get("next"):
+        parts += [Text(), Text("next", style="yellow")]
+        for command, what in result["next"]:  # a line of its own: ready to be copied
+            parts += [Text(command, style="bold cyan", overflow="fold"), Text(f"  {what}", style="dim")]
+    return Panel(Group(*parts), border_style=colour, box=box.ROUNDED, padding=(0, 1))
+
+
+STOPS = {
+    "solved": "the threshold is reached",
+    "steps": "the step budget is used up",
+    "seconds": "the time budget is used up",
+    "plateau": "evaluations no longer improve",
+    "interrupted": "by the user; `resume` goes on exactly here",
+}
+
+
+def _score(result: Mapping[str, Any]) -> Text:
+    text = Text().append(f"{result['mean']:,.2f}", style="bold")
+    if result.get("low") is not None and result.get("high") is not None:
+        text.append(f"  95% interval {result['low']:,.2f} to {result['high']:,.2f}", style="default")
+    return text
+
+
+def _training(result: Mapping[str, Any]) -> Text:
+    text = Text(f"{result['env_steps']:,} steps")
+    if result.get("seconds") is not None:
+        text.append(f" in {duration(result['seconds'])}")
+    if result.get("fps") is not None:
+        text.append(f"  {result['fps']:,.0f} steps/s", style="dim")
+    return text

@@ -1,0 +1,44 @@
+"""metrics.csv: the rows of metrics.jsonl for a spreadsheet. One column a metric, empty where a row has none."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from gymnast.core.files import number_to_json, write_atomic
+from gymnast.metrics.rows import STEP
+from gymnast.sinks.jsonl import read_metrics
+
+
+class CsvSink:
+    """Made anew from `history` when a run is continued, so that no row is there twice, and appended to from then on."""
+
+    def __init__(self, path: Path, history: Path) -> None:
+        self._path = path
+        rows = read_metrics(history)
+        self._columns = list(dict.fromkeys([STEP, *(name for row in rows for name in row)]))
+        self._replace([self._line(row) for row in rows])
+
+    def write(self, step: int, row: Mapping[str, float]) -> None:
+        full = {STEP: float(step), **row}
+        if new := [name for name in full if name not in self._columns]:
+            self._file.close()
+            self._columns += new
+            self._replace(line + b"," * len(new) for line in self._path.read_bytes().splitlines()[1:])
+        line = self._line(full) + b"\n"
+        if self._file.write(line) != len(line):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._path))
+
+    def close(self) -> None:
+        self._file.close()
+
+    def _replace(self, lines: Iterable[bytes]) -> None:
+        """The whole file under the header as it is now; a kill leaves the old one or the new one."""
+        write_atomic(self._path, b"\n".join([",".join(self._columns).encode(), *lines]) + b"\n")
+        self._file = open(self._path, "ab", buffering=0)  # noqa: SIM115 - closed by close()
+
+    def _line(self, row: Mapping[str, float]) -> bytes:
+        cells = (str(number_to_json(row[name])) if name in row else "" for name in self._columns)
+        return ",".join(cells).encode()  # numbers and catalogued names: nothing that needs quotes

@@ -1,0 +1,40 @@
+"""alerts.json and diagnostics.jsonl: kept in every run's folder, whatever sinks its config names."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from gymnast.alerts.alert import Alert, write_alerts
+from gymnast.core.files import numbers_to_json
+from gymnast.metrics.rows import STEP
+
+
+class FolderSink:
+    """Alerts are written when one begins or ends, and at the end with their last counts; diagnostics as they come."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._step = 0
+        self._alerts: Sequence[Alert] = ()
+        self._written: list[tuple[str, bool]] = []
+
+    def write(self, step: int, row: dict[str, float]) -> None:
+        """Rows are the other sinks'."""
+
+    def alerts(self, step: int, alerts: Sequence[Alert]) -> None:
+        self._step, self._alerts = step, alerts
+        state = [(alert.rule, alert.firing) for alert in alerts]
+        if state != self._written:
+            write_alerts(self._folder / "alerts.json", step, alerts)
+            self._written = state
+
+    def diagnostics(self, step: int, record: Mapping[str, Any]) -> None:
+        line = json.dumps(numbers_to_json({STEP: step, **record}), separators=(",", ":"), allow_nan=False)
+        with open(self._folder / "diagnostics.jsonl", "a", encoding="utf-8") as file:
+            file.write(line + "\n")
+
+    def close(self) -> None:
+        write_alerts(self._folder / "alerts.json", self._step, self._alerts)

@@ -1,0 +1,75 @@
+"""metrics.jsonl: one row a line, the truth that everything else mirrors. NaN is the string "NaN" (see files.py)."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from gymnast.core.files import number_from_json, number_to_json, write_atomic
+from gymnast.metrics.rows import STEP
+
+
+class JsonlSink:
+    """Appends. Each line goes to the system in one write, so a killed process leaves at most one half line."""
+
+    def __init__(self, path: str | Path) -> None:
+        self._path = Path(path)
+        _drop_half_line(self._path)
+        self._file = open(self._path, "ab", buffering=0)  # noqa: SIM115 - closed by close()
+
+    def write(self, step: int, row: dict[str, float]) -> None:
+        numbers = {name: number_to_json(value) for name, value in {STEP: step, **row}.items()}
+        line = json.dumps(numbers, separators=(",", ":"), allow_nan=False).encode() + b"\n"
+        if self._file.write(line) != len(line):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._path))
+
+    def close(self) -> None:
+        self._file.close()
+
+    @staticmethod
+    def truncate(path: str | Path, max_env_steps: int) -> None:
+        """Forgets lines later than the checkpoint a run is resumed from, and a half-written last one."""
+        path = Path(path)
+        if not path.exists():
+            return
+        lines = [line for line, data in _lines(path) if data.get(STEP, 0) <= max_env_steps]
+        write_atomic(path, b"".join(lines))
+
+
+def read_metrics(path: str | Path) -> list[dict[str, float]]:
+    """All rows, oldest first; no file is no rows, and a half-written last line is left out."""
+    rows = []
+    for _, data in _lines(Path(path)) if Path(path).exists() else []:
+        try:
+            rows.append({name: number_from_json(value) for name, value in data.items()})
+        except (ValueError, TypeError):
+            continue  # no row of ours
+    return rows
+
+
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    """All whole lines as they are, of a file like metrics.jsonl or diagnostics.jsonl."""
+    return [data for _, data in _lines(path)] if path.exists() else []
+
+
+def _lines(path: Path) -> list[tuple[bytes, dict[str, Any]]]:
+    pairs = []
+    for line in path.read_bytes().splitlines(keepends=True):
+        try:
+            data = json.loads(line)
+        except ValueError:
+            continue  # cut by a kill or a full disk
+        if isinstance(data, dict):
+            pairs.append((line if line.endswith(b"\n") else line + b"\n", data))
+    return pairs
+
+
+def _drop_half_line(path: Path) -> None:
+    """A new row must not be glued to half of an old one."""
+    if path.is_file():
+        data = path.read_bytes()
+        if data and not data.endswith(b"\n"):
+            write_atomic(path, data[: data.rfind(b"\n") + 1])

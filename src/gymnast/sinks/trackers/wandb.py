@@ -1,0 +1,126 @@
+"""Weights & Biases. Runs in a tracker's process (see `tracker_process`).
+
+Every log has the run's one step key, so charts of any metric line up, whenever it arrives. Without an API key or a
+network the run is kept offline in its folder, for `wandb sync`.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import traceback
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from gymnast.alerts.alert import Alert
+from gymnast.alerts.text import alert_line
+from gymnast.metrics.rows import STEP
+from gymnast.runs.references import Run, zip_run
+from gymnast.sinks.trackers.process import Opening
+from gymnast.sinks.trackers.sink import PATIENCE
+
+PROJECT = "gymnast"
+
+
+class WandbTracker:
+    package = "wandb"
+    rewinds = False
+
+    def __init__(self, opening: Opening) -> None:
+        os.environ.setdefault("WANDB_ERROR_REPORTING", "false")  # no network but the user's own
+        import wandb
+
+        self._wandb, self._opening = wandb, opening
+        self._count = opening.logged + 1
+        try:
+            self._run = self._open(None)
+            why = "" if not self._run.offline else "offline, as WANDB_MODE says"
+        except wandb.Error as error:  # no key, a bad one, or nobody answers: the numbers are kept all the same
+            first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+            wandb.teardown()  # what was half opened still has the run's id
+            self._run, why = self._open("offline"), f"offline ({first})"
+        self._run.define_metric(STEP)
+        self._run.define_metric("*", step_metric=STEP)
+        if why:
+            self.note = f"wandb: {why}; upload it later with: wandb sync {opening.folder}/offline-run-*"
+        elif self._run.disabled:
+            self.note = "wandb: disabled, as WANDB_MODE says"
+        else:
+            self.note = f"wandb: {self._run.url}"
+            self._set_up_workspace()
+
+    def _set_up_workspace(self) -> None:
+        from gymnast.sinks.trackers.wandb_workspace import set_up_workspace
+
+        try:
+            set_up_workspace(self._run.entity, self._run.project)
+        except Exception:  # whatever its package raises: a layout is not worth a run's curves
+            traceback.print_exc()
+
+    def _open(self, mode: Any) -> Any:
+        run = self._opening.run
+        return self._wandb.init(
+            project=os.environ.get("WANDB_PROJECT", PROJECT),
+            id=run.id,
+            name=run.name,
+            resume="allow",
+            config=run.config,
+            tags=[run.env[:64], run.algo],
+            dir=run.folder / "trackers",
+            mode=mode,
+            settings=self._wandb.Settings(console="off", init_timeout=PATIENCE / 2),
+        )
+
+    def write(self, step: int, row: Mapping[str, float]) -> None:
+        self._log(step, row)
+
+    def diagnostics(self, step: int, record: Mapping[str, Any]) -> None:
+        """Gradients by parameter are in the rows; here is what has a shape."""
+        shapes: dict[str, Any] = {
+            f"histograms/{name}": self._wandb.Histogram(np_histogram=(found["counts"], found["edges"]))
+            for name, found in record["histograms"].items()
+        }
+        actions = record["actions"]
+        if "frequency" in actions:
+            shares = zip(actions["labels"], actions["frequency"], strict=True)
+            shapes |= {f"actions/{label}": share for label, share in shares}
+        self._log(step, shapes)
+
+    def checkpoint(self, step: int, saved: Mapping[str, Any]) -> None:
+        """A point for each checkpoint, at its step: the seconds it took."""
+        self._log(step, {f"checkpoints/{name.partition('_')[0]}": saved["seconds"] for name in saved["names"]})
+
+    def video(self, step: int, path: str) -> None:
+        self._log(step, {f"videos/{Path(path).stem.partition('_')[0]}": self._wandb.Video(path, format="mp4")})
+
+    def alert(self, step: int, data: Mapping[str, Any]) -> None:
+        alert = Alert.from_json(data)
+        level = {"error": "ERROR", "warning": "WARN", "info": "INFO"}[alert.severity]
+        text = f"{self._opening.run.id} at {step:,} steps. {alert_line(alert)}"
+        self._run.alert(alert.rule, text, level=level, wait_duration=0)
+
+    def close(self, status: str) -> None:
+        if status != "killed":
+            self._keep_files()
+        self._run.finish(exit_code=0 if status in ("finished", "interrupted") else 1)
+
+    def _log(self, step: int, data: Mapping[str, Any]) -> None:
+        # W&B's own counter only orders the logs. It goes on where an earlier part of the run left it, so that parts
+        # written offline can be uploaded one after the other.
+        self._run.log({STEP: step, **data}, step=self._count, commit=True)
+        self._count += 1
+
+    def _keep_files(self) -> None:
+        """The best agent, and everything in the run's folder but what trackers put there."""
+        run = Run.open(self._opening.run.folder)
+        best = [path for path in sorted(run.checkpoints_dir.glob("best.*")) if path.is_file()]
+        if best:
+            model = self._wandb.Artifact(f"{run.id}-best", type="model", metadata=dict(run.read().summary))
+            for path in [*best, run.config_path]:
+                model.add_file(str(path))
+            self._run.log_artifact(model, aliases=["best"])
+        with tempfile.TemporaryDirectory() as folder:
+            archive = self._wandb.Artifact(f"{run.id}-run", type="run")
+            archive.add_file(str(zip_run(run, folder, without=("trackers",))))
+            self._run.log_artifact(archive)

@@ -1,0 +1,188 @@
+"""What a benchmark is made of: rows (a target and what is asked of it), from the command line or a plan file, and the
+config each of them means."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, ValidationError
+
+from gymnast import config as configs
+from gymnast.config.fields import Count, Float, Positive, Section
+from gymnast.config.files import parse_yaml
+from gymnast.config.problems import explain_errors
+from gymnast.core.errors import UserError
+from gymnast.training.keep import solved_threshold
+from gymnast.verbs.speed.libraries import Opponent, opponents
+from gymnast.verbs.train import resolve_config
+
+OURS = "gymnast"
+SEEDS = re.compile(r"\d+(-\d+)?(,\d+(-\d+)?)*")
+# One thread a process: what shares the machine does not wait for each other. `set` may say otherwise.
+ALWAYS = ("train.threads=1",)
+UNTIL_SOLVED = ("stop.on_solved=true",)
+EQUAL_STEPS = (
+    "stop.on_solved=false",
+    "stop.seconds=null",
+    "stop.plateau=null",
+    "stop.judge=greedy",
+    "eval.every=null",  # a 20th of the run
+    "eval.episodes=20",
+    "eval.policy=greedy",
+    "eval.warmup=0",
+    "eval.start_level=null",
+)
+
+
+def parse_seeds(text: str) -> list[int]:
+    """ "5": the seeds 1 to 5; "1-10" and "1,4-6": just these."""
+    text = text.replace(" ", "")
+    if not SEEDS.fullmatch(text):
+        raise ValueError("must be a number of seeds like 5, or seeds like 1-10 or 1,4-6.")
+    if text.isdigit():
+        text = f"1-{text}"
+    seeds: set[int] = set()
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        seeds |= set(range(int(first), int(last or first) + 1))
+    if not seeds:
+        raise ValueError("names no seed. Write a number of seeds like 5, or seeds like 1-10 or 1,4-6.")
+    return sorted(seeds)
+
+
+def write_seeds(seeds: Sequence[int]) -> str:
+    """The shortest text that `parse_seeds` turns into these."""
+    parts: list[list[int]] = []
+    for seed in sorted(seeds):
+        if parts and seed == parts[-1][1] + 1:
+            parts[-1][1] = seed
+        else:
+            parts.append([seed, seed])
+    if len(parts) == 1 and parts[0][0] == 1:
+        return str(parts[0][1])
+    text = ",".join(f"{first}" if first == last else f"{first}-{last}" for first, last in parts)
+    return f"{text}-{text}" if text.isdigit() else text
+
+
+def _seeds_text(value: Any) -> Any:
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def _names(value: Any) -> Any:
+    return [value] if isinstance(value, str) else value
+
+
+def _good_seeds(text: str) -> str:
+    parse_seeds(text)
+    return text
+
+
+Seeds = Annotated[str, BeforeValidator(_seeds_text), AfterValidator(_good_seeds)]
+Names = Annotated[list[str], BeforeValidator(_names)]
+
+
+class Row(Section):
+    """A line of the tables: a target and what is asked of it."""
+
+    target: str
+    seeds: Seeds = "5"
+    steps: Count | None = None
+    bar: Float | None = None  # mean score to reach; None: what counts as solved anyway
+    within: Positive | None = None  # seconds of training
+    against: Names = Field(default_factory=list)
+    equal_steps: bool = False
+    set: list[str] = Field(default_factory=list)
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """Rows that ask the same question, of however many seeds and rivals."""
+        return (self.target, self.equal_steps, self.steps, self.bar, *self.set)
+
+    def command(self, seeds: Sequence[int]) -> str:
+        """That makes this row anew."""
+        words = ["gymnast", "benchmark", self.target, "--seeds", write_seeds(seeds)]
+        options = {"--steps": self.steps, "--bar": self.bar, "--within": self.within}
+        for option, value in options.items():
+            words += [] if value is None else [option, f"{value:.12g}"]
+        words += ["--against", ",".join(self.against)] if self.against else []
+        words += ["--equal-steps"] if self.equal_steps else []
+        for setting in self.set:
+            words += ["--set", setting]
+        return shlex.join(words)
+
+
+class Plan(Section):
+    rows: Annotated[list[Row], Field(min_length=1)]
+
+
+def checked(model: type[BaseModel], data: Mapping[str, Any], label: str) -> Any:
+    """The model, or one line for each mistake."""
+    try:
+        return model.model_validate(data)
+    except ValidationError as error:
+        raise configs.ConfigError(explain_errors(error, model, data, {}, label)[0]) from None
+
+
+def read_plan(path: Path, targets: Sequence[str] = (), seeds: str | None = None) -> list[Row]:
+    """The rows of a plan file; with targets (ENV or ENV:VARIANT), theirs alone."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"--plan {path}: {error.strerror}.") from None
+    rows: list[Row] = checked(Plan, parse_yaml(text, str(path)).data, str(path)).rows
+    chosen = [row for row in rows if not targets or {row.target, row.target.partition(":")[0]} & {*targets}]
+    for target in targets:
+        if not any(target in (row.target, row.target.partition(":")[0]) for row in chosen):
+            known = ", ".join(dict.fromkeys(row.target for row in rows))
+            raise UserError(f"{target}: {path} has no row for it. It has: {known}.")
+    return [row if seeds is None else row.model_copy(update={"seeds": seeds}) for row in chosen]
+
+
+@dataclass(frozen=True)
+class Task:
+    """A row with the config it means."""
+
+    row: Row
+    config: configs.RunConfig
+    threshold: float | None
+    opponents: list[Opponent]
+
+    @property
+    def fingerprint(self) -> str:
+        """The same for the same training, whatever its seed: settings at their default do not count, so that a
+        setting which comes to exist later changes nothing."""
+        data = self.config.model_dump(mode="json", exclude_defaults=True)
+        data["algo"] = {**data.get("algo", {}), "name": self.config.algo.name}
+        data.get("train", {}).pop("seed", None)
+        data.pop("log", None)
+        text = json.dumps([data, self.threshold, self.row.equal_steps], sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:10]
+
+
+def settle(rows: Sequence[Row], pythons: Mapping[str, str]) -> list[Task]:
+    """Everything that can be wrong with any row is told before the first run."""
+    tasks, problems = [], []
+    for row in rows:
+        settings = [*ALWAYS, *(EQUAL_STEPS if row.equal_steps else UNTIL_SOLVED)]
+        settings += [] if row.bar is None else [f"stop.threshold={row.bar!r}"]
+        try:
+            resolved = resolve_config(row.target, [*settings, *row.set], steps=row.steps)
+            row = row.model_copy(update={"target": resolved.target})
+            threshold = solved_threshold(resolved.config, resolved.facts)
+            rivals = opponents(resolved.config, row.against, pythons)
+            for rival in rivals:
+                if not rival.can_be_scored:
+                    raise UserError(f"--against {rival.name}: its scores cannot be read. Use `gymnast bench`.")
+            tasks.append(Task(row, resolved.config, threshold, rivals))
+        except UserError as error:
+            problems += [line if len(rows) == 1 else f"{row.target}: {line}" for line in str(error).splitlines()]
+    if problems:
+        raise configs.ConfigError(problems)
+    return tasks

@@ -1,0 +1,130 @@
+"""What this machine could do at best: the network's arithmetic over the measured rate of matrix products."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from gymnast.agent import Agent
+from gymnast.rl.collector import to_tensors
+from gymnast.training.state import Session
+
+PATIENCE = 0.2  # seconds for each thing that is timed
+MOST_ROWS = 16_384  # of a matrix that is only there to be timed
+BACKWARD = 2  # a backward pass is two products where the forward pass is one
+
+
+@dataclass(frozen=True)
+class Product:
+    """A matrix product [rows, inner] x [inner, outer] for one observation; a convolution is one as well."""
+
+    rows: float
+    inner: int
+    outer: int
+
+    @property
+    def flops(self) -> float:
+        return 2.0 * self.rows * self.inner * self.outer
+
+
+class Products(TorchDispatchMode):
+    """Writes down every matrix product and convolution that torch is asked for, whatever module asks."""
+
+    def __init__(self, batch: int) -> None:
+        super().__init__()
+        self.batch = batch
+        self.found: list[Product] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        name = func.overloadpacket.__name__
+        if name in ("mm", "addmm"):
+            left, right = args[-2:]
+            self.found.append(Product(left.shape[0] / self.batch, left.shape[1], right.shape[1]))
+        elif name == "convolution":
+            out, *kernel = args[1].shape
+            places = math.prod(result.shape[2:])
+            self.found.append(Product(places * result.shape[0] / self.batch, math.prod(kernel), out))
+        return result
+
+
+def products_of(agent: Agent, obs: dict[str, Any]) -> list[Product]:
+    """The products of one forward pass of actor and critic."""
+    tensors = to_tensors(obs, next(agent.parameters()).device)
+    with Products(len(next(iter(tensors.values())))) as seen:
+        agent.act(tensors)
+    return seen.found
+
+
+def best_seconds(act: Callable[[], Any], patience: float = PATIENCE) -> float:
+    """The shortest time it takes, after a first go that does not count."""
+    act()
+    best, until = math.inf, time.perf_counter() + patience
+    while True:
+        before = time.perf_counter()
+        act()
+        now = time.perf_counter()
+        best = min(best, now - before)
+        if now > until:
+            return best
+
+
+def matmul_rate(rows: int, inner: int, outer: int) -> float:
+    """Floating-point operations a second of a float32 product of this shape, by NumPy or torch: the faster one."""
+    rng = np.random.default_rng(0)
+    left = rng.standard_normal((rows, inner), dtype=np.float32)
+    right = rng.standard_normal((inner, outer), dtype=np.float32)
+    out = np.empty((rows, outer), np.float32)
+    a, b, c = torch.from_numpy(left), torch.from_numpy(right), torch.from_numpy(out)
+    seconds = min(best_seconds(lambda: np.matmul(left, right, out=out)), best_seconds(lambda: torch.mm(a, b, out=c)))
+    return 2.0 * rows * inner * outer / seconds
+
+
+def passes(session: Session) -> tuple[int, int]:
+    """Epochs over each sample, and samples a gradient step."""
+    algo = session.config.algo
+    return (algo.n_epochs, algo.batch_size) if algo.name == "ppo" else (1, session.config.rollout_steps)
+
+
+def arithmetic(session: Session) -> dict[str, Any]:
+    """FLOPs of an env step (acting, then both passes in every epoch), and the rate its largest product runs at."""
+    found = products_of(session.agent, session.now.obs)
+    epochs, batch = passes(session)
+    forward = sum(product.flops for product in found)
+    flops = forward * (1 + (1 + BACKWARD) * epochs)
+    largest = max(found, key=lambda product: product.flops)
+    rows = min(MOST_ROWS, max(1, round(largest.rows * batch)))
+    rate = matmul_rate(rows, largest.inner, largest.outer)
+    return {
+        "flops_per_step": flops,
+        "matmul_gflops": rate / 1e9,
+        "matmul_shape": [rows, largest.inner, largest.outer],
+        "arithmetic": rate / flops,
+    }
+
+
+def network_rate(session: Session) -> float:
+    """Steps a second if torch did nothing but this network's passes, at the sizes that training has."""
+    agent, device = session.agent, next(session.agent.parameters()).device
+    epochs, batch = passes(session)
+    now = to_tensors(session.now.obs, device)
+    n_envs = session.env.n_envs
+    many = {key: leaf[torch.arange(batch) % n_envs] for key, leaf in now.items()}
+    with torch.no_grad():
+        action = agent.act(many).action
+    parameters = [parameter for parameter in agent.parameters() if parameter.requires_grad]
+
+    def learn() -> None:
+        judged = agent.evaluate(many, action)
+        loss = judged.logp.mean() + judged.entropy.mean() + judged.value.mean()
+        torch.autograd.grad(loss, parameters, allow_unused=True)
+
+    a_step = best_seconds(lambda: agent.act(now)) / n_envs + epochs * best_seconds(learn, 1.0) / batch
+    return 1.0 / a_step

@@ -1,0 +1,179 @@
+"""Our own side of `gymnast bench` and `gymnast tune`: a process that trains as it is asked to, line by line.
+
+Every request is one line of JSON and gets one back. Training is `train.train` on sessions like any other; nothing is
+evaluated, and nothing is written but the rows.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from gymnast import config as configs
+from gymnast.core.devices import parts_of_a_batch, set_threads
+from gymnast.core.errors import EnvFailure, UserError
+from gymnast.core.seeds import derive_seed
+from gymnast.envs.make import choose_engine, make_vec
+from gymnast.metrics.clock import Clock, TrainingTime
+from gymnast.sinks import make_sinks
+from gymnast.training.loop import Row, train
+from gymnast.training.state import Session, build, choose_threads
+from gymnast.verbs.random_actions import random_actions
+from gymnast.verbs.speed.limit import arithmetic, network_rate
+
+NO_TIME = 1e-9  # seconds: a window of one iteration
+
+Answer = dict[str, Any]
+
+
+class Bench:
+    """The sessions that are being measured, by the name the asker gave them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.sessions: dict[str, Session] = {}
+
+    def build(self, name: str, config: dict[str, Any]) -> Answer:
+        """A session, with its first iteration behind it."""
+        checked = configs.validate(config)
+        engine, why = choose_engine(checked.env, checked.env.n_envs)
+        self.sessions[name] = session = build(checked, None)
+        window(session, NO_TIME, self.folder)
+        return {"engine": engine, "why": why, "threads": threads_in_use()}
+
+    def window(self, name: str, seconds: float) -> Answer:
+        return window(self.sessions[name], seconds, self.folder)
+
+    def drop(self, name: str) -> Answer:
+        self.sessions.pop(name).close()
+        return {}
+
+    def env(self, config: dict[str, Any], seconds: float) -> Answer:
+        """The envs alone, with random actions that the env allows; choosing them is not counted."""
+        checked = configs.validate(config)
+        env = make_vec(checked.env, checked.env.n_envs, "train")
+        rng = np.random.default_rng(derive_seed(checked.train.seed, "bench"))
+        env.action_space.seed(derive_seed(checked.train.seed, "bench"))
+        try:
+            batch = env.reset(derive_seed(checked.train.seed, "train"))
+            spent, steps, rewards = 0.0, 0, 0
+            known = [random_actions(env, None, rng) for _ in range(64)] if batch.mask is None else []
+            while spent < seconds:
+                actions = known[steps // env.n_envs % len(known)] if known else random_actions(env, batch.mask, rng)
+                before = time.perf_counter()
+                batch = env.step(actions)
+                spent += time.perf_counter() - before
+                steps += env.n_envs
+                rewards += int(np.count_nonzero(batch.reward))
+        finally:
+            env.close()
+        return {"steps": steps, "seconds": spent, "rewards": rewards, "engine": env.engine}
+
+    def limit(self, name: str) -> Answer:
+        """With as many threads as training has, all of them inside torch's operators and NumPy's."""
+        session = self.sessions[name]
+        choose_threads(session.config)
+        set_threads(threads_in_use())
+        found = arithmetic(session) | {"network": network_rate(session)}
+        choose_threads(session.config)
+        return found
+
+    def memory(self) -> Answer:
+        """Megabytes, at the most so far."""
+        import resource
+
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return {"memory_mb": peak / 1e6 if sys.platform == "darwin" else peak / 1e3}
+
+    def solve(self, config: dict[str, Any], threshold: float) -> Answer:
+        """A whole run whose evaluations are the criterion; their time is taken off."""
+        checked = configs.validate(config)
+        session = build(checked, threshold)
+        time_trained = TrainingTime()
+        solved: Answer = {"solved_at": None, "seconds": None}
+
+        def watch(row: Row) -> None:
+            seconds = time_trained.add(row)
+            if solved["solved_at"] is None and row.get("eval/mean_reward", -np.inf) >= threshold:
+                solved.update(solved_at=int(row["time/total_timesteps"]), seconds=seconds)
+
+        try:
+            train(session, observer=watch)
+        finally:
+            session.close()
+        return solved
+
+
+def threads_in_use() -> int:
+    return torch.get_num_threads() * parts_of_a_batch()
+
+
+def window(session: Session, seconds: float, folder: Path) -> Answer:
+    """Trains for that long, then to the end of the iteration; how far it got, and where the time went."""
+    choose_threads(session.config)
+    stop = session.config.stop.model_copy(update={"seconds": seconds})
+    session.config = session.config.model_copy(update={"stop": stop})
+    session.clock = Clock()
+    phases: dict[str, float] = {}
+    last = 0.0
+
+    def watch(row: Row) -> None:
+        nonlocal last
+        for key, share in row.items():
+            if key.startswith("time/share/"):
+                phase = key.removeprefix("time/share/")
+                phases[phase] = phases.get(phase, 0.0) + share * (row["time/elapsed"] - last)
+        last = row["time/elapsed"]
+
+    with tempfile.TemporaryDirectory(dir=folder) as rows:
+        sinks = make_sinks(
+            ["jsonl"],
+            title="bench",
+            total_steps=0,
+            start_step=0,
+            facts={},
+            metrics_path=Path(rows) / "metrics.jsonl",
+            quiet=True,
+            warn=lambda text: print(text, file=sys.stderr),
+        )
+        before, began = session.counters.env_steps, time.perf_counter()
+        train(session, sinks, observer=watch)
+        spent = time.perf_counter() - began
+        sinks.close()
+    phases["log"] = phases.get("log", 0.0) + spent - last  # the last row cannot tell how long it took to write
+    return {"steps": session.counters.env_steps - before, "seconds": spent, "phases": phases}
+
+
+def serve(requests: Any, answers: Any, folder: Path) -> None:
+    bench = Bench(folder)
+    verbs: Mapping[str, Callable[..., Answer]] = {
+        name: getattr(bench, name) for name in ("build", "window", "drop", "env", "limit", "memory", "solve")
+    }
+    for line in requests:
+        asked = json.loads(line)
+        try:
+            answer = verbs[asked.pop("do")](**asked)
+        except (UserError, EnvFailure) as error:
+            answer = {"error": str(error)}
+        answers.write(json.dumps(answer) + "\n")
+        answers.flush()
+
+
+def main() -> None:
+    answers = os.fdopen(os.dup(1), "w")  # the real standard output: what an env prints goes to standard error
+    os.dup2(2, 1)
+    with tempfile.TemporaryDirectory() as folder:
+        serve(sys.stdin, answers, Path(folder))
+
+
+if __name__ == "__main__":
+    main()

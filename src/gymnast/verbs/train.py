@@ -1,0 +1,255 @@
+"""Starting and resuming runs: config to session to run folder to the loop to a summary."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gymnast import config as configs
+from gymnast.alerts.advice import Origin
+from gymnast.core.errors import UserError
+from gymnast.runs.references import Run, resolve_checkpoint, runs_dir_option
+from gymnast.sinks.trackers.sink import require_sinks
+from gymnast.training.keep import exact_result, json_result, new_run, record, solved_threshold
+
+if TYPE_CHECKING:
+    from gymnast.config import Resolved, RunConfig
+    from gymnast.training.loop import Result
+    from gymnast.training.state import Session
+
+ADVISED = 4  # commands that the summary advises
+
+
+def resolve_config(
+    target: str, overrides: Sequence[str], seed: int | None = None, steps: int | None = None
+) -> Resolved:
+    """The config a user means, complete: preset or defaults for the env's spaces, then their own settings."""
+    resolved = configs.load(target, overrides, seed=seed, steps=steps, known_envs=known_envs)
+    if not resolved.generic:
+        return resolved
+    from gymnast.envs.probe import space_kinds
+
+    return configs.with_space_defaults(resolved, *space_kinds(resolved.config.env))
+
+
+def known_envs() -> list[str]:
+    """Every id there is. Gymnasium is slow to import, and asked only about an env without a preset."""
+    from gymnast.envs.suites.gymnasium import list_env_ids
+
+    return list_env_ids()
+
+
+def start(
+    target: str,
+    overrides: Sequence[str],
+    runs_dir: Path,
+    seed: int | None = None,
+    steps: int | None = None,
+    init_from: str | None = None,
+    quiet: bool = False,
+    summary: bool = True,
+    track: Sequence[str] = (),
+) -> dict[str, Any]:
+    """`gymnast train`: a new run, from its config to its verdict."""
+    resolved = resolve_config(target, overrides, seed, steps)
+    if track:
+        sinks = list(dict.fromkeys([*resolved.config.log.sinks, *track]))
+        overrides = [*overrides, f"log.sinks=[{', '.join(sinks)}]"]
+        resolved = resolve_config(target, overrides, seed, steps)
+    require_sinks(resolved.config.log.sinks)
+    threshold = solved_threshold(resolved.config, resolved.facts)
+    other = None if init_from is None else resolve_checkpoint(init_from, runs_dir)  # a mistake is told at once
+
+    from gymnast.runs import checkpoint
+    from gymnast.training.state import build, group, init_agent_from
+
+    session = build(resolved.config, threshold)
+    notes: list[str] = []
+    parent = None
+    if other is not None:
+        origin, path = other
+        taken, left = init_agent_from(session.agent, group(checkpoint.load(path).tensors, "agent"))
+        if not taken:
+            raise UserError(f"--init-from {init_from}: no layer of {origin.id} fits this agent by name and shape.")
+        notes.append(f"initialised from {origin.id}/{path.stem}: {', '.join(taken)}")
+        if left:
+            notes.append(f"left as they were, no layer of that name and shape: {', '.join(left)}")
+        parent = f"{origin.id}/{path.stem}"
+        session.alerts.known.fresh = False
+    session.alerts.known.origin = origin_of(target, overrides, seed, steps)
+    run = new_run(resolved.config, resolved.variant, runs_dir, parent)
+    return carry_out(session, run, notes, quiet, summary)
+
+
+def resume(
+    ref: str,
+    overrides: Sequence[str],
+    runs_dir: Path,
+    reset_optimizer: bool = False,
+    quiet: bool = False,
+    summary: bool = True,
+) -> dict[str, Any]:
+    """`gymnast resume`: the same run goes on; with changed settings a new run goes on from where it was."""
+    from gymnast.runs import checkpoint
+
+    origin, path = resolve_checkpoint(ref, runs_dir, prefer="last")
+    if origin.live():
+        raise UserError(f"run {origin.id} is being trained right now; stop it before resuming it.")
+    saved = checkpoint.load(path)
+    before = configs.validate(saved.state["config"])
+    config = configs.override(before, overrides)
+    require_sinks(config.log.sinks)
+    changed = configs.diff(before, config)
+    continues = not changed and not reset_optimizer and path.stem == "last"
+    if continues:
+        refuse_if_over(origin, saved.state, config)
+
+    from gymnast.training.state import build, plan, restore_session
+
+    threshold = solved_threshold(config, configs.load_facts(config.env.id)) if changed else saved.state["threshold"]
+    session = build(config, threshold)
+    notes = restore_session(session, saved.tensors, saved.state, optimizer=not reset_optimizer)
+    step = session.counters.env_steps
+    if changed:
+        plan(session)
+    if continues:
+        run = origin
+        run.update(resumed_at=[*run.read().resumed_at, step])
+        notes.insert(0, f"resumed {run.id} at {step:,} steps")
+    else:
+        run = new_run(config, origin.read().variant, runs_dir, f"{origin.id}/{path.stem}", history=origin)
+        if session.best_agent is not None:  # the best so far is part of what goes on
+            for file in origin.checkpoints_dir.glob("best.*"):
+                shutil.copy2(file, run.checkpoints_dir)
+        what = ", ".join(f"{key}: {old} -> {new}" for key, old, new in changed) or f"from {path.stem}"
+        notes.insert(0, f"a new run from {origin.id} at {step:,} steps ({what})")
+        session.counters.solved = False
+        session.alerts.forget(fresh=False)
+        if (start := session.alerts.known.origin) is not None:
+            session.alerts.known.origin = Origin(start.target, (*start.settings, *overrides))
+    from gymnast.sinks.jsonl import JsonlSink
+
+    JsonlSink.truncate(run.metrics_path, step)
+    JsonlSink.truncate(run.diagnostics_path, step)
+    return carry_out(session, run, notes, quiet, summary)
+
+
+def origin_of(target: str, overrides: Sequence[str], seed: int | None, steps: int | None) -> Origin:
+    """What was typed, as settings: the command that an alert advises begins with it."""
+    shortcuts = {"train.seed": seed, "train.total_timesteps": steps}
+    given = [f"{key}={value}" for key, value in shortcuts.items() if value is not None]
+    return Origin(target, (*overrides, *given))
+
+
+def refuse_if_over(run: Run, state: dict[str, Any], config: RunConfig) -> None:
+    """A run that has reached its end has nothing to resume."""
+    counters = state["counters"]
+    if counters["solved"] and config.stop.on_solved:
+        raise UserError(
+            f"run {run.id} is solved; there is nothing to resume. Go on anyway with --set stop.on_solved=false."
+        )
+    if counters["env_steps"] >= config.train.total_timesteps:
+        raise UserError(
+            f"run {run.id} has done its {config.train.total_timesteps:,} steps. "
+            f"Train longer with --steps {2 * config.train.total_timesteps}."
+        )
+
+
+def carry_out(session: Session, run: Run, notes: Sequence[str], quiet: bool, summary: bool) -> dict[str, Any]:
+    """Trains into the run's folder and says how it ended."""
+    try:
+        result = record(session, run, notes, quiet)
+    finally:
+        session.close()
+    if summary and not quiet:
+        print_summary(session, run, result)
+    return {"run": run.id} | json_result(result) | {"alerts": [alert.to_json() for alert in session.alerts.alerts]}
+
+
+def print_summary(session: Session, run: Run, result: Result) -> None:
+    from rich.console import Console
+
+    from gymnast.sinks.console.panels import summary_panel
+
+    config = session.config
+    facts = {
+        "run": run.id,
+        "env": config.env.id,
+        "algo": config.algo.name,
+        "seed": config.train.seed,
+        "solved": result.solved,
+        "judge": config.stop.judge,
+        "threshold": session.threshold,
+        "env_steps": result.env_steps,
+        "seconds": result.seconds,
+        "fps": result.fps,
+        "stop_reason": result.stop_reason,
+        "alerts": session.alerts.alerts,
+        "next": next_commands(run),
+    }
+    if result.verdict is not None:
+        scores = result.verdict.evaluation
+        low, high = scores.interval()
+        facts |= {"mean": scores.mean, "low": low, "high": high, "episodes": scores.episodes}
+        facts |= exact_result(result.verdict.exact)
+    Console().print(summary_panel(facts))
+
+
+def next_commands(run: Run) -> list[tuple[str, str]]:
+    """The first of what the report advises, and the report itself."""
+    from gymnast.report.next_steps import next_steps
+    from gymnast.report.run_facts import RunFacts
+
+    token, where = run.id.split("-")[0], runs_dir_option(run.path.parent)
+    page = (f"gymnast report {token}{where}", "all about this run on a page; --html: with pictures")
+    return [*next_steps(RunFacts(run))[:ADVISED], page]
+
+
+def evaluate_ref(
+    ref: str, episodes: int | None, runs_dir: Path, seed: int | None, stochastic: bool, overrides: Sequence[str] = ()
+) -> dict[str, Any]:
+    """`gymnast eval`: a saved agent on fresh episodes of the env it was trained for, as many as its verdict takes."""
+    run, path = resolve_checkpoint(ref, runs_dir)  # before torch is imported: a mistake is told at once
+
+    from gymnast.core.devices import pick_device
+    from gymnast.envs.make import make_vec
+    from gymnast.envs.tabular.oracle import find_table
+    from gymnast.judge.evaluate import Verdict, command_seed, evaluate
+    from gymnast.judge.exact import exact_score
+    from gymnast.runs import checkpoint
+    from gymnast.training.state import build_agent, choose_threads, group, is_small, load_agent
+
+    saved = checkpoint.load(path)
+    config = configs.override(configs.validate(saved.state["config"]), overrides)
+    choose_threads(config)
+    episodes = episodes or config.stop.episodes
+    env = make_vec(config.env, min(episodes, 32), "eval")
+    try:
+        agent = build_agent(config, env, pick_device(config.train.device))
+        load_agent(agent, group(saved.tensors, "agent"))
+        root = command_seed(config.train.seed) if seed is None else seed
+        scores = evaluate(agent, env, episodes, root, deterministic=not stochastic)
+        table = find_table(config.env) if is_small(env) else None
+        exact = None if table is None else exact_score(agent, table, deterministic=not stochastic)
+    finally:
+        env.close()
+    policy = "stochastic" if stochastic else "greedy"
+    verdict = Verdict(scores, solved_threshold(config, configs.load_facts(config.env.id)), policy, 1, exact)
+    low, high = scores.interval()
+    return {
+        "run": run.id,
+        "checkpoint": path.stem,
+        "env": config.env.id,
+        "policy": policy,
+        "episodes": scores.episodes,
+        "eval_mean": scores.mean,
+        "eval_std": scores.std,
+        "interval": [low, high],
+        **exact_result(exact),
+        "mean_length": float(scores.lengths.mean()),
+        "threshold": verdict.threshold,
+        "solved": verdict.solved,
+        "seed": root,
+    }
