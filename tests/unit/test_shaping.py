@@ -12,9 +12,9 @@ import pytest
 from gymnast.config import EnvConfig, RunConfig, load, validate
 from gymnast.core.errors import EnvFailure, UserError
 from gymnast.envs.make import make_training_vec, make_vec
+from gymnast.envs.shaping import components as shapers
 from gymnast.envs.shaping.components import Potential, Shaper, Signal, find_shaper, shaping_problems
 from gymnast.envs.shaping.vec import ShapedVecEnv, check_sum
-from gymnast.envs.shaping.vec import components as shapers
 from gymnast.envs.types import EpisodeRecord, StepBatch, VecEnv
 from gymnast.judge.evaluate import evaluate
 from gymnast.training.loop import train
