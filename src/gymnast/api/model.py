@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from gymnast import config as configs
-from gymnast.agent import Agent
+from gymnast.agent.agent import Agent
 from gymnast.api.learning import as_observer, learn, set_envs
 from gymnast.api.settings import POLICIES, moved_to, new_config
 from gymnast.api.sources import EnvSource, Spaces, source_of

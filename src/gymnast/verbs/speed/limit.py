@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from gymnast.agent import Agent
+from gymnast.agent.agent import Agent
 from gymnast.rl.collector import to_tensors
 from gymnast.training.state import Session
 
