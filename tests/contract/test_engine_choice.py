@@ -15,7 +15,7 @@ pytest.importorskip("envpool")
 MANY = 64
 # By env id: from how many envs on which engine is taken. Every other env is stepped by sync, whatever their number.
 TABLE = {
-    "CartPole-v1": {1: "sync", 4: "native"},
+    "CartPole-v1": {1: "sync", 4: "cartpole"},
     "Acrobot-v1": {1: "sync", 8: "envpool"},
     "LunarLander-v3": {1: "sync", 8: "envpool"},
     "LunarLanderContinuous-v3": {1: "sync", 8: "envpool"},
@@ -25,7 +25,7 @@ TABLE = {
 }
 REASONS = {
     "sync": "runs every env, and is fastest for one that is cheap to step",
-    "native": "{id} has a vector version in Gymnasium, and nothing wraps it",
+    "cartpole": "a compiled loop of our own steps {id}, and nothing wraps it",
     "envpool": "EnvPool steps {id} faster than Python does, and nothing wraps it",
     "ale": "ALE's vector env steps Atari games in C++, and nothing wraps it",
 }

@@ -72,7 +72,7 @@ def test_resumed_equals_uninterrupted(
     resumes_exactly(config, tmp_path, make_session)
 
 
-@pytest.mark.parametrize("engine", ["sync", "native"])
+@pytest.mark.parametrize("engine", ["sync", "cartpole"])
 def test_resumed_equals_uninterrupted_with_shaping(engine: str, tmp_path: Path, make_session: Any) -> None:
     shaped = {"id": "CartPole-v1", "n_envs": 4, "engine": engine, "shaping": {"centring": 3.0}}
     rows = resumes_exactly(small_config(env=shaped), tmp_path, make_session)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, model_serializer, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_serializer, model_validator
 from pydantic_core import PydanticCustomError
 
 from gymnast.config.algos import AlgoConfig, PPOConfig
 from gymnast.config.fields import Count, Float, Int, Natural, Positive, Section
+from gymnast.core.errors import did_you_mean
+from gymnast.core.registry import ENGINES
 
 
 class WrapperSpec(Section):
@@ -35,6 +37,16 @@ class WrapperSpec(Section):
         return {self.name: dict(self.kwargs)} if self.kwargs else self.name
 
 
+def _known_engine(name: str) -> str:
+    known = ["auto", *ENGINES.names()]
+    if name not in known:
+        raise ValueError(f"must be one of {', '.join(known)}.{did_you_mean(name, known)}")
+    return name
+
+
+EngineName = Annotated[str, AfterValidator(_known_engine)]  # one of the registry's, so that an engine is one line there
+
+
 class RewardConfig(Section):
     """What the learner sees of the reward; scores are never touched."""
 
@@ -47,8 +59,10 @@ class EnvConfig(Section):
     n_envs: Count = Field(
         default=8, description="Copies of the env stepped together; auto: what `gymnast tune` found best here."
     )
-    engine: Literal["auto", "sync", "process", "native", "envpool", "ale"] = Field(
-        default="auto", description="What steps them; auto picks the fastest that supports the env and its wrappers."
+    engine: EngineName = Field(
+        default="auto",
+        description="What steps them; auto picks the fastest that supports the env and its wrappers."
+        f" By name: {', '.join(ENGINES.names())}.",
     )
     kwargs: dict[str, Any] = Field(default_factory=dict, description="Passed to the env's constructor.")
     wrappers: list[WrapperSpec] = Field(default_factory=list, description="Wrappers, innermost first.")

@@ -69,9 +69,9 @@ def solved_threshold(config: RunConfig, facts: configs.EnvFacts | None) -> float
         return config.stop.threshold
     if facts is not None and facts.solved is not None:
         return facts.solved.threshold
-    from gymnast.envs.probe import registered_threshold
+    from gymnast.envs.suites import find_spec
 
-    return registered_threshold(config.env)
+    return find_spec(config.env.id).reward_threshold
 
 
 def record(

@@ -29,14 +29,14 @@ def resolve_config(
     resolved = configs.load(target, overrides, seed=seed, steps=steps, known_envs=known_envs)
     if not resolved.generic:
         return resolved
-    from gymnast.envs.probe import space_kinds
+    from gymnast.envs.make import space_kinds
 
     return configs.with_space_defaults(resolved, *space_kinds(resolved.config.env))
 
 
 def known_envs() -> list[str]:
     """Every id there is. Gymnasium is slow to import, and asked only about an env without a preset."""
-    from gymnast.envs.suites.gymnasium import list_env_ids
+    from gymnast.envs.suites import list_env_ids
 
     return list_env_ids()
 
