@@ -12,7 +12,7 @@ from gymnast.config import validate
 from gymnast.judge.evaluate import evaluate
 from gymnast.training.loop import train
 from gymnast.training.state import Session, build
-from tests.learning.probes import ConstantReward, MemoryCue, ObservationTellsAction, Probe, Target, TwoStates
+from tests.probes.probes import ConstantReward, MemoryCue, ObservationTellsAction, Probe, Target, TwoStates
 
 ALGOS: dict[str, dict[str, Any]] = {
     "ppo": {"name": "ppo", "n_steps": 16, "batch_size": 64, "n_epochs": 4, "learning_rate": 1e-2, "gamma": 0.5},
