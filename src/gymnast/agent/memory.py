@@ -30,8 +30,8 @@ class Memory(nn.Module):
                 nn.init.zeros_(parameter) if "bias" in name else nn.init.orthogonal_(parameter, math.sqrt(1))
 
     def initial_state(self, n: int) -> State:
-        weight = self.cell.weight_hh_l0
-        return {part: weight.new_zeros(n, self.out_features) for part in self.parts}
+        device = next(self.parameters()).device
+        return {part: torch.zeros(n, self.out_features, device=device) for part in self.parts}
 
     def step(self, x: Tensor, state: State, starts: Tensor) -> tuple[Tensor, State]:
         """One step [N, inputs] to [N, size] and the next state."""

@@ -16,8 +16,8 @@ from gymnast.config.schema import AgentConfig, RunConfig
 from gymnast.core.errors import UserError, did_you_mean
 from gymnast.core.registry import ALGOS
 from gymnast.core.schedule import FORMS, Schedule
-from gymnast.envs.probe import space_kinds
-from gymnast.envs.suites.gymnasium import list_env_ids
+from gymnast.envs.make import space_kinds
+from gymnast.envs.suites import list_env_ids
 
 BUDGET_OPEN = 10**9  # env steps in a config before learn() says how many
 POLICIES = ("MlpPolicy", "MultiInputPolicy")

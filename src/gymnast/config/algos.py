@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
-from gymnast.config.fields import Count, Float, Named, Positive, Rate, RuleProblem, Section, Share, Weight
+from gymnast.config.fields import Count, Float, Named, Positive, Rate, Section, Share, Weight
+from gymnast.config.fields import RuleProblem as RuleProblem
 from gymnast.core.registry import ALGOS
 from gymnast.core.schedule import Schedule
 
@@ -45,18 +46,17 @@ Extensions = Annotated[
 
 
 class AlgoSettings(Section):
-    """What every algorithm's settings can tell about themselves. The settings of an algorithm lie in its own file,
-    `rl/algos/NAME.py`; annotations below say what the rest of the package reads of any of them."""
+    """What every algorithm's settings can tell about themselves. They lie in the algorithm's own file."""
 
-    if TYPE_CHECKING:
+    if TYPE_CHECKING:  # what the rest of the package reads of any of them; whoever knows an algorithm reads more
         name: str
-        learning_rate: Schedule
         n_steps: int
         gamma: float
         max_grad_norm: float
         normalize_advantage: str
-        optimizer_eps: float
         extensions: list[Named]
+
+        def __getattr__(self, setting: str) -> Any: ...
 
     @property
     def optimizer_name(self) -> str:

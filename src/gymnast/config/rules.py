@@ -124,12 +124,10 @@ def _wrappers(config: RunConfig) -> Iterator[RuleProblem]:
             yield RuleProblem(("env.wrappers",), problem)
 
 
-def _atari(config: RunConfig) -> Iterator[RuleProblem]:
-    if not config.env.id.startswith("ALE/"):
-        return
-    from gymnast.envs.suites.atari.task import task_problems  # knows the task's parameters
+def _task(config: RunConfig) -> Iterator[RuleProblem]:
+    from gymnast.envs.suites import suite_of  # knows what env.kwargs may hold
 
-    for problem in task_problems(config.env.kwargs):
+    for problem in suite_of(config.env.id).problems(config.env.kwargs):
         yield RuleProblem(("env.kwargs",), problem)
 
 
@@ -150,7 +148,7 @@ RULES: tuple[Callable[[RunConfig], Iterator[RuleProblem]], ...] = (
     _stop,
     _names,
     _wrappers,
-    _atari,
+    _task,
     _shaping,
 )
 

@@ -4,18 +4,29 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, PlainValidator, SerializeAsAny, model_validator
+from pydantic import AfterValidator, Field, PlainValidator, SerializeAsAny, model_validator
 from pydantic_core import PydanticCustomError
 
 from gymnast.config.algos import AlgoSettings, settings_of
 from gymnast.config.fields import Count, Float, Int, Named, Natural, Positive, Section
-from gymnast.core.registry import ALGOS
+from gymnast.core.errors import did_you_mean
+from gymnast.core.registry import ALGOS, ENGINES
 
 
 class WrapperSpec(Named):
     """A wrapper by name."""
 
     kind = "a wrapper"
+
+
+def _known_engine(name: str) -> str:
+    known = ["auto", *ENGINES.names()]
+    if name not in known:
+        raise ValueError(f"must be one of {', '.join(known)}.{did_you_mean(name, known)}")
+    return name
+
+
+EngineName = Annotated[str, AfterValidator(_known_engine)]  # one of the registry's, so that an engine is one line there
 
 
 class RewardConfig(Section):
@@ -30,8 +41,10 @@ class EnvConfig(Section):
     n_envs: Count = Field(
         default=8, description="Copies of the env stepped together; auto: what `gymnast speed --tune` found best here."
     )
-    engine: Literal["auto", "sync", "process", "native", "envpool", "ale"] = Field(
-        default="auto", description="What steps them; auto picks the fastest that supports the env and its wrappers."
+    engine: EngineName = Field(
+        default="auto",
+        description="What steps them; auto picks the fastest that supports the env and its wrappers."
+        f" By name: {', '.join(ENGINES.names())}.",
     )
     kwargs: dict[str, Any] = Field(default_factory=dict, description="Passed to the env's constructor.")
     wrappers: list[WrapperSpec] = Field(default_factory=list, description="Wrappers, innermost first.")
@@ -179,7 +192,7 @@ class RunConfig(Section):
     env: EnvConfig = Field(description="The environment.")
     agent: AgentConfig = Field(default_factory=AgentConfig, description="The network and what it sees.")
     algo: Annotated[SerializeAsAny[AlgoSettings], PlainValidator(_algo)] = Field(
-        default_factory=lambda: settings_of("ppo")(), description="The algorithm."
+        default_factory=lambda: _algo({}), description="The algorithm."
     )
     train: TrainConfig = Field(default_factory=TrainConfig, description="The run.")
     eval: EvalConfig = Field(default_factory=EvalConfig, description="Evaluation while training.")

@@ -85,12 +85,21 @@ SHAPERS = Registry(
         "gymnast/RandomisedLunarLander-v0": "gymnast.envs.shaping.components:LUNAR_LANDER",
     },
 )
+# By how its ids begin; an id belongs to the longest beginning that fits.
+SUITES = Registry(
+    "suite",
+    {
+        "": "gymnast.envs.suites.gymnasium:GymnasiumSuite",
+        "ALE/": "gymnast.envs.suites.atari.suite:AtariSuite",
+        "gymnast/": "gymnast.envs.suites.own.suite:OwnSuite",
+    },
+)
 ENGINES = Registry(
     "engine",
     {
         "sync": "gymnast.envs.engines.sync:SyncEngine",
         "process": "gymnast.envs.engines.process:ProcessEngine",
-        "native": "gymnast.envs.engines.cartpole.engine:NativeEngine",
+        "cartpole": "gymnast.envs.engines.cartpole.engine:CartPoleEngine",
         "envpool": "gymnast.envs.engines.envpool:EnvPoolEngine",
         "ale": "gymnast.envs.engines.ale:AleEngine",
     },

@@ -25,7 +25,7 @@ class ExactScore:
 
 
 def exact_score(net: Net, table: Table, deterministic: bool = True) -> ExactScore:
-    return ExactScore(table.value_of(policy_of(net, table, deterministic)), table.solution.optimum)
+    return ExactScore(table.value_of(policy_of(net, table, deterministic)), table.best_value)
 
 
 def policy_of(net: Net, table: Table, deterministic: bool = True) -> Floats:

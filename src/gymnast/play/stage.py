@@ -16,7 +16,7 @@ from gymnast.core.errors import UserError
 from gymnast.envs.engines.sync import SyncEngine
 from gymnast.envs.make import EnvMaker, Factory
 from gymnast.envs.recorder import recorder_of
-from gymnast.envs.suites.gymnasium import missing_package
+from gymnast.envs.suites import missing_package
 from gymnast.envs.types import EpisodeRecord
 from gymnast.play.player import play
 

@@ -63,15 +63,13 @@ def make_rollout(config: RunConfig, learner: Learner) -> Rollout:
     return Rollout(*sizes, learner.agent, config.env.action_masks, config.agent.sequence_length, streams)
 
 
-def make_judge(
-    config: RunConfig, threshold: float | None, net: Net, env: VecEnv, factory: EnvFactory | None
-) -> Judge:
+def make_judge(config: RunConfig, threshold: float | None, net: Net, env: VecEnv, factory: EnvFactory | None) -> Judge:
     """A threshold that nobody can reach, wherever it comes from, is refused before the first step."""
     table = table_of(config.env, env) if factory is None and not net.agent.has_memory else None
-    if table is not None and threshold is not None:
-        if problem := table.optimum.problem(threshold, config.env.id):
-            env.close()
-            raise UserError(f"stop.threshold: {problem}")
+    problem = None if table is None or threshold is None else table.optimum.problem(threshold, config.env.id)
+    if problem is not None:
+        env.close()
+        raise UserError(f"stop.threshold: {problem}")
     return Judge(
         config,
         threshold,

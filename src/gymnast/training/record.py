@@ -18,8 +18,9 @@ from gymnast.runs.references import Run, create_run
 if TYPE_CHECKING:
     from gymnast.config import RunConfig
     from gymnast.judge.exact import ExactScore
-    from gymnast.training.loop import Observer, Result
-    from gymnast.training.state import Session
+    from gymnast.training.loop import Result
+    from gymnast.training.rows import Observer
+    from gymnast.training.state import TrainState
 
 PACKAGES = ("gymnast", "torch", "gymnasium", "numpy", "envpool")
 
@@ -69,22 +70,21 @@ def solved_threshold(config: RunConfig, facts: configs.EnvFacts | None) -> float
         return config.stop.threshold
     if facts is not None and facts.solved is not None:
         return facts.solved.threshold
-    from gymnast.envs.probe import registered_threshold
+    from gymnast.envs.suites import find_spec
 
-    return registered_threshold(config.env)
+    return find_spec(config.env.id).reward_threshold
 
 
 def record(
-    session: Session, run: Run, notes: Sequence[str] = (), quiet: bool = False, observer: Observer | None = None
+    state: TrainState, run: Run, notes: Sequence[str] = (), quiet: bool = False, observer: Observer | None = None
 ) -> Result:
     """Trains into the run's folder; the folder knows how it ended, whatever happens. The session stays open."""
     from gymnast.agent.nets import kernels
-    from gymnast.agent.nets.dense_net import fast_net
     from gymnast.sinks import make_sinks
     from gymnast.sinks.trackers.sink import TrackedRun
     from gymnast.training.loop import train
 
-    config = session.config
+    config = state.config
     run.start()
 
     def note(text: str) -> None:
@@ -100,8 +100,8 @@ def record(
         config.log.sinks,
         title=f"{config.env.id} · {config.algo.name} · seed {config.train.seed} · {run.id}",
         total_steps=config.train.total_timesteps,
-        start_step=session.counters.env_steps,
-        facts={"threshold": session.threshold},
+        start_step=state.counters.env_steps,
+        facts={"threshold": state.judge.threshold},
         metrics_path=run.metrics_path,
         quiet=quiet,
         warn=warn,
@@ -110,18 +110,18 @@ def record(
             id=run.id,
             algo=config.algo.name,
             env=config.env.id,
-            start_step=session.counters.env_steps,
+            start_step=state.counters.env_steps,
             config=config.model_dump(mode="json"),
         ),
         note=note,
     )
-    if fast_net(session.agent) is not None and not kernels.is_compiled():
-        notes = [*notes, "compiling the fast path: a few seconds, once on this machine"]
+    if state.net.compiled and not kernels.is_compiled():
+        notes = [*notes, "compiling the fast network: a few seconds, once on this machine"]
     status, result = "crashed", None
     try:
-        for text in [*notes, f"{session.env.engine} engine, {session.env.n_envs} envs; {run.path}"]:
+        for text in [*notes, f"{state.env.engine} engine, {state.env.n_envs} envs; {run.path}"]:
             note(text)
-        result = train(session, sinks, run.checkpoints_dir, observer, run.videos_dir)
+        result = train(state, sinks, run.checkpoints_dir, observer, run.videos_dir)
         status = "interrupted" if result.stop_reason == "interrupted" else "finished"
     except KeyboardInterrupt:
         status = "interrupted"
@@ -132,7 +132,7 @@ def record(
     finally:
         sinks.close_files()
         try:
-            run.finish(status, summary_of(session, result))
+            run.finish(status, summary_of(state, result))
             report(run)
         finally:
             sinks.close(status)  # trackers take the folder as it is now
@@ -150,12 +150,12 @@ def report(run: Run) -> None:
             run.log(f"no report: {error}")
 
 
-def summary_of(session: Session, result: Result | None) -> dict[str, Any]:
+def summary_of(state: TrainState, result: Result | None) -> dict[str, Any]:
     """What run.json keeps: the verdict's score where there is one, else the best evaluation's."""
-    counters = session.counters
-    scored = {"env_steps": counters.env_steps, "eval_mean": None} if result is None else json_result(result)
-    score = scored["eval_mean"] if scored["eval_mean"] is not None else counters.best_score
-    return scored | {"score": score, "best_at": counters.best_at, "threshold": session.threshold}
+    record = state.judge.record
+    scored = {"env_steps": state.counters.env_steps, "eval_mean": None} if result is None else json_result(result)
+    score = scored["eval_mean"] if scored["eval_mean"] is not None else record.best_score
+    return scored | {"score": score, "best_at": record.best_at, "threshold": state.judge.threshold}
 
 
 def json_result(result: Result) -> dict[str, Any]:

@@ -23,7 +23,7 @@ OBS_NUMBERS = 1_000_000  # of a leaf, that a row's mean and standard deviation a
 
 
 class Reporter:
-    """Everything the loop says goes through here. `observer` is shown a copy of every row; it cannot change anything."""
+    """Everything the loop says goes through here. `observer` sees a copy of every row and cannot change anything."""
 
     def __init__(self, state: TrainState, sinks: SinkGroup | None, observer: Observer | None) -> None:
         self._state, self._sinks, self._observer = state, sinks, observer

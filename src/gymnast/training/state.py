@@ -151,9 +151,7 @@ def last_steps(state: TrainState) -> str:
     return rollout_table(state.agent, state.rollout, state.labels).to_csv()
 
 
-def restore(
-    state: TrainState, tensors: dict[str, Tensor], values: dict[str, Any], optimizer: bool = True
-) -> list[str]:
+def restore(state: TrainState, tensors: dict[str, Tensor], values: dict[str, Any], optimizer: bool = True) -> list[str]:
     """Puts a run where a checkpoint left off. Returns what could not be continued exactly, in words."""
     notes = [] if optimizer else ["the optimizer starts again, as asked"]
     load_agent(state.agent, group(tensors, "agent"))
