@@ -26,7 +26,7 @@ class ExactScore:
 
 
 def exact_score(agent: Agent, table: Table, deterministic: bool = True) -> ExactScore:
-    return ExactScore(table.value_of(policy_of(agent, table, deterministic)), table.solution.optimum)
+    return ExactScore(table.value_of(policy_of(agent, table, deterministic)), table.best_value)
 
 
 def policy_of(agent: Agent, table: Table, deterministic: bool = True) -> Floats:
