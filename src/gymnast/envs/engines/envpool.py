@@ -3,7 +3,7 @@
 It resets an ended env in the step after (NEXT_STEP) and seeds an env once, at its creation. Here ended envs are reset
 at once by their ids. Its episodes cannot be replayed from a seed, so a resumed run begins new ones (exact_resume
 False), and a record's seed is that of the env, not of the episode. An env that ends by itself in the very step of its
-time limit counts as truncated: EnvPool does not tell the two apart.
+time limit counts as truncated: EnvPool does not distinguish the two.
 
 Atari (ALE/*): the same games under the same task, but not the same starts: EnvPool presses FIRE after the idle frames,
 ALE's vector env before them, and an observation begins with copies of the first picture instead of black ones.

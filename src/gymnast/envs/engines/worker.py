@@ -23,7 +23,7 @@ from gymnast.envs.spaces import ActionLayout, ObsLayout, mask_size
 
 @dataclass(frozen=True)
 class Task:
-    """What a worker is told at its start."""
+    """What a worker needs to know at its start."""
 
     make_env: Callable[[], gym.Env[Any, Any]]
     name: str
@@ -46,7 +46,7 @@ def shared_arrays(
 
 
 def work(task: Task, connection: Connection, block: Any) -> None:
-    """Answers commands until told to close or the other end is gone."""
+    """Answers commands until one says close or the other end is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which then closes its workers
     engine: SyncEngine | None = None
     try:
@@ -54,7 +54,7 @@ def work(task: Task, connection: Connection, block: Any) -> None:
         buffers, actions = shared_arrays(
             probe.observation_space, ActionLayout(probe.action_space), task.n_envs, task.action_masks, block
         )
-        ready = [probe]  # the env that told the spaces is the first one of the slice
+        ready = [probe]  # the env that showed the spaces is the first one of the slice
         engine = SyncEngine(
             lambda: ready.pop() if ready else task.make_env(),
             task.stop - task.start,

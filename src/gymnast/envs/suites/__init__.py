@@ -77,7 +77,8 @@ def make(
     """
     import gymnasium as gym
 
-    suite, spec, kwargs = suite_of(env_id), find_spec(env_id), dict(kwargs or {})
+    spec, kwargs = find_spec(env_id), dict(kwargs or {})
+    suite = suite_of(env_id)  # only now: a user's module may have brought its own
     try:
         return suite.make(spec, suite.task(kwargs), max_episode_steps, render_mode, training)
     except (gym.error.DependencyNotInstalled, ModuleNotFoundError) as error:
