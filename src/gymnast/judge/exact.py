@@ -24,13 +24,8 @@ class ExactScore:
         return max(0.0, self.optimum - self.value)  # less than zero is a rounding error
 
 
-<<<<<<< HEAD
 def exact_score(net: Net, table: Table, deterministic: bool = True) -> ExactScore:
     return ExactScore(table.value_of(policy_of(net, table, deterministic)), table.best_value)
-=======
-def exact_score(agent: Agent, table: Table, deterministic: bool = True) -> ExactScore:
-    return ExactScore(table.value_of(policy_of(agent, table, deterministic)), table.best_value)
->>>>>>> envs
 
 
 def policy_of(net: Net, table: Table, deterministic: bool = True) -> Floats:
