@@ -73,8 +73,8 @@ def packed(cell: nn.LSTM | nn.GRU, x: Tensor, state: State, starts: Tensor) -> T
 
 def scan(cell: nn.LSTM | nn.GRU, x: Tensor, starts: Tensor, state: State) -> tuple[Tensor, Tensor | None]:
     """x [S, T, inputs] to the outputs [S, T, size] and, of an LSTM, the cells; compiled, on the CPU."""
-    weight, bias = cell.weight_hh_l0, cell.bias_hh_l0
-    inputs = F.linear(x, cell.weight_ih_l0, cell.bias_ih_l0)
+    weight_in, weight, bias_in, bias = cell.parameters()
+    inputs = F.linear(x, weight_in, bias_in)
     h0 = state["h"].detach().numpy()
     flags = starts.numpy()
     if isinstance(cell, nn.LSTM):
