@@ -90,7 +90,7 @@ class Catalogue:
             if family is None:
                 near = did_you_mean(name, self._metrics)
                 raise UserError(
-                    f"metric {name!r} is neither in metrics/catalogue.yaml nor declared by an algorithm; add it.{near}"
+                    f"metric {name!r} is not in metrics/catalogue.yaml, nor declared by an algorithm.{near}"
                 )
             metric = self._members[name] = replace(family, name=name)
         return metric
@@ -114,28 +114,29 @@ class Catalogue:
         ]
 
     def add_declared(self) -> None:
-        for registry in (ALGOS, EXTENSIONS):
-            for name in registry:
-                self.add(registry.get(name).metrics)
+        """The metrics of registered algorithms and extensions, each `after` another one; what is there stays."""
+        for owner in (registry.get(name) for registry in (ALGOS, EXTENSIONS) for name in registry):
+            for number, (name, entry) in enumerate(_parsed(owner.metrics).items()):
+                if name not in self._metrics:
+                    order = self._metrics[entry.pop("after")].order + (number + 1) / 1000
+                    self._metrics[name] = _metric(name, order, entry)
 
     def _declared(self, name: str) -> bool:
         """Whether somebody who was registered since declares it."""
         self.add_declared()
         return name in self._metrics
 
-    def add(self, entries: Mapping[str, Mapping[str, Any]]) -> None:
-        """An algorithm's or extension's own metrics, each `after` another one; what is there already stays."""
-        for number, (name, entry) in enumerate(entries.items()):
-            if name not in self._metrics:
-                given = dict(entry)
-                order = self.get(given.pop("after")).order + (number + 1) / 1000
-                self._metrics[name] = _metric(name, order, given)
-
     def _family(self, name: str) -> Metric | None:
         for prefix, family in self._families.items():
             if name.startswith(prefix) and len(name) > len(prefix):
                 return family
         return None
+
+
+def _parsed(text: str) -> dict[str, dict[str, Any]]:
+    from ruamel.yaml import YAML
+
+    return YAML(typ="safe", pure=True).load(text) or {}
 
 
 def _metric(name: str, order: float, entry: Mapping[str, Any]) -> Metric:
@@ -148,9 +149,7 @@ def _metric(name: str, order: float, entry: Mapping[str, Any]) -> Metric:
 @lru_cache(maxsize=1)
 def catalogue() -> Catalogue:
     """The shared metrics, and those that the registered algorithms and extensions declare."""
-    from ruamel.yaml import YAML
-
-    found = Catalogue(YAML(typ="safe", pure=True).load((files(__package__) / "catalogue.yaml").read_text("utf-8")))
+    found = Catalogue(_parsed((files(__package__) / "catalogue.yaml").read_text("utf-8")))
     found.add_declared()
     return found
 

@@ -27,8 +27,8 @@ class Learner:
     """Updates an agent from rollouts. A subclass is an algorithm: it says how in `update`, without a host sync inside.
 
     `Settings` are its section of the config. `metrics` describes the metrics that it alone reports, in YAML as the
-    metric catalogue does, each `after` another one; `rules` are its own alerts; `streams` what its rollouts store beside the
-    usual streams.
+    metric catalogue does, each `after` another one. `rules` are its own alerts. `streams` are what its rollouts store
+    beside the usual streams.
     """
 
     Settings: ClassVar[type[AlgoSettings]]

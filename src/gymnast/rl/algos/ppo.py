@@ -66,7 +66,8 @@ class PPO(Learner):
           meaning: "Share of samples whose ratio left the clip range."}
         train/clip_fraction_vf: {after: train/approx_kl, style: percent, precision: 1, low: 0, high: 1, detail: true,
           meaning: "Share of samples whose value left clip_range_vf."}
-        train/ratio_first: {after: train/std, style: fixed, precision: 6, low: 0, warn_low: 0.999, warn_high: 1.001, detail: true,
+        train/ratio_first: {after: train/std, style: fixed, precision: 6, low: 0, warn_low: 0.999,
+          warn_high: 1.001, detail: true,
           meaning: "Mean probability ratio on the first minibatch: 1, or acting and learning disagree."}
         train/ratio: {after: train/std, style: fixed, precision: 6, low: 0, detail: true,
           meaning: "Mean probability ratio over all minibatches."}

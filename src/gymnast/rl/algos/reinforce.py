@@ -77,7 +77,8 @@ class Reinforce(Learner):
           meaning: "Mean of what was subtracted from the returns."}
         train/complete_episodes: {after: train/optimizer_resets, style: fixed, precision: 1, low: 0, detail: true,
           meaning: "Episodes REINFORCE learned from in this update."}
-        train/pending_steps: {after: train/optimizer_resets, style: fixed, precision: 0, unit: steps, low: 0, detail: true,
+        train/pending_steps: {after: train/optimizer_resets, style: fixed, precision: 0, unit: steps, low: 0,
+          detail: true,
           meaning: "Steps of unfinished episodes that wait for the next update."}
     """
     algo: ReinforceConfig
