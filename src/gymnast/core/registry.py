@@ -113,3 +113,4 @@ SINKS = Registry(
         "tensorboard": "gymnast.sinks.trackers.tensorboard:TensorBoardTracker",
     },
 )
+LAUNCHERS = Registry("launcher", {"local": "gymnast.jobs.launchers.local:LocalLauncher"})

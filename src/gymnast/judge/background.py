@@ -1,114 +1,65 @@
-"""Work beside training, in a process of its own: it neither blocks training nor can change it.
-
-A worker gets one job at a time, and only when it waits for one, so that handing over never blocks: a line of JSON and
-an agent's tensors as safetensors. It answers in JSON. It has a low priority and ends with this process.
-"""
+"""Evaluation beside training, in a worker: it neither blocks training nor can change it."""
 
 from __future__ import annotations
 
-import json
-import multiprocessing
 import os
-import subprocess
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from time import perf_counter
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
+from gymnast.core.machine import cores
+from gymnast.jobs.worker import LOWEST_PRIORITY, Job, Worker, WorkerLost
 from gymnast.judge.verdict import Look, Report, report_from_json
 from gymnast.judge.when import examine_now, out_of_budget, verdict_allowed
 from gymnast.training.state import Frozen, Session
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    from gymnast.config import RunConfig
 
-NICENESS = 19  # the lowest: a worker takes the time that training leaves
-PATIENCE = 3.0  # seconds until a worker that has closed its end must be gone
-SHORT_RUN = 10.0  # seconds, within which `auto` does not start a process: importing torch takes two of another core
-MOST_WAITING = 256 << 20  # bytes of frozen copies; of more than that, training looks at the oldest itself
-GRACE = 5.0  # seconds that a run which ends waits for a look that is under way; then it takes that one itself, too
+NICENESS = LOWEST_PRIORITY
+SHORT_RUN_SECONDS = 10.0  # within which `auto` starts no process: importing torch takes two of another core
+MOST_COPIES = 256 << 20  # bytes of frozen copies that may wait; of more than that, training evaluates the oldest itself
+LAST_REPORT_SECONDS = 5.0  # that a run which ends waits for an evaluation under way; then it does that one, too
 
 Warn = Callable[[str], None]
 
 
-class WorkerLost(Exception):
-    """The process is gone, or could not do its job. The message says why."""
+class EvaluationWorker:
+    """Evaluates one copy of the agent at a time, in another process. Raises `WorkerLost` when that is gone."""
 
-
-class Worker:
-    """A process that does one job after another."""
-
-    def __init__(self, task: Mapping[str, Any], niceness: int | None = None) -> None:
-        """`niceness`: None: as beside training."""
-        niceness = NICENESS if niceness is None else niceness
-        self.free = False  # whether it waits for a job; every message it sends says so
-        self._connection, there = multiprocessing.Pipe()
-        paths = os.pathsep.join(path or os.getcwd() for path in sys.path)  # it must find the same modules
-        try:
-            # A process group of its own: Ctrl-C is for the training process. Not a session of its own: where the
-            # kernel shares out time by session, a low priority would count for nothing against another one.
-            self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "gymnast.jobs.background_worker", str(there.fileno()), str(niceness)],
-                stdin=subprocess.PIPE,  # never written to: it ends when this process does
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                env={**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"},
-                pass_fds=[there.fileno()],
-                process_group=0,
-            )
-        except OSError as error:
-            raise WorkerLost(f"it could not be started: {error.strerror}") from error
-        finally:
-            there.close()  # so that this end sees the end of a dead worker
-        self._send(json.dumps(task).encode())
+    def __init__(self, config: RunConfig, threshold: float | None) -> None:
+        # without its sinks: names that only this process has registered are no concern of an evaluation
+        arguments = {"config": config.model_dump(mode="json", exclude={"log"}), "threshold": threshold}
+        self._worker = Worker(
+            Job("gymnast.judge.work:evaluate_copies", arguments),
+            niceness=NICENESS,
+            threads=1,
+            log=Path(os.devnull),
+        )
+        self.given: Look | None = None  # what it evaluates, or has evaluated last
 
     @property
-    def pid(self) -> int:
-        return self._process.pid
+    def free(self) -> bool:
+        return self._worker.free
 
-    def give(self, job: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
-        """Only to one that is free."""
-        from safetensors.torch import save
+    def give(self, frozen: Frozen, verdicts: int | None) -> None:
+        """Only to one that is free. `verdicts`: so far; None: no verdict is allowed."""
+        self._worker.give({"look": asdict(frozen.look), "verdicts": verdicts}, frozen.agent)
+        self.given = frozen.look
 
-        self.free = False
-        self._send(json.dumps(job).encode())
-        self._send(save({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}))
-
-    def hear(self, seconds: float = 0.0) -> dict[str, Any] | None:
-        """Its next message, or None where none comes within that time. An empty one: it is ready."""
-        try:
-            if not self._connection.poll(seconds):
-                return None
-            message: dict[str, Any] = json.loads(self._connection.recv_bytes())
-        except (EOFError, OSError):
-            raise WorkerLost(self._how_it_ended()) from None
-        if "failed" in message:
-            raise WorkerLost(message["failed"])
-        self.free = True
-        return message
+    def hear(self, seconds: float) -> Report | None:
+        """The report on the given copy, if it comes within that time."""
+        until = perf_counter() + seconds
+        while (event := self._worker.hear(max(0.0, until - perf_counter()))) is not None:
+            if event.kind == "result":
+                return report_from_json(event.data)
+        return None
 
     def close(self) -> None:
-        """At once: it has nothing to put in order."""
-        assert self._process.stdin is not None
-        self._connection.close()
-        self._process.kill()
-        self._process.wait()
-        self._process.stdin.close()
-
-    def _send(self, data: bytes) -> None:
-        try:
-            self._connection.send_bytes(data)
-        except OSError:
-            raise WorkerLost(self._how_it_ended()) from None
-
-    def _how_it_ended(self) -> str:
-        try:
-            code = self._process.wait(PATIENCE)
-        except subprocess.TimeoutExpired:
-            return "it does not answer"
-        return f"it was killed by signal {-code}" if code < 0 else f"it ended with exit code {code}"
+        self._worker.close()
 
 
 class Examiner:
@@ -117,10 +68,9 @@ class Examiner:
     def __init__(self, session: Session, warn: Warn) -> None:
         self._warn = warn
         self._mode = session.config.eval.background
-        self._worker: Worker | None = None
-        self._given: Look | None = None  # what the worker looks at
+        self._worker: EvaluationWorker | None = None
         self._started = perf_counter()
-        if self._mode == "auto" and (session.factory is not None or _cores() < 2):
+        if self._mode == "auto" and (session.factory is not None or cores() < 2):
             self._mode = False
         elif self._mode and session.factory is not None:
             self._inline("an env object cannot be sent to it")
@@ -129,7 +79,7 @@ class Examiner:
         """Whether a look that is due now is left to the background. The last one of a run is not."""
         if not self._mode or out_of_budget(session):
             return False
-        return self._mode is True or perf_counter() - self._started >= SHORT_RUN
+        return self._mode is True or perf_counter() - self._started >= SHORT_RUN_SECONDS
 
     def hand_over(self, session: Session, frozen: Frozen) -> None:
         """Leaves a copy to the background; it is looked at when those before it were."""
@@ -148,7 +98,7 @@ class Examiner:
         while session.frozen:
             ending = out_of_budget(session) is not None
             report = self._hear(session, ending) if self._mode else None
-            if report is None and self._mode and not ending and _size(session.frozen) <= MOST_WAITING:
+            if report is None and self._mode and not ending and _size(session.frozen) <= MOST_COPIES:
                 break
             frozen = session.frozen.pop(0)
             yield report or examine_now(session, frozen.look, frozen.agent), frozen
@@ -157,31 +107,29 @@ class Examiner:
 
     def _hear(self, session: Session, ending: bool) -> Report | None:
         """The worker's report on the oldest copy, if it is there; at the end of a run: or soon will be."""
+        oldest = session.frozen[0].look
         try:
             while True:
                 worker = self._worker if ending else self._give_next(session)
                 if worker is None:
                     return None
-                message = worker.hear(GRACE if ending and self._given == session.frozen[0].look else 0.0)
-                if message is None:
+                report = worker.hear(LAST_REPORT_SECONDS if ending and worker.given == oldest else 0.0)
+                if report is None and (ending or not worker.free):
                     return None
-                if message and (report := report_from_json(message)).look == session.frozen[0].look:
+                if report is not None and report.look == oldest:
                     return report
         except WorkerLost as lost:
             self._inline(str(lost))
             return None
 
-    def _give_next(self, session: Session) -> Worker:
+    def _give_next(self, session: Session) -> EvaluationWorker:
         """Gives the oldest copy to the worker, if it waits for one."""
         if self._worker is None:
-            task = {"role": "examine", "threshold": session.threshold}
-            self._worker = Worker(task | {"config": session.config.model_dump(mode="json")})
+            self._worker = EvaluationWorker(session.config, session.threshold)
         if self._worker.free:
             frozen = session.frozen[0]
             allowed = verdict_allowed(session, frozen.look)
-            job = {"look": asdict(frozen.look), "verdicts": session.counters.verdicts if allowed else None}
-            self._worker.give(job, frozen.agent)
-            self._given = frozen.look
+            self._worker.give(frozen, session.counters.verdicts if allowed else None)
         return self._worker
 
     def _inline(self, why: str) -> None:
@@ -205,7 +153,3 @@ class Examiner:
 
 def _size(frozen: Sequence[Frozen]) -> int:
     return sum(tensor.nbytes for one in frozen for tensor in one.tensors.values())
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -27,7 +27,7 @@ from gymnast.rl.returns import gae
 from gymnast.runs import checkpoint
 from gymnast.training.diagnostics import diagnose, diagnosis_due
 from gymnast.training.state import Frozen, Session, freeze, next_multiple, save_session
-from gymnast.video.filmer import Filmer
+from gymnast.video.maker import VideoMaker
 
 if TYPE_CHECKING:
     from gymnast.sinks import SinkGroup
@@ -79,14 +79,14 @@ def train(
         if sinks is not None:
             sinks.notice(text)
 
-    def filmed(step: int, path: Path) -> None:
+    def made_video(step: int, path: Path) -> None:
         if sinks is not None:
             sinks.video(step, path)
 
     with (
         interrupts() as interrupted,
         Examiner(session, warn) as examiner,
-        Filmer(session, videos, warn, notice, filmed) as filmer,
+        VideoMaker(session, videos, warn, notice, made_video) as maker,
     ):
         while True:
             # Collect: every env steps n_steps times, nothing is lost between two rollouts.
@@ -161,13 +161,13 @@ def train(
                 saved_at = clock.elapsed
                 if sinks is not None:
                     sinks.checkpoint(counters.env_steps, names, saved_at - begun)
-            filmer.film(session)
+            maker.update(session)
             clock.lap("log")
 
             if stop is not None:
                 break
         seconds = clock.elapsed
-        filmer.finish(interrupted)
+        maker.finish(interrupted)
 
     fps = (counters.env_steps - started_at) / (seconds - elapsed_before)
     return Result(counters.env_steps, seconds, fps, stop, verdict)

@@ -26,6 +26,7 @@ from gymnast.envs.engines.replay import require_keys
 from gymnast.envs.engines.worker import Task, shared_arrays, work
 from gymnast.envs.spaces import ActionLayout, ObsLayout, mask_size
 from gymnast.envs.types import StepBatch
+from gymnast.jobs.worker import how_it_ended
 
 _START_SECONDS = 60.0  # imports and the env's construction come on top of a step's time limit
 _CLOSE_SECONDS = 3.0  # for env.close(); a worker that needs longer is killed
@@ -159,8 +160,7 @@ class ProcessEngine:
                 self._end_processes()
                 raise EnvFailure(result)
         process.join(_CLOSE_SECONDS)
-        code = process.exitcode
-        how = f"was killed by signal {-code}" if code is not None and code < 0 else f"ended with exit code {code}"
+        how = how_it_ended(process.exitcode)
         self._end_processes()
         raise EnvFailure(f"{self.name}: {who} {how}.")
 
