@@ -183,7 +183,7 @@ class Worker:
         self._log.close()
 
     def _send(self, message: Mapping[str, Any], data: bytes = b"") -> None:
-        with suppress(OSError):  # it is gone: whoever waits for its answer learns why
+        with suppress(OSError, ValueError):  # it is gone, or closed by another thread: whoever waits learns why
             self._input.write(json.dumps(message).encode() + b"\n" + data)
             self._input.flush()
 

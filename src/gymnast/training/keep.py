@@ -81,7 +81,7 @@ def record(
     from gymnast.agent.nets import kernels
     from gymnast.agent.nets.dense_net import fast_net
     from gymnast.sinks import make_sinks
-    from gymnast.sinks.trackers.sink import TrackedRun
+    from gymnast.sinks.base import RunInfo
     from gymnast.training.loop import train
 
     config = session.config
@@ -96,25 +96,15 @@ def record(
         if quiet or "console" not in config.log.sinks:
             print(f"gymnast: {text}", file=sys.stderr)
 
-    sinks = make_sinks(
-        config.log.sinks,
-        title=f"{config.env.id} · {config.algo.name} · seed {config.train.seed} · {run.id}",
-        total_steps=config.train.total_timesteps,
+    info = RunInfo(
+        folder=run.path.resolve(),
+        id=run.id,
         start_step=session.counters.env_steps,
-        facts={"threshold": session.threshold},
-        metrics_path=run.metrics_path,
+        threshold=session.threshold,
         quiet=quiet,
-        warn=warn,
-        run=TrackedRun(
-            folder=run.path.resolve(),
-            id=run.id,
-            algo=config.algo.name,
-            env=config.env.id,
-            start_step=session.counters.env_steps,
-            config=config.model_dump(mode="json"),
-        ),
-        note=note,
+        config=config.model_dump(mode="json"),
     )
+    sinks = make_sinks(config.log.sinks, info, warn, note)
     if fast_net(session.agent) is not None and not kernels.is_compiled():
         notes = [*notes, "compiling the fast path: a few seconds, once on this machine"]
     status, result = "crashed", None

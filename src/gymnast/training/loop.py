@@ -71,7 +71,7 @@ def train(
         alerts = session.alerts.check(row)
         if sinks is not None:
             sinks.write(counters.env_steps, row)
-            sinks.tell(counters.env_steps, alerts, record)
+            sinks.report(counters.env_steps, alerts, record)
         if observer is not None:
             observer(dict(row))
 

@@ -21,6 +21,7 @@ from gymnast.core.seeds import derive_seed
 from gymnast.envs.make import choose_engine, make_vec
 from gymnast.metrics.clock import Clock, TrainingTime
 from gymnast.sinks import make_sinks
+from gymnast.sinks.base import RunInfo
 from gymnast.training.loop import Row, train
 from gymnast.training.state import Session, build, choose_threads
 from gymnast.verbs.random_actions import random_actions
@@ -133,16 +134,7 @@ def window(session: Session, seconds: float) -> Answer:
         last = row["time/elapsed"]
 
     with tempfile.TemporaryDirectory() as rows:
-        sinks = make_sinks(
-            ["jsonl"],
-            title="bench",
-            total_steps=0,
-            start_step=0,
-            facts={},
-            metrics_path=Path(rows) / "metrics.jsonl",
-            quiet=True,
-            warn=lambda text: print(text, file=sys.stderr),
-        )
+        sinks = make_sinks(["jsonl"], RunInfo(Path(rows)), warn=print)
         before, began = session.counters.env_steps, time.perf_counter()
         train(session, sinks, observer=watch)
         spent = time.perf_counter() - began
