@@ -9,6 +9,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from gymnast.core.errors import EnvFailure, UserError
 
 if TYPE_CHECKING:
@@ -73,3 +75,16 @@ def finish(channel: Channel, file: str) -> dict[str, Any]:
             print(job["number"], file=out, flush=True)
         print("end", file=out)
     return {}
+
+
+def hang_in_an_env(channel: Channel) -> None:
+    """Says which processes its envs have, and steps them into their trouble."""
+    from gymnast.config import EnvConfig
+    from gymnast.envs.make import make_vec
+
+    name = "tests.envs_for_tests:test/Hanging-v0"
+    config = EnvConfig(id=name, engine="process", step_timeout=3600.0, kwargs={"at": 1})
+    vec = make_vec(config, 2, "train", threads=2)
+    vec.reset(0)
+    channel.event(pids=[process.pid for process in vec._processes])  # type: ignore[attr-defined]
+    vec.step(np.zeros(2, np.int64))

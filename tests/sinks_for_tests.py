@@ -1,4 +1,4 @@
-"""What sinks of the tests are told about their run."""
+"""What sinks of the tests know of their run."""
 
 from __future__ import annotations
 

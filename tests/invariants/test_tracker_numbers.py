@@ -255,27 +255,27 @@ def test_wandb_without_a_good_key_is_offline_and_says_so_once(
 
 
 def test_videos_are_copied_and_stand_at_their_step(homes: Path, tmp_path: Path) -> None:
-    """A film of step 100 comes after the row of 200: its place on the axis is 100 all the same."""
-    film = tmp_path / "best.mp4"
-    film.write_bytes(b"not a film, but a file")
+    """A video of step 100 comes after the row of 200: its place on the axis is 100 all the same."""
+    path = tmp_path / "best.mp4"
+    path.write_bytes(b"not a video, but a file")
     (tmp_path / "run.json").write_text('{"summary": {}}')
     warnings: list[str] = []
     tracked = run_info(tmp_path, id="v1d30-x")
     group = SinkGroup([TrackerSink(name, tracked, print, 300.0) for name in ("wandb", "trackio")], warnings.append)
     group.write(100, {STEP: 100.0})
     group.write(200, {STEP: 200.0})
-    group.video(100, film)
+    group.video(100, path)
     group.close()
     assert warnings == []
     part = next((tmp_path / "trackers" / "wandb").glob("offline-run-*"))
     shown = wandb_history(next(part.glob("*.wandb")))[-1]
     assert shown[STEP] == 100
-    assert (part / "files" / shown["videos/best"]["path"]).read_bytes() == film.read_bytes()
+    assert (part / "files" / shown["videos/best"]["path"]).read_bytes() == path.read_bytes()
     with sqlite3.connect(homes / "trackio" / "gymnast.db") as database:
         stored = database.execute("SELECT metrics FROM metrics WHERE run_name = 'ppo-v1d30' AND step = 100 ORDER BY id")
         text = stored.fetchall()[-1][0]
     copied = homes / "trackio" / "media" / json.loads(text)["videos/best"]["file_path"]
-    assert copied.read_bytes() == film.read_bytes()
+    assert copied.read_bytes() == path.read_bytes()
 
 
 def test_trackio_that_cannot_write_costs_one_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -171,6 +171,15 @@ def test_closing_ends_a_worker_at_once(tmp_path: Path) -> None:
     worker.close()  # twice is fine
 
 
+def test_env_processes_end_with_their_parent_in_the_middle_of_a_step() -> None:
+    with Worker(job("hang_in_an_env")) as worker:
+        pids = worker.wait_for("event")["pids"]
+        assert len(pids) == 2
+        assert all(is_alive(pid) for pid in pids)
+        os.kill(worker.pid, signal.SIGKILL)  # it alone: nobody closes its envs
+        wait_until(lambda: not any(is_alive(pid) for pid in pids))
+
+
 # Pool and launchers
 
 

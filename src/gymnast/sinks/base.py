@@ -1,4 +1,4 @@
-"""What a sink is, and what it is told about the run."""
+"""What a sink is, and what it knows of the run."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class Sink:
         """A row of metrics."""
 
     def notice(self, text: str) -> None:
-        """A message for whoever looks: "checkpoint saved", "solved"."""
+        """A message for people: "checkpoint saved", "solved"."""
 
     def tick(self, step: int) -> None:
         """Where the run is between two rows, so that a progress bar keeps moving."""

@@ -25,7 +25,7 @@ class LocalRun:
             self._worker.close()
 
     def close(self) -> None:
-        """Kills it: whoever iterates is told so."""
+        """Kills it; the last event then says so."""
         self._worker.kill()
 
 

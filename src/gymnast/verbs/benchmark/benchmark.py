@@ -120,7 +120,7 @@ def run_and_keep(trials: Sequence[Trial], at_once: int, store: Store, bar: Bar, 
                 ended += 1
                 share = f"{ended} of {len(trials)}"
                 if event.kind == "result":
-                    notes = [] if trial.rival is None else trial.rival.notes
+                    notes = [] if trial.opponent is None else trial.opponent.notes
                     record = make_record(trial.task, trial.who, trial.seed, event.data, notes)
                     store.keep(record)
                     bar.say(Text(f"{share}  {trial.name}: {told(record)}"))

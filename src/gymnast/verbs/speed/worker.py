@@ -139,7 +139,7 @@ def window(session: Session, seconds: float) -> Answer:
         train(session, sinks, observer=watch)
         spent = time.perf_counter() - began
         sinks.close()
-    phases["log"] = phases.get("log", 0.0) + spent - last  # the last row cannot tell how long it took to write
+    phases["log"] = phases.get("log", 0.0) + spent - last  # the last row does not know how long it took to write
     return {"steps": session.counters.env_steps - before, "seconds": spent, "phases": phases}
 
 
