@@ -25,7 +25,7 @@ from gymnast.runs import checkpoint
 from gymnast.runs.references import Run, RunInfo
 from gymnast.sinks.jsonl import read_metrics
 from gymnast.training.loop import Result, train
-from gymnast.training.state import Session, restore_session
+from gymnast.training.state import TrainState, restore
 from tests.invariants.conftest import small_config
 from tests.invariants.test_resume import equal, without_time
 
@@ -58,7 +58,7 @@ class Heard(Worker):
 def heard(monkeypatch: pytest.MonkeyPatch) -> type[Heard]:
     monkeypatch.setattr(background, "Worker", Heard)
     monkeypatch.setattr(background, "NICENESS", 0)  # a busy machine shall not decide how these tests end
-    monkeypatch.setattr(background, "LAST_REPORT_SECONDS", 300.0)
+    monkeypatch.setattr(background, "LAST_RESULT_SECONDS", 300.0)
     Heard.made, Heard.reports = [], 0
     return Heard
 
@@ -99,7 +99,7 @@ def judged(rows: Rows) -> dict[tuple[str, float], dict[str, float]]:
 
 def both_ways(
     make_session: Any, threshold: float | None = None, folder: Path | None = None, **sections: Any
-) -> list[tuple[Session, Result, Rows]]:
+) -> list[tuple[TrainState, Result, Rows]]:
     """The same run with evaluations inline and in the background."""
     runs = []
     for in_background in (False, True):
@@ -162,7 +162,7 @@ def test_a_verdict_judges_the_frozen_copy(
     assert behind.verdict is not None
     assert inline.verdict.evaluation.returns.tolist() == behind.verdict.evaluation.returns.tolist()
     assert inline.verdict.attempts == behind.verdict.attempts
-    assert a.counters.best_at == b.counters.best_at == inline.env_steps < behind.env_steps
+    assert a.judge.record.best_at == b.judge.record.best_at == inline.env_steps < behind.env_steps
     assert rows[-1]["solved"] == 1.0
     weights = checkpoint.load(tmp_path / "True" / "best.safetensors").tensors
     for name, tensor in a.agent.state_dict().items():  # the inline run ended with the agent that passed
@@ -176,7 +176,7 @@ def test_resumed_equals_uninterrupted(make_session: Any, heard: type[Heard], tmp
     whole, rows = make_session(config), Rows()
     train(whole, observer=patient(rows))
 
-    first, seen = Rows(), 0
+    first = Rows()
 
     def interrupt(row: dict[str, float]) -> None:
         if row["time/total_timesteps"] == 2048 and "train/loss" in row:  # an evaluation is due: its copy is made next
@@ -185,12 +185,11 @@ def test_resumed_equals_uninterrupted(make_session: Any, heard: type[Heard], tmp
     stopped = make_session(config)
     assert train(stopped, checkpoints=tmp_path, observer=patient(first, interrupt)).stop_reason == "interrupted"
     saved = checkpoint.load(tmp_path / "last.safetensors")
-    seen = len(saved.state["frozen"])
-    assert seen >= 1
-    assert saved.state["frozen"][-1]["look"]["step"] == 2048
+    waiting = saved.state["judge"]["waiting"]
+    assert waiting[-1]["request"]["step"] == 2048
     second = Rows()
     resumed = make_session(config)
-    assert restore_session(resumed, saved.tensors, saved.state) == []
+    assert restore(resumed, saved.tensors, saved.state) == []
     train(resumed, observer=patient(second))
     equal(training(rows), training(first + second))
     assert judged(rows) == judged(first + second)
@@ -236,7 +235,7 @@ def test_training_does_not_wait_for_a_worker_that_gets_no_time(
     make_session: Any, heard: type[Heard], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Stopped at its start: the run ends all the same, with every evaluation."""
-    monkeypatch.setattr(background, "LAST_REPORT_SECONDS", 0.1)
+    monkeypatch.setattr(background, "LAST_RESULT_SECONDS", 0.1)
 
     def stop(row: dict[str, float]) -> None:
         if len(heard.made) == 1:
@@ -291,7 +290,7 @@ def test_no_worker_outlives_the_run(number: signal.Signals, tmp_path: Path) -> N
     command += ["--steps", "10000000", *(word for setting in settings for word in ("--set", setting))]
     process = subprocess.Popen(command)
     workers: list[int] = []
-    while len(workers) < 2:  # the evaluation's and the video's
+    while len(workers) < 2:  # the examiner's and the film maker's
         assert process.poll() is None
         time.sleep(0.1)
         workers = workers_of(process.pid)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from importlib import metadata
 
+from gymnast.core.errors import install_command
 from gymnast.core.machine import is_installed
 from gymnast.core.registry import SINKS
 
@@ -22,7 +23,7 @@ class Extra:
 
     @property
     def command(self) -> str:
-        return f'pip install "gymnast[{self.name}]"'
+        return install_command(self.name)
 
     @property
     def version(self) -> str | None:

@@ -11,11 +11,13 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from gymnast.jobs.worker import LOWEST_PRIORITY, Job, Worker, WorkerLost
-from gymnast.training.state import Session
 from gymnast.video.encode import unfinished
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+    from gymnast.training.rows import Reporter
+    from gymnast.training.state import TrainState
 
 NICENESS = LOWEST_PRIORITY
 MOST_ORDERS = 8  # that may wait; a run that asks for more than the background can make does without some
@@ -33,16 +35,8 @@ class Order:
 class VideoMaker:
     """Notices by itself what is due. What goes wrong is reported once and ends the videos, not the run."""
 
-    def __init__(
-        self,
-        session: Session,
-        folder: Path | None,
-        warn: Callable[[str], None],
-        notice: Callable[[str], None],
-        made: Callable[[int, Path], None],
-    ) -> None:
-        self._config, self._folder = session.config, folder
-        self._warn, self._notice, self._made = warn, notice, made
+    def __init__(self, state: TrainState, folder: Path | None, reporter: Reporter) -> None:
+        self._config, self._folder, self._reporter = state.config, folder, reporter
         self._worker: Worker | None = None
         self._hurried = False
         self._waiting: list[Order] = []
@@ -51,34 +45,31 @@ class VideoMaker:
         self._on = self._config.log.video != "off"
         if self._on and folder is None:
             self._stop("a run without a folder has no place for them; give it a runs_dir")
-        elif self._on and session.factory is not None:
+        elif self._on and state.factory is not None:
             self._stop("an env object cannot be sent to another process")
         # A run that goes on has a video of its best already, unless it was stopped before that was made.
         has_video = folder is not None and (folder / "best.mp4").exists()
-        self._best_at = session.counters.best_at if has_video else None
+        self._best_at = state.judge.record.best_at if has_video else None
 
-    def update(self, session: Session) -> None:
+    def update(self, state: TrainState) -> None:
         """Orders what is due at this moment and takes notice of what is done; costs nothing where nothing is."""
         if not self._on:
             return
-        counters, every = session.counters, self._config.log.video
-        if (
-            isinstance(every, int)
-            and counters.env_steps // every > (counters.env_steps - session.rollout.size) // every
-        ):
-            weights = {name: tensor.detach().clone() for name, tensor in session.agent.state_dict().items()}
-            self._order(Order(f"step_{counters.env_steps}", counters.env_steps, weights))
-        if session.best_agent is not None and counters.best_at != self._best_at:
-            self._best_at = counters.best_at
+        step, every, judge = state.counters.env_steps, self._config.log.video, state.judge
+        if isinstance(every, int) and step // every > (step - state.rollout.size) // every:
+            weights = {name: tensor.detach().clone() for name, tensor in state.agent.state_dict().items()}
+            self._order(Order(f"step_{step}", step, weights))
+        if judge.best_agent is not None and judge.record.best_at != self._best_at:
+            self._best_at = judge.record.best_at
             self._waiting = [order for order in self._waiting if order.name != "best"]
-            self._order(Order("best", counters.best_at, session.best_agent))
+            self._order(Order("best", self._best_at, judge.best_agent))
         self._tend()
 
     def finish(self, interrupted: Callable[[], bool]) -> None:
         """Waits for the videos that are ordered; an interruption does without them."""
         missing = len(self._waiting) + (self._current is not None)
         if missing and not interrupted():
-            self._notice(f"finishing {missing} {'video' if missing == 1 else 'videos'} (Ctrl-C to skip)")
+            self._reporter.notice(f"finishing {missing} {'video' if missing == 1 else 'videos'} (Ctrl-C to skip)")
         until = perf_counter() + LAST_VIDEOS_SECONDS
         while self._on and (self._current or self._waiting) and not interrupted():
             if perf_counter() > until and not self._hurried:
@@ -87,7 +78,7 @@ class VideoMaker:
             sleep(POLL_SECONDS)
         if self._skipped:
             asked = f"log.video={self._config.log.video} asks for more than can be made"
-            self._warn(f"skipped {self._skipped} {'video' if self._skipped == 1 else 'videos'}: {asked}")
+            self._reporter.warn(f"skipped {self._skipped} {'video' if self._skipped == 1 else 'videos'}: {asked}")
 
     def _hurry(self) -> None:
         """On a busy machine a low priority may mean hardly any time; training needs none any more."""
@@ -124,15 +115,15 @@ class VideoMaker:
 
     def _report(self, order: Order, score: float) -> None:
         path = self._path(order)
-        self._notice(f"made a video of the agent of step {order.step:,}: return {score:g}, {path}")
-        self._made(order.step, path)
+        self._reporter.notice(f"made a video of the agent of step {order.step:,}: return {score:g}, {path}")
+        self._reporter.video(order.step, path)
 
     def _path(self, order: Order) -> Path:
         assert self._folder is not None
         return self._folder / f"{order.name}.mp4"
 
     def _stop(self, why: str) -> None:
-        self._warn(f"no videos: {why}")
+        self._reporter.warn(f"no videos: {why}")
         self.close()
         self._on, self._current, self._waiting = False, None, []
 

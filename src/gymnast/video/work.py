@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gymnast import config as configs
-from gymnast.core.devices import pick_device
-from gymnast.judge.evaluate import command_seed
+from gymnast.play.player import command_seed
 from gymnast.play.stage import Stage
-from gymnast.training.state import build_agent, choose_threads, load_agent
+from gymnast.runs.saved_agent import SavedAgent
 from gymnast.video.film import Film, shown_actions
 
 if TYPE_CHECKING:
@@ -18,15 +17,14 @@ if TYPE_CHECKING:
 
 def make_videos(channel: Channel, config: dict[str, Any]) -> None:
     checked = configs.validate(config)
-    choose_threads(checked)
     stage = Stage(checked.env, 1)
-    agent = build_agent(checked, stage.engine, pick_device(checked.train.device))
+    saved = SavedAgent.build(checked, stage.engine)
     actions = shown_actions(checked, stage)
     seed, greedy = command_seed(checked.train.seed), checked.stop.judge == "greedy"
     channel.ready()
     for job, tensors in channel:
-        load_agent(agent, tensors)
+        saved.load(tensors)
         about = {"step": job["step"], "policy": checked.stop.judge, "seed": seed}
         with Film(Path(job["path"])) as film:
-            (episode,) = film.add(stage.shots(agent, seed, greedy), stage, actions, about)
+            (episode,) = film.add(stage.shots(saved.net, seed, greedy), stage, actions, about)
         channel.result({"return": episode["return"], "length": episode["length"]})

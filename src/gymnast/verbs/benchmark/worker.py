@@ -14,9 +14,9 @@ from gymnast.core.errors import UserError
 from gymnast.core.seeds import derive_seed
 from gymnast.judge.evaluate import evaluate
 from gymnast.metrics.clock import TrainingTime
-from gymnast.training.keep import new_run, record, versions
-from gymnast.training.loop import Row
-from gymnast.training.state import build
+from gymnast.training.build import build
+from gymnast.training.record import new_run, record, versions
+from gymnast.training.rows import Row
 
 if TYPE_CHECKING:
     from gymnast.jobs.child import Channel
@@ -57,7 +57,7 @@ def run(channel: Channel, config: dict[str, Any], threshold: float | None, final
             raise UserError("interrupted before its end.")
         if final:
             seed = derive_seed(checked.train.seed, "benchmark")
-            scores = evaluate(session.agent, session.eval_env, checked.stop.episodes, seed).returns.tolist()
+            scores = evaluate(session.net, session.judge.env, checked.stop.episodes, seed).returns.tolist()
     finally:
         session.close()
     return {

@@ -16,7 +16,7 @@ from gymnast import config as configs
 from gymnast.core.errors import UserError
 from gymnast.core.machine import cores, cpu_model
 from gymnast.jobs.worker import Worker
-from gymnast.training.keep import solved_threshold, versions
+from gymnast.training.record import solved_threshold, versions
 from gymnast.verbs.speed.advice import Change, changes
 from gymnast.verbs.speed.libraries import Opponent, opponents, parse_names, parse_pythons
 from gymnast.verbs.speed.libraries.command import Commands

@@ -20,10 +20,13 @@ from gymnast.core.devices import parts_of_a_batch, set_threads
 from gymnast.core.seeds import derive_seed
 from gymnast.envs.make import choose_engine, make_vec
 from gymnast.metrics.clock import Clock, TrainingTime
+from gymnast.runs.saved_agent import choose_threads
 from gymnast.sinks import make_sinks
 from gymnast.sinks.base import RunInfo
-from gymnast.training.loop import Row, train
-from gymnast.training.state import Session, build, choose_threads
+from gymnast.training.build import build
+from gymnast.training.loop import train
+from gymnast.training.rows import Row
+from gymnast.training.state import TrainState
 from gymnast.verbs.random_actions import random_actions
 from gymnast.verbs.speed.limit import arithmetic, network_rate
 
@@ -39,7 +42,7 @@ class Bench:
     """The sessions that are being measured, by the name the asker gave them."""
 
     def __init__(self) -> None:
-        self.sessions: dict[str, Session] = {}
+        self.sessions: dict[str, TrainState] = {}
 
     def build(self, name: str, config: dict[str, Any]) -> Answer:
         """A session, with its first iteration behind it."""
@@ -116,7 +119,7 @@ def threads_in_use() -> int:
     return torch.get_num_threads() * parts_of_a_batch()
 
 
-def window(session: Session, seconds: float) -> Answer:
+def window(session: TrainState, seconds: float) -> Answer:
     """Trains for that long, then to the end of the iteration; how far it got, and where the time went."""
     choose_threads(session.config)
     stop = session.config.stop.model_copy(update={"seconds": seconds})
