@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from gymnast import config as configs
-from gymnast.agent import Agent
+from gymnast.agent.agent import Agent
 from gymnast.config.tuned import Tuned, cache_path, find, keep
 from gymnast.core.errors import UserError
 from gymnast.core.machine import machine
