@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 def suite_of(env_id: str) -> Suite:
     """The suite of an id or "module:id": the one whose beginning fits, and the longest of those."""
     name = env_id.rpartition(":")[2]
-    suite: Suite = SUITES.get(max((start for start in SUITES.names() if name.startswith(start)), key=len))()
-    return suite
+    return SUITES.get(max((start for start in SUITES.names() if name.startswith(start)), key=len))()
 
 
 def list_env_ids() -> list[str]:
