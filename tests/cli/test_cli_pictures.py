@@ -7,66 +7,78 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from rich.console import Console
 
-from gymnast.report.chart import Curve, chart, dots, legend
-from gymnast.terminal.format import Column, ago, number, setting, span, table
+from gymnast.core.text import ago, number, setting, span
+from gymnast.report.charts.model import Chart, Curve
+from gymnast.report.charts.text import draw
+from gymnast.terminal.format import Column, table
 
 
 def line(points: list[tuple[float, float]]) -> Curve:
     return Curve("training", points)
 
 
+def chart(curves: list[Curve], level: float | None = None, width: int = 40, height: int = 10) -> list[str]:
+    """Without the line of the title."""
+    drawn = draw(Chart("return", tuple(curves), level, "" if level is None else f"solved at {level:g}"), width, height)
+    return [text.plain for text in drawn[1:]]
+
+
+def dots(points: list[tuple[float, float]]) -> Curve:
+    return Curve("evaluation", points, joined=False)
+
+
 def test_a_straight_line_is_drawn_straight() -> None:
     """0 to 9 over ten columns and ten rows: each mark one column to the right and one row up."""
-    picture = [text.plain for text in chart([line([(step, step) for step in range(10)])], None, width=13, height=10)]
+    picture = chart([line([(step, step) for step in range(10)])], width=13)
     rows = [line.partition("┤")[2] or line.partition("│")[2] for line in picture[:10]]
     # x runs to the last step, 9, over 10 columns: step s stands in column s * 10 // 9, the last one in column 9
     assert [row.find("▪") for row in reversed(rows)] == [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]
     assert picture[0].startswith("9 ┤")
     assert picture[9].startswith("0 ┤")
-    assert picture[-1].endswith("9 steps")
+    assert picture[-1].endswith("9 env steps")
 
 
 def test_the_line_bridges_columns_without_a_row_and_dots_stand_on_top() -> None:
-    curves = [line([(0, 0), (100, 4)]), dots("evaluation", [(100, 4)])]
-    marks = "".join(text.plain for text in chart(curves, None, width=13, height=5)[:5])
+    curves = [line([(0, 0), (100, 4)]), dots([(100, 4)])]
+    marks = "".join(chart(curves, width=13, height=5)[:5])
     assert marks.count("◆") == 1
     assert marks.count("▪") == 9  # ten columns, the last one under the dot
 
 
 def test_a_level_is_drawn_where_it_is_near_enough_to_leave_room_for_the_points() -> None:
     points = [(step, float(step)) for step in range(10)]  # values 0 to 9: up to 9 + 3 * 9 = 36 counts as near
-    near, far = (chart([line(points)], level, width=40) for level in (36, 37))
-    assert any("┄" in text.plain for text in near)
-    assert not any("┄" in text.plain for text in far)
-    assert legend([line(points)], "solved at 36", near).plain == "  ▪ training   ┄┄ solved at 36"
-    assert legend([line(points)], "solved at 37", far).plain == "  ▪ training   solved at 37, far off"
+    near, far = (chart([line(points)], level) for level in (36, 37))
+    assert any("┄" in row for row in near)
+    assert not any("┄" in row for row in far)
+    titles = [draw(Chart("return", (line(points),), at, f"solved at {at}"), 40)[0].plain for at in (36, 37)]
+    assert titles == ["return  ▪ training   ┄┄ solved at 36", "return  ▪ training   solved at 37, far off"]
 
 
 def test_several_lines_have_marks_of_their_own_and_bands_lie_behind_them() -> None:
     """A band from 0 to 4 over the whole width fills all five rows; the line at 2 takes the middle one."""
     banded = Curve("one", [(0, 2), (100, 2)], band=[(0, 0, 4), (100, 0, 4)])
-    rows = [text.plain.split("┤")[-1].split("│")[-1] for text in chart([banded], None, width=13, height=5)[:5]]
+    rows = [row.split("┤")[-1].split("│")[-1] for row in chart([banded], width=13, height=5)[:5]]
     assert rows == ["░" * 10, "░" * 10, "▪" * 10, "░" * 10, "░" * 10]
-    both = chart([line([(0, 0), (100, 0)]), Curve("two", [(0, 1), (100, 1)], mark="●")], None, width=13, height=5)
-    assert "●" in both[0].plain
-    assert "▪" in both[4].plain
+    both = chart([line([(0, 0), (100, 0)]), line([(0, 1), (100, 1)])], width=13, height=5)
+    assert "●" in both[0]
+    assert "▪" in both[4]
 
 
 @pytest.mark.parametrize(
     ("values", "shown"), [((0.012, 0.034), "0.034"), ((1.0, 500.0), "500"), ((20.5, 21.5), "21.5")]
 )
 def test_labels_have_the_decimals_that_tell_them_apart(values: tuple[float, float], shown: str) -> None:
-    assert chart([line([(0, values[0]), (10, values[1])])], None, width=40)[0].plain.strip().startswith(shown)
+    assert chart([line([(0, values[0]), (10, values[1])])])[0].strip().startswith(shown)
 
 
 @pytest.mark.parametrize("points", [[], [(1, float("nan"))], [(1, float("inf"))]])
 def test_nothing_to_draw(points: list[tuple[float, float]]) -> None:
-    assert chart([line(points)], 5.0, width=40) == []
+    assert chart([line(points)], 5.0) == []
 
 
 def test_one_point_and_no_steps_are_no_division_by_zero() -> None:
-    assert chart([line([(0, 5.0)])], None, width=40)
-    assert chart([line([(256, 5.0)]), dots("evaluation", [(256, 5.0)])], 5.0, width=40)
+    assert chart([line([(0, 5.0)])])
+    assert chart([line([(256, 5.0)]), dots([(256, 5.0)])], 5.0)
 
 
 def test_columns_go_in_their_order_until_the_rest_fits() -> None:
@@ -82,7 +94,7 @@ def test_columns_go_in_their_order_until_the_rest_fits() -> None:
 
 
 def test_words_for_numbers_times_and_settings() -> None:
-    assert [number(value) for value in (1234, 1234.5, None, True)] == ["1,234", "1,234.50", "", ""]
+    assert [number(value) for value in (1234, 1234.5, None, True)] == ["1,234", "1,234.5", "", ""]
     assert span(-1, 1) == "-1 to 1"
     assert span(None, float("inf")) == "unbounded"
     assert (span(0, None), span(None, 3), span(1, 1)) == ("0 and more", "up to 3", "1")

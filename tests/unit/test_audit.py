@@ -8,7 +8,7 @@ from typing import Any
 import gymnasium as gym
 import pytest
 
-from gymnast.report.chart import histogram
+from gymnast.report.charts.text import histogram
 from gymnast.verbs.audit.audit import audit_env
 from tests.envs_for_tests import Counting, full_id
 

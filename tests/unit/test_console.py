@@ -16,10 +16,11 @@ import pytest
 from rich.console import Console, RenderableType
 
 from gymnast.alerts.alert import Alert, Evidence
+from gymnast.core.text import sparkline
 from gymnast.metrics.catalogue import catalogue
 from gymnast.sinks import SinkGroup
 from gymnast.sinks.console.console import ConsoleSink
-from gymnast.sinks.console.panels import render_row, sparkline, summary_panel
+from gymnast.sinks.console.panels import render_row, summary_panel
 from gymnast.sinks.jsonl import JsonlSink, read_metrics
 
 PHASES = {"env": 0.21, "act": 0.28, "copy": 0.03, "returns": 0.02, "update": 0.4, "log": 0.02, "eval": 0.04}

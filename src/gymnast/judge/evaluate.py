@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from gymnast.agent import Agent
 from gymnast.core.errors import UserError
 from gymnast.core.seeds import derive_seed
+from gymnast.core.statistics import interval, mean
 from gymnast.envs.types import EpisodeRecord, StepBatch, VecEnv
 from gymnast.judge.exact import ExactScore
 from gymnast.rl.collector import choose_actions
 
-CONFIDENCE = 0.95
 PATIENCE = 100_000  # vector steps without an episode's end, after which there is none to wait for
 
 
@@ -42,10 +42,7 @@ class Evaluation:
 
     def interval(self) -> tuple[float, float]:
         """Where the true mean lies with 95 % confidence: the bootstrap's percentiles (returns are rarely normal)."""
-        rng = np.random.default_rng(0)  # the same episodes always give the same interval
-        means = rng.choice(self.returns, (4000, self.episodes)).mean(1)
-        low, high = np.quantile(means, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
-        return float(low), float(high)
+        return interval(mean, self.returns)
 
 
 @dataclass(frozen=True)

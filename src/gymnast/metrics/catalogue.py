@@ -10,6 +10,7 @@ from importlib.resources import files
 from typing import Any
 
 from gymnast.core.errors import UserError, did_you_mean
+from gymnast.core.text import duration
 
 STYLES = ("count", "fixed", "general", "percent", "duration", "flag")
 
@@ -100,17 +101,6 @@ class Catalogue:
             self._sorted[names] = sorted(names, key=lambda name: (self.get(name).order, name))
         return {name: row[name] for name in self._sorted[names]}
 
-    def check(self, row: Mapping[str, float]) -> list[str]:
-        """A line for each value out of its bounds or not finite; names that are not catalogued are a UserError."""
-        unknown = [name for name in row if name not in self]
-        if unknown:
-            raise UserError(f"not in metrics/catalogue.yaml: {', '.join(unknown)}; add them there.")
-        return [
-            f"{name} = {value:g} is outside {_bounds(self.get(name))}"
-            for name, value in row.items()
-            if self.get(name).out_of_bounds(value)
-        ]
-
     def _family(self, name: str) -> Metric | None:
         for prefix, family in self._families.items():
             if name.startswith(prefix) and len(name) > len(prefix):
@@ -123,18 +113,3 @@ def catalogue() -> Catalogue:
     from ruamel.yaml import YAML
 
     return Catalogue(YAML(typ="safe", pure=True).load((files(__package__) / "catalogue.yaml").read_text("utf-8")))
-
-
-def duration(seconds: float) -> str:
-    """75 -> 1:15, 3675 -> 1:01:15."""
-    if not math.isfinite(seconds):
-        return "?"
-    minutes, rest = divmod(int(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
-
-
-def _bounds(metric: Metric) -> str:
-    low = "-inf" if metric.low is None else f"{metric.low:g}"
-    high = "inf" if metric.high is None else f"{metric.high:g}"
-    return f"[{low}, {high}]"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from gymnast.report.chart import thinned
-from gymnast.report.files import files_of, films_of
+from gymnast.report.charts.model import thinned
+from gymnast.report.files import files_of, videos_of
 from gymnast.report.next_steps import next_steps
 from gymnast.report.run_facts import EVALUATION, RETURN, RunFacts
 from gymnast.report.verdict import judge, meaning
@@ -42,6 +42,6 @@ def to_json(facts: RunFacts) -> dict[str, Any]:
         "machine": info.machine,
         "host": info.host,
         "command": info.command,
-        "files": [{"path": name, "what": what} for name, what in [*files_of(facts), *films_of(facts)]],
+        "files": [{"path": name, "what": what} for name, what in [*files_of(facts), *videos_of(facts)]],
         "problems": facts.problems,
     }

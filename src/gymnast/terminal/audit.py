@@ -10,8 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.text import Text
 
-from gymnast.report.chart import histogram
-from gymnast.terminal.format import Cell, Column, facts_grid, heading, number, output, panel_width, table
+from gymnast.core.text import number
+from gymnast.report.charts.figure import save_histograms
+from gymnast.report.charts.text import histogram
+from gymnast.terminal.format import Cell, Column, facts_grid, heading, output, panel_width, table
 
 
 def print_audit(data: dict[str, Any]) -> None:
@@ -104,12 +106,6 @@ def _range(low: float, high: float) -> str:
 
 def save_picture(path: Path, data: dict[str, Any], samples: Sequence[NDArray[np.float64]]) -> None:
     """Histograms of rewards, returns and lengths. Counts are logarithmic: a rare reward is what matters most."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(12, 3.6), layout="constrained")
-    figure.suptitle(f"{data['target']}: {data['steps']:,} steps of random actions")
     subjects = ("reward of a step", "return of an episode", "length of an episode")
-    for axes, subject, values in zip(figure.subplots(1, 3), subjects, samples, strict=True):
-        axes.hist(values, bins=50, color="#2a7f9e")
-        axes.set(xlabel=subject, ylabel="count", yscale="log" if len(values) else "linear")
-    figure.savefig(path, dpi=120)
+    title = f"{data['target']}: {data['steps']:,} steps of random actions"
+    save_histograms(path, title, dict(zip(subjects, samples, strict=True)))

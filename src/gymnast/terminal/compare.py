@@ -8,10 +8,9 @@ from typing import Any
 
 from rich.text import Text
 
-from gymnast.metrics.catalogue import duration
+from gymnast.core.text import ago, duration, number, setting, sparkline
 from gymnast.report.run_facts import RETURN
-from gymnast.sinks.console.panels import sparkline
-from gymnast.terminal.format import Cell, Column, ago, heading, number, output, setting, status_text, table, yes_no
+from gymnast.terminal.format import Cell, Column, heading, output, status_text, table, yes_no
 from gymnast.verbs.compare.sides import Side
 from gymnast.verbs.runs import algo_text
 

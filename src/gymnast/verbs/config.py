@@ -9,7 +9,8 @@ import click
 from rich.text import Text
 
 from gymnast import config as configs
-from gymnast.terminal.format import Cell, Column, facts_grid, output, setting, table
+from gymnast.core.text import setting
+from gymnast.terminal.format import Cell, Column, facts_grid, output, table
 from gymnast.verbs.train import resolve_config
 
 EXPLAIN = (

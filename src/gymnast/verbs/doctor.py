@@ -11,6 +11,7 @@ from typing import Any
 
 from rich.text import Text
 
+from gymnast.core.machine import cores
 from gymnast.runs.references import list_runs
 from gymnast.terminal.format import Cell, Column, facts_grid, heading, output, table
 from gymnast.verbs.extras import EXTRAS, version_of
@@ -27,7 +28,7 @@ def examine(runs_dir: Path, as_json: bool = False) -> dict[str, Any]:
         "python": platform.python_version(),
         "executable": sys.executable,
         "os": platform.platform(),
-        "cores": _cores(),
+        "cores": cores(),
         "packages": {name: version_of(name) for name in CORE},
         "devices": _devices(),
         "extras": {
@@ -51,12 +52,6 @@ def examine(runs_dir: Path, as_json: bool = False) -> dict[str, Any]:
     if not as_json:
         _print(data)
     return data
-
-
-def _cores() -> int:
-    """Those this process may use, which a container or a scheduler can make fewer than there are."""
-    affinity = getattr(os, "sched_getaffinity", None)
-    return len(affinity(0)) if affinity else os.cpu_count() or 1
 
 
 def _devices() -> dict[str, str | None]:

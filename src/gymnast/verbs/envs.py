@@ -15,8 +15,9 @@ from gymnast.config.files import is_preset, read_preset
 from gymnast.config.layers import split_target
 from gymnast.config.load import find
 from gymnast.core.errors import UserError
+from gymnast.core.text import number, span
 from gymnast.envs.shaping.components import find_shaper
-from gymnast.terminal.format import Cell, Column, facts_grid, heading, number, output, span, table
+from gymnast.terminal.format import Cell, Column, facts_grid, heading, output, table
 from gymnast.verbs.extras import EXTRAS
 
 LIST = (

@@ -11,7 +11,9 @@ from rich.text import Text
 from gymnast.core.errors import UserError
 from gymnast.core.statistics import area_under_curve
 from gymnast.metrics.catalogue import catalogue
-from gymnast.report.chart import COLOURS, MARKS, Curve, chart, legend, thinned
+from gymnast.report.charts.figure import save_charts
+from gymnast.report.charts.model import Chart, Curve, thinned
+from gymnast.report.charts.text import draw
 from gymnast.report.run_facts import EVALUATION, RETURN
 from gymnast.terminal.format import Cell, Column, heading, output, panel_width, table
 from gymnast.verbs.compare.sides import CLOCKS, GRID, Bundle, Side, bundle, find_sides, labels, metric_name
@@ -50,7 +52,7 @@ def plot_runs(
         panels.append((metric, curves, _level(metric, sides)))
     notes = list(dict.fromkeys(notes))
     if out is not None:
-        _save(out, panels, unit)
+        save_charts(out, [_chart(panel, unit) for panel in panels])
     if not as_json and (text or out is None):
         _print(panels, unit)
     if not as_json:
@@ -105,18 +107,18 @@ def _notes(sides: Sequence[Side]) -> list[str]:
     return notes
 
 
+def _chart(panel: Panel, unit: str) -> Chart:
+    metric, curves, level = panel
+    drawn = (Curve(name, found.line, band=found.band, runs=found.runs) for name, found in curves.items())
+    return Chart(metric, tuple(drawn), level, "" if level is None else f"solved at {level:g}", unit)
+
+
 def _print(panels: Sequence[Panel], unit: str) -> None:
     console = output()
-    for metric, curves, level in panels:
-        drawn = [
-            Curve(name, found.line, MARKS[index % len(MARKS)], COLOURS[index % len(COLOURS)], band=found.band)
-            for index, (name, found) in enumerate(curves.items())
-        ]
-        level_name = None if level is None else f"solved at {level:g}"
-        picture = chart(drawn, level, panel_width(console), height=14, unit=unit)
-        console.print(heading(metric).append_text(legend(drawn, level_name, picture)), soft_wrap=True)
-        for line in picture:
-            console.print(line)
+    for panel in panels:
+        metric, curves, _ = panel
+        for line in draw(_chart(panel, unit), panel_width(console), height=14) or [heading(metric)]:
+            console.print(line, soft_wrap=True)
         columns = [Column("", wraps=20), Column("runs", right=True)]
         columns += [Column(title, right=True, drop=drop) for title, drop in NUMBERS.items()]
         console.print(table(console, columns, [_row(metric, name, found) for name, found in curves.items()]))
@@ -139,26 +141,3 @@ def _json(panel: Panel) -> dict[str, Any]:
         for name, found in curves.items()
     }
     return {"metric": metric, "threshold": level, "sides": sides}
-
-
-def _save(path: Path, panels: Sequence[Panel], unit: str) -> None:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(9, 4.5 * len(panels)), layout="constrained")
-    for axes, (metric, curves, level) in zip(figure.subplots(len(panels), squeeze=False)[:, 0], panels, strict=True):
-        for index, (name, found) in enumerate(curves.items()):
-            colour = f"C{index}"
-            label = f"{name} ({len(found.runs)} runs)" if found.runs else name
-            axes.plot(
-                *zip(*found.line, strict=True), color=colour, label=label, marker="o" if len(found.line) < 3 else ""
-            )
-            if found.band:
-                axes.fill_between(*zip(*found.band, strict=True), color=colour, alpha=0.2, linewidth=0)
-        if level is not None:
-            axes.axhline(level, color="tab:green", linestyle="--", linewidth=1, label=f"solved at {level:g}")
-        axes.set(xlabel=unit, ylabel=metric)
-        axes.set_xlim(left=0)
-        axes.grid(alpha=0.3)
-        axes.legend()
-        axes.xaxis.set_major_formatter("{x:,g}")
-    figure.savefig(path, dpi=120)

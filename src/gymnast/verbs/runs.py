@@ -12,23 +12,21 @@ from rich.console import Console
 from rich.text import Text
 
 from gymnast.alerts.text import report
-from gymnast.metrics.catalogue import duration
+from gymnast.core.text import ago, duration, number, score
 from gymnast.metrics.rows import STEP
-from gymnast.report.chart import Curve, chart, dots, legend
-from gymnast.report.run_facts import EVALUATION, RETURN, UNFINISHED, RunFacts
+from gymnast.report.charts.text import draw
+from gymnast.report.page import return_chart
+from gymnast.report.run_facts import RETURN, UNFINISHED, RunFacts
+from gymnast.report.verdict import stop_text
 from gymnast.runs import checkpoint
 from gymnast.runs.references import Run, RunInfo, list_runs, resolve, runs_dir_option
-from gymnast.sinks.console.panels import STOPS, render_row, summary_panel
+from gymnast.sinks.console.panels import render_row, summary_panel
 from gymnast.terminal.format import (
     Cell,
     Column,
-    ago,
     facts_grid,
-    heading,
-    number,
     output,
     panel_width,
-    score,
     status_text,
     table,
     yes_no,
@@ -165,7 +163,7 @@ def _about(info: RunInfo, data: Mapping[str, Any], total: int, problem: str | No
         ("created", f"{info.created[:19].replace('T', ' ')} UTC, {ago(info.created)}"),
         ("started from", info.parent or ""),
         ("steps", steps),
-        ("stopped", STOPS.get(str(reason), str(reason)) if reason else ""),
+        ("stopped", stop_text(reason) if reason else ""),
         ("crash", Text(f"{data['crash']}  (all of it: {info.path / 'log.txt'})", style="red") if data["crash"] else ""),
         ("score", _verdict(data, summary)),
         ("command", shlex.join(info.command)),
@@ -214,14 +212,7 @@ def _print_checkpoints(console: Console, checkpoints: Sequence[checkpoint.Checkp
 
 
 def _print_curve(console: Console, facts: RunFacts) -> None:
-    curves = [Curve("training", facts.curve(RETURN)), dots("evaluation", facts.curve(EVALUATION))]
-    picture = chart(curves, facts.threshold, panel_width(console))
-    if not picture:
-        return
-    level = None if facts.threshold is None else f"solved at {facts.threshold:g}"
-    console.print()
-    console.print(Text().append_text(heading("return")).append_text(legend(curves, level, picture)))
-    for line in picture:
+    for line in ["", *picture] if (picture := draw(return_chart(facts), panel_width(console))) else ():
         console.print(line)
 
 

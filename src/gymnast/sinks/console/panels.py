@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise, zip_longest
+from itertools import zip_longest
 from math import isfinite
 from typing import Any
 
@@ -17,7 +17,8 @@ from rich.text import Text
 
 from gymnast.alerts.alert import Alert
 from gymnast.alerts.text import SHOWN, live_lines, report
-from gymnast.metrics.catalogue import Metric, catalogue, duration
+from gymnast.core.text import duration, sparkline
+from gymnast.metrics.catalogue import Metric, catalogue
 
 COLUMN = 34  # narrowest column that holds the longest label, a value and an arrow
 IN_HEADER = ("time/total_timesteps", "time/progress", "time/elapsed", "time/fps", "time/share/")
@@ -30,9 +31,7 @@ PHASE_COLOURS = {
     "log": "bright_black",
     "eval": "bright_yellow",
     "diagnostics": "bright_magenta",
-    "idle": "red",
 }
-BLOCKS = "▁▂▃▄▅▆▇█"
 
 
 def render_row(
@@ -242,19 +241,6 @@ def bar(share: float, width: int, colour: str) -> Text:
     full, half = divmod(halves, 2)
     text = Text(no_wrap=True, overflow="ellipsis").append("━" * full + "╸" * half, style=colour)
     return text.append("─" * (width - full - half), style="bright_black")
-
-
-def sparkline(values: Sequence[float], width: int) -> str:
-    """The values as `width` blocks: each the mean of its stretch of them, the lowest block the lowest mean."""
-    points = [value for value in values if isfinite(value)]
-    if not points:
-        return ""
-    cuts = [index * len(points) // width for index in range(width + 1)]
-    stretches = [points[a : max(b, a + 1)] for a, b in pairwise(cuts)]
-    means = [sum(stretch) / len(stretch) for stretch in stretches]
-    low, high = min(means), max(means)
-    scale = (len(BLOCKS) - 1) / (high - low) if high > low else 0.0
-    return "".join(BLOCKS[round((mean - low) * scale)] for mean in means)
 
 
 def summary_panel(result: Mapping[str, Any]) -> RenderableType:

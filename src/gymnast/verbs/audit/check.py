@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 from rich.text import Text
 
 from gymnast.core.seeds import derive_seed
+from gymnast.core.text import number, span
 from gymnast.envs.make import choose_engine, make_training_vec
 from gymnast.envs.types import EpisodeRecord, StepBatch, VecEnv
-from gymnast.terminal.format import Cell, Column, facts_grid, heading, number, output, patience, span, table
+from gymnast.terminal.format import Cell, Column, facts_grid, heading, output, patience, table
 from gymnast.verbs.random_actions import random_actions
 from gymnast.verbs.train import resolve_config
 

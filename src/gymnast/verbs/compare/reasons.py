@@ -6,9 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gymnast.metrics.catalogue import duration
+from gymnast.core.text import duration, setting
 from gymnast.report.run_facts import RETURN
-from gymnast.terminal.format import setting
 from gymnast.verbs.compare.sides import Side
 
 SHOWN = 6  # settings named in a sentence; the table has all

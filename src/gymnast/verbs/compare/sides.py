@@ -13,11 +13,11 @@ import numpy as np
 
 from gymnast.core.errors import UserError, did_you_mean
 from gymnast.core.statistics import interval, iqm
+from gymnast.core.text import setting
 from gymnast.metrics.catalogue import catalogue
-from gymnast.report.chart import Points
+from gymnast.report.charts.model import Points
 from gymnast.report.run_facts import RunFacts
 from gymnast.runs.references import list_runs, resolve
-from gymnast.terminal.format import setting
 
 CLOCKS = {
     "steps": ("time/total_timesteps", "env steps"),
