@@ -50,7 +50,7 @@ def score(value: Any) -> str:
 
 def or_never(value: float | None, text: Callable[[float], str] = number) -> str:
     """Of something that may never have been reached: infinity."""
-    return "" if value is None else text(value) if math.isfinite(value) else "never"
+    return "" if value is None else "never" if math.isinf(value) else text(value)
 
 
 def duration(seconds: float) -> str:

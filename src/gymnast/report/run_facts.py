@@ -28,6 +28,11 @@ SHARE = "time/share/"
 Rows = Sequence[Mapping[str, float]]
 
 
+def algo_text(algo: str, variant: str | None) -> str:
+    """With the variant of a preset that is not named after its algorithm."""
+    return algo if variant in (None, algo) else f"{algo} ({variant})"
+
+
 class RunFacts:
     """Each file is read when it is first asked for, and once."""
 

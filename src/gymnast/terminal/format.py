@@ -1,24 +1,20 @@
-"""How the display verbs write: one console, tables that fit it, and one way to say numbers, times and settings."""
+"""What all printers share: one console, tables that fit it, headings and colours."""
 
 from __future__ import annotations
 
 import os
 import sys
-import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
 UNLIMITED = 2000  # columns of a file or a pipe: nothing is cut or wrapped for a reader that is a program
 READABLE = 110  # columns of a panel: wider ones are harder to read
 GAP = 2
-PATIENCE = 2.0  # seconds without a sign of life
 STATUS_STYLES = {
     "running": "bold cyan",
     "finished": "green",
@@ -90,28 +86,17 @@ def facts_grid(rows: Sequence[tuple[str, Cell]]) -> Table:
     return grid
 
 
-@contextmanager
-def patience(steps: int) -> Iterator[Callable[[], None]]:
-    """Shows a bar on a terminal once the work takes longer than a moment."""
-    console = output(stderr=True)
-    columns = (TextColumn("stepping"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    progress = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
-    task = progress.add_task("stepping", total=steps)
-    begin = time.monotonic()
-
-    def tick() -> None:
-        progress.advance(task)
-        if not progress.live.is_started and time.monotonic() - begin > PATIENCE:
-            progress.start()
-
-    try:
-        yield tick
-    finally:
-        progress.stop()
-
-
 def heading(text: str) -> Text:
     return Text(text, style="bold yellow")
+
+
+def look_at(console: Console, notes: Sequence[str]) -> None:
+    """What a user should not overlook, if there is anything."""
+    if notes:
+        console.print()
+        console.print(heading("look at"))
+    for note in notes:
+        console.print(Text(f"! {note}", style="yellow"))
 
 
 def status_text(status: str) -> Text:

@@ -1,16 +1,22 @@
-"""The pieces that tables and charts are made of, by hand arithmetic."""
+"""The pieces that tables, charts and summaries are made of, by hand arithmetic."""
 
 from __future__ import annotations
 
+import io
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from rich.console import Console
 
-from gymnast.core.text import ago, number, setting, span
+from gymnast.alerts.alert import Alert, Evidence
+from gymnast.core.text import ago, number, setting, span, sparkline
+from gymnast.report.charts import svg
 from gymnast.report.charts.model import Chart, Curve
 from gymnast.report.charts.text import draw
 from gymnast.terminal.format import Column, table
+from gymnast.terminal.summary import summary_panel
+from gymnast.verbs.train import TrainedRun
 
 
 def line(points: list[tuple[float, float]]) -> Curve:
@@ -102,3 +108,83 @@ def test_words_for_numbers_times_and_settings() -> None:
     hours_ago = (now - timedelta(hours=2, minutes=59)).isoformat()
     assert [ago(now.isoformat()), ago(hours_ago), ago("yesterday")] == ["just now", "2 h ago", ""]
     assert setting({"start": 0.1, "end": [1, None, True]}) == "{start: 0.1, end: [1, null, true]}"
+
+
+def test_sparkline() -> None:
+    assert sparkline([], 10) == ""
+    assert sparkline([0, 7], 2) == "▁█"
+    assert sparkline([0, 0, 7, 7, 3.5, float("nan")], 5) == "▁▁██▅"
+    assert sparkline([3.0], 4) == "▁▁▁▁"
+    assert len(sparkline(list(range(1000)), 37)) == 37
+
+
+def test_an_svg_has_a_shape_for_every_kind_of_curve() -> None:
+    """A line with its band, thin lines where there is no mean, dots; what is not finite is left out."""
+    mean = Curve("mean", [(0, 1), (10, 2)], band=[(0, 0, 2), (10, 1, 3)], runs=[[(0, 0), (10, 1)]])
+    alone = Curve("alone", runs=[[(0, 0), (10, 1)], [(0, 1), (10, 2)]])
+    text = svg.draw(
+        Chart("a < b", (mean, alone, Curve("dots", [(5, 1), (6, float("nan"))], joined=False)), 3.0, "goal")
+    )
+    assert (text.count("<polygon"), text.count('stroke-width="2"'), text.count('opacity="0.6"')) == (1, 1, 2)
+    assert text.count("<circle") == 1
+    assert "a &lt; b" in text
+    assert ">goal<" in text
+    assert svg.draw(Chart("nothing", (Curve("x", [(1, float("nan"))]),), 5.0)) == ""
+
+
+TRAINED = TrainedRun(
+    run="k7f3q-cartpole-v1-ppo-s1",
+    env="CartPole-v1",
+    algo="ppo",
+    seed=1,
+    policy="greedy",
+    threshold=475.0,
+    env_steps=61_440,
+    seconds=72.0,
+    fps=5100.2,
+    solved=True,
+    eval_mean=498.214,
+    interval=[496.0, 500.0],
+    episodes=100,
+    exact_value=None,
+    optimum=None,
+    regret=None,
+    stop_reason="solved",
+    alerts=[],
+    next=[("gymnast eval @last", "score it on other episodes")],
+)
+
+
+def summary(result: TrainedRun) -> str:
+    console = Console(file=io.StringIO(), width=100, record=True)
+    console.print(summary_panel(result))
+    return console.export_text()
+
+
+def test_the_summary_says_what_happened_and_what_is_next() -> None:
+    for part in (
+        "SOLVED  CartPole-v1 · ppo · seed 1",
+        "498.21  95% interval 496.00 to 500.00",
+        "100 fresh episodes, greedy",
+        "475",
+        "61,440 steps in 1:12  5,100 steps/s",
+        "k7f3q-cartpole-v1-ppo-s1",
+        "gymnast eval @last",
+        "  score it on other episodes",
+    ):
+        assert part in summary(TRAINED)
+    unsolved = replace(TRAINED, solved=False, stop_reason="steps")
+    assert "NOT SOLVED" in summary(unsolved)
+    assert "INTERRUPTED" in summary(replace(unsolved, stop_reason="interrupted", eval_mean=None, interval=None))
+    assert "DONE" in summary(replace(unsolved, threshold=None))
+
+
+def test_the_summary_says_what_to_try() -> None:
+    evidence = {"train/clip_fraction_vf": Evidence(2.31, high=0.2)}
+    alert = Alert(
+        "kl_high", "warning", 5, 62_464, 7, True, "Too much.", "Too fast.", evidence, {"algo.learning_rate": 0.003}
+    )
+    text = summary(replace(TRAINED, alerts=[alert]))
+    assert "kl_high  Too much." in text
+    assert "7 rows, from 5 steps to the end" in text
+    assert "algo.learning_rate=0.003" in text
