@@ -101,7 +101,7 @@ def list_envs(everything: bool) -> EnvsList:
     envs = [_brief(preset) for preset in configs.list_presets()]
     if not everything:
         return EnvsList(envs, None)
-    from gymnast.envs.suites.gymnasium import list_env_ids
+    from gymnast.envs.suites import list_env_ids
 
     known = {env.id for env in envs}
     return EnvsList(envs, [name for name in list_env_ids() if name not in known])
@@ -126,7 +126,7 @@ def show_env(target: str) -> PresetEnv | RegisteredEnv:
     env_id = split_target(target)[0]
     if is_preset(env_id) and not env_id.startswith("defaults/"):
         return _preset(env_id)
-    from gymnast.envs.suites.gymnasium import list_env_ids
+    from gymnast.envs.suites import list_env_ids
 
     find(target, list_env_ids)  # a typo ends here, with the nearest names
     return _registered(env_id)
@@ -156,7 +156,7 @@ def _variant(env_id: str, name: str) -> VariantBrief:
 
 
 def _registered(env_id: str) -> RegisteredEnv:
-    from gymnast.envs.suites.gymnasium import find_spec, make
+    from gymnast.envs.suites import find_spec, make
     from gymnast.envs.tabular.oracle import find_table
 
     spec = find_spec(env_id)

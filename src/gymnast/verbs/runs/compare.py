@@ -58,7 +58,9 @@ class SideGaps:
     gaps: dict[str, Gap]  # by measure
 
     def to_json(self) -> dict[str, Any]:
-        gaps = {name: asdict(gap) if gap.chance is not None else {"value": gap.value} for name, gap in self.gaps.items()}
+        gaps = {
+            name: asdict(gap) if gap.chance is not None else {"value": gap.value} for name, gap in self.gaps.items()
+        }
         return {"of": self.of, "from": LETTERS[0], **gaps}
 
 
@@ -80,7 +82,9 @@ class Comparison:
         return reasons(self)
 
     def to_json(self) -> dict[str, Any]:
-        sides = [{"name": side.name, "label": side.label, "runs": [asdict(run) for run in side.runs]} for side in self.sides]
+        sides = [
+            {"name": side.name, "label": side.label, "runs": [asdict(run) for run in side.runs]} for side in self.sides
+        ]
         return {
             **asdict(self),
             "runs": [run.id for side in self.sides for run in side.runs],

@@ -40,7 +40,9 @@ def _sides(chart: Chart) -> dict[str, Any]:
     }
 
 
-def plot_runs(refs: Sequence[str], runs_dir: Path, metrics: Sequence[str], x: str, group: str, out: Path | None) -> Plot:
+def plot_runs(
+    refs: Sequence[str], runs_dir: Path, metrics: Sequence[str], x: str, group: str, out: Path | None
+) -> Plot:
     if out is not None:
         check_picture("--out", out)
     sides = find_sides(refs, runs_dir, group)

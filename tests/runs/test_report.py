@@ -18,7 +18,7 @@ from gymnast.core.errors import UserError
 from gymnast.report.run_facts import RunFacts
 from gymnast.runs.references import Run
 from gymnast.sinks.jsonl import read_metrics
-from tests.report_runs import ROLLOUT, Gallery, refs
+from tests.runs.report_runs import ROLLOUT, Gallery, refs
 from tests.unit.test_docs import leaf_of
 
 Verb = Callable[..., str]
