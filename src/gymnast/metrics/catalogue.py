@@ -11,6 +11,7 @@ from typing import Any
 
 from gymnast.core.errors import UserError, did_you_mean
 from gymnast.core.registry import ALGOS, EXTENSIONS
+from gymnast.core.text import duration
 
 STYLES = ("count", "fixed", "general", "percent", "duration", "flag")
 
@@ -102,17 +103,6 @@ class Catalogue:
             self._sorted[names] = sorted(names, key=lambda name: (self.get(name).order, name))
         return {name: row[name] for name in self._sorted[names]}
 
-    def check(self, row: Mapping[str, float]) -> list[str]:
-        """A line for each value out of its bounds or not finite; names that are not catalogued are a UserError."""
-        unknown = [name for name in row if name not in self]
-        if unknown:
-            raise UserError(f"not in metrics/catalogue.yaml: {', '.join(unknown)}; add them there.")
-        return [
-            f"{name} = {value:g} is outside {_bounds(self.get(name))}"
-            for name, value in row.items()
-            if self.get(name).out_of_bounds(value)
-        ]
-
     def add_declared(self) -> None:
         """The metrics of registered algorithms and extensions, each `after` another one; what is there stays."""
         for owner in (registry.get(name) for registry in (ALGOS, EXTENSIONS) for name in registry):
@@ -152,18 +142,3 @@ def catalogue() -> Catalogue:
     found = Catalogue(_parsed((files(__package__) / "catalogue.yaml").read_text("utf-8")))
     found.add_declared()
     return found
-
-
-def duration(seconds: float) -> str:
-    """75 -> 1:15, 3675 -> 1:01:15."""
-    if not math.isfinite(seconds):
-        return "?"
-    minutes, rest = divmod(int(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
-
-
-def _bounds(metric: Metric) -> str:
-    low = "-inf" if metric.low is None else f"{metric.low:g}"
-    high = "inf" if metric.high is None else f"{metric.high:g}"
-    return f"[{low}, {high}]"
