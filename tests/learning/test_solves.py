@@ -7,8 +7,8 @@ from statistics import median
 import pytest
 
 from gymnast import config
+from gymnast.training.build import build
 from gymnast.training.loop import Result, train
-from gymnast.training.state import build
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
 

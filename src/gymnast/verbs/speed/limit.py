@@ -12,9 +12,9 @@ import numpy as np
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from gymnast.agent import Agent
-from gymnast.rl.collector import to_tensors
-from gymnast.training.state import Session
+from gymnast.agent.agent import Agent
+from gymnast.agent.batch import OBS, VALUE, Batch
+from gymnast.training.state import TrainState
 
 PATIENCE = 0.2  # seconds for each thing that is timed
 MOST_ROWS = 16_384  # of a matrix that is only there to be timed
@@ -57,7 +57,7 @@ class Products(TorchDispatchMode):
 
 def products_of(agent: Agent, obs: dict[str, Any]) -> list[Product]:
     """The products of one forward pass of actor and critic."""
-    tensors = to_tensors(obs, next(agent.parameters()).device)
+    tensors = {key: torch.from_numpy(array).to(agent.device) for key, array in obs.items()}
     with Products(len(next(iter(tensors.values())))) as seen:
         agent.act(tensors)
     return seen.found
@@ -87,15 +87,14 @@ def matmul_rate(rows: int, inner: int, outer: int) -> float:
     return 2.0 * rows * inner * outer / seconds
 
 
-def passes(session: Session) -> tuple[int, int]:
+def passes(session: TrainState) -> tuple[int, int]:
     """Epochs over each sample, and samples a gradient step."""
-    algo = session.config.algo
-    return (algo.n_epochs, algo.batch_size) if algo.name == "ppo" else (1, session.config.rollout_steps)
+    return session.config.algo.passes(session.config.rollout_steps)
 
 
-def arithmetic(session: Session) -> dict[str, Any]:
+def arithmetic(session: TrainState) -> dict[str, Any]:
     """FLOPs of an env step (acting, then both passes in every epoch), and the rate its largest product runs at."""
-    found = products_of(session.agent, session.now.obs)
+    found = products_of(session.agent, session.collector.now.obs)
     epochs, batch = passes(session)
     forward = sum(product.flops for product in found)
     flops = forward * (1 + (1 + BACKWARD) * epochs)
@@ -110,20 +109,20 @@ def arithmetic(session: Session) -> dict[str, Any]:
     }
 
 
-def network_rate(session: Session) -> float:
+def network_rate(session: TrainState) -> float:
     """Steps a second if torch did nothing but this network's passes, at the sizes that training has."""
-    agent, device = session.agent, next(session.agent.parameters()).device
+    agent, n_envs = session.agent, session.env.n_envs
     epochs, batch = passes(session)
-    now = to_tensors(session.now.obs, device)
-    n_envs = session.env.n_envs
+    now = {key: torch.from_numpy(array).to(agent.device) for key, array in session.collector.now.obs.items()}
     many = {key: leaf[torch.arange(batch) % n_envs] for key, leaf in now.items()}
-    with torch.no_grad():
-        action = agent.act(many).action
+    columns = {OBS + key: leaf for key, leaf in many.items()} | {"action": agent.act(many).action}
+    columns["starts"] = torch.ones(batch, dtype=torch.bool, device=agent.device)
+    samples = Batch(columns, agent.initial_state(batch) if agent.has_memory else {})
     parameters = [parameter for parameter in agent.parameters() if parameter.requires_grad]
 
     def learn() -> None:
-        judged = agent.evaluate(many, action)
-        loss = judged.logp.mean() + judged.entropy.mean() + judged.value.mean()
+        judged = agent.evaluate(samples)
+        loss = judged.logp.mean() + judged.entropy.mean() + judged.values[VALUE].mean()
         torch.autograd.grad(loss, parameters, allow_unused=True)
 
     a_step = best_seconds(lambda: agent.act(now)) / n_envs + epochs * best_seconds(learn, 1.0) / batch
