@@ -90,9 +90,7 @@ class Catalogue:
                 return self._metrics[name]
             if family is None:
                 near = did_you_mean(name, self._metrics)
-                raise UserError(
-                    f"metric {name!r} is neither in catalogue.yaml nor declared by an algorithm.{near}"
-                )
+                raise UserError(f"metric {name!r} is neither in catalogue.yaml nor declared by an algorithm.{near}")
             metric = self._members[name] = replace(family, name=name)
         return metric
 
