@@ -12,6 +12,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -57,11 +58,14 @@ def read(what: str) -> Recipe:
 
 @pytest.fixture(scope="module")
 def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the package in it, as it is after all recipes."""
-    folder = tmp_path_factory.mktemp("recipes")
+    return follow(RECIPES, tmp_path_factory.mktemp("recipes"))
+
+
+def follow(recipes: Sequence[str], folder: Path) -> Path:
+    """The folder with the package in it, as it is after these recipes."""
     shutil.copytree(Path(gymnast.__file__).parent, folder / "gymnast")  # compiled kernels included
     names = folder / "gymnast" / "core" / "registry.py"
-    for recipe in map(read, RECIPES):
+    for recipe in map(read, recipes):
         place = folder / recipe.path.relative_to("src")
         assert not place.exists(), f"{recipe.path} exists: take another example"
         place.write_text(recipe.text, encoding="utf-8")
