@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -52,7 +52,7 @@ def train(
     clock.start(counters.env_steps, counters.updates)
     reporter, keeper = Reporter(state, sinks, observer), Keeper(state, checkpoints)
 
-    with interrupts() as interrupted, judge.open(reporter.warn), VideoMaker(state, videos, reporter) as maker:
+    with interrupts() as interrupted, judge.open(reporter.warn), closing(VideoMaker(state, videos, reporter)) as maker:
         while True:
             # Collect: every env steps n_steps times, nothing is lost between two rollouts.
             episodes = collector.fill(rollout, clock.lap)
