@@ -7,21 +7,30 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import closing
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from rich.text import Text
-
-from gymnast.core.errors import EnvFailure, Stopped, UserError
-from gymnast.core.text import number, score
-from gymnast.terminal.format import Cell, Column, output, table
-from gymnast.verbs.benchmark.page import seconds, solved_cells, with_interval, write_report
+from gymnast.core.errors import Stopped, UserError
+from gymnast.core.text import number
+from gymnast.verbs.benchmark.page import write_report
 from gymnast.verbs.benchmark.plan import OURS, Row, Task, checked, parse_seeds, read_plan, settle
 from gymnast.verbs.benchmark.pool import Job, run_all
-from gymnast.verbs.benchmark.report import MEASURES, Summary, judged
-from gymnast.verbs.benchmark.results import Record, Store, make_record
+from gymnast.verbs.benchmark.store import Record, Store, make_record
+from gymnast.verbs.benchmark.summary import RowSummary, judged
+from gymnast.verbs.progress import SILENT, Progress
 from gymnast.verbs.speed.libraries import parse_names, parse_pythons
-from gymnast.verbs.speed.process import Bar, progress_bar
+
+
+@dataclass(frozen=True)
+class Benchmarked:
+    results: Path  # the page
+    ran: int  # runs that were missing
+    rows: list[RowSummary]
+    failed: list[str]  # names of runs
+
+    def to_json(self) -> dict[str, Any]:
+        return {"results": str(self.results), "ran": self.ran, "rows": [asdict(row) for row in self.rows]}
 
 
 def benchmark(
@@ -35,11 +44,10 @@ def benchmark(
     out: Path = Path("benchmarks"),
     redo: bool = False,
     report: bool = False,
-    quiet: bool = False,
-    as_json: bool = False,
+    progress: Progress = SILENT,
     **asked: Any,
-) -> dict[str, Any]:
-    """`asked` has the other fields of a row: steps, bar, within, equal_steps, set."""
+) -> Benchmarked:
+    """`asked` has the other fields of a row: steps, target_score, within, equal_steps, set."""
     rows = rows_of(targets, plan, seeds, parse_names(against), asked)
     if not rows and not report:
         raise UserError("name a target like CartPole-v1, a --plan, or say --report.")
@@ -52,13 +60,10 @@ def benchmark(
     wanted = [job for task in tasks for job in jobs_of(task, store)]
     left = [] if report else [job for job in wanted if not store.has(job.task, job.who, job.seed)]
     store.save()  # a report made while this runs, or after it was killed, knows its rows
-    failures: list[str] = []
+    if 0 < len(left) < len(wanted):
+        progress.say(f"{len(wanted) - len(left)} of {len(wanted)} runs are there already")
     try:
-        with progress_bar(quiet) as bar:
-            there = len(wanted) - len(left)
-            if there and left:
-                bar.say(Text(f"{there} of {len(wanted)} runs are there already", style="dim"))
-            run_and_keep(left, jobs, store, bar, failures)
+        failed = run_and_keep(left, jobs, store, progress)
     except KeyboardInterrupt:
         store = write_all(out, tasks)[0]
         kept = sum(store.has(job.task, job.who, job.seed) for job in wanted)
@@ -67,14 +72,10 @@ def benchmark(
     store, summaries, path = write_all(out, tasks)
     keys = [task.row.key for task in tasks]
     mine = [summary for key, summary in zip(store.rows, summaries, strict=True) if key in keys or not keys]
-    if not quiet and not as_json:
-        print_summaries(mine, path)
-    if failures:
-        raise EnvFailure(f"{len(failures)} failed: {', '.join(failures)}. The same command tries them again.")
-    return {"results": str(path), "ran": len(left), "rows": mine}
+    return Benchmarked(path, len(left), mine, failed)
 
 
-def write_all(out: Path, tasks: Sequence[Task]) -> tuple[Store, list[Summary], Path]:
+def write_all(out: Path, tasks: Sequence[Task]) -> tuple[Store, list[RowSummary], Path]:
     """From what is on the disk now: another benchmark may have added to it."""
     store = Store(out)
     store.ask(tasks)
@@ -85,7 +86,7 @@ def rows_of(
     targets: Sequence[str], plan: Path | None, seeds: str | None, against: Sequence[str], asked: dict[str, Any]
 ) -> list[Row]:
     given = {key: value for key, value in asked.items() if value} | ({"against": list(against)} if against else {})
-    given |= {"bar": asked["bar"]} if asked.get("bar") is not None else {}  # 0 is a bar, too
+    given |= {"target_score": asked["target_score"]} if asked.get("target_score") is not None else {}  # 0 is one, too
     if seeds is not None:
         try:
             parse_seeds(seeds)
@@ -96,25 +97,26 @@ def rows_of(
         return [checked(Row, {"target": target, **given}, "command line") for target in targets]
     if given:
         options = ", ".join(f"--{key.replace('_', '-')}" for key in given)
-        raise UserError(f"{options}: stands in the plan file, row by row. Beside --plan only --seeds is taken.")
+        raise UserError(f"{options}: stands in the plan file, row by row. Besides --plan only --seeds is taken.")
     return read_plan(plan, targets, seeds)
 
 
 def jobs_of(task: Task, store: Store) -> list[Job]:
     """Seed by seed, so that half of the runs is half of the seeds for everybody."""
-    sides = {OURS: None, **{rival.name: rival for rival in task.opponents}}
+    sides = {OURS: None, **{other.name: other for other in task.opponents}}
     seeds = parse_seeds(task.row.seeds)
     return [Job(task, seed, sides[who], store.scratch(task, who, seed)) for seed in seeds for who in sides]
 
 
-def run_and_keep(jobs: Sequence[Job], at_once: int, store: Store, bar: Bar, failures: list[str]) -> None:
-    bar.plan(sum(job.steps for job in jobs))
+def run_and_keep(jobs: Sequence[Job], at_once: int, store: Store, progress: Progress) -> list[str]:
+    """The names of those that failed."""
+    progress.plan(sum(job.steps for job in jobs))
     reached = dict.fromkeys(jobs, 0)
-    ended = 0
+    ended, failed = 0, []
     with closing(run_all(jobs, at_once)) as messages:
         for job, message in messages:
             steps = min(message.get("steps", job.steps), job.steps)
-            bar.done(steps - reached[job])
+            progress.done(steps - reached[job])
             reached[job] = steps
             if "steps" not in message:
                 ended += 1
@@ -123,44 +125,17 @@ def run_and_keep(jobs: Sequence[Job], at_once: int, store: Store, bar: Bar, fail
                     notes = [] if job.rival is None else job.rival.notes
                     record = make_record(job.task, job.who, job.seed, message["done"], notes)
                     store.keep(record)
-                    bar.say(Text(f"{share}  {job.name}: {told(record)}"))
+                    progress.say(f"{share}  {job.name}: {brief(record)}")
                 else:
-                    failures.append(job.name)
-                    bar.say(Text(f"{share}  {message['error']}", style="red"))
-            bar.step(f"{ended} of {len(jobs)} runs · {job.task.row.target}")
+                    failed.append(job.name)
+                    progress.say(f"{share}  {message['error']}", failed=True)
+            progress.step(f"{ended} of {len(jobs)} runs · {job.task.row.target}")
+    return failed
 
 
-def told(record: Record) -> str:
+def brief(record: Record) -> str:
     """A run in a few words."""
     reached = number(judged(record) if record["final"] is None else record["final"]["mean"])
     if record["solved"]:
         return f"{reached}, solved at {record['solved_steps']:,} steps in {record['solved_seconds']:,.1f} s"
     return f"{reached}, not solved in {record['env_steps']:,} steps, {record['seconds']:,.1f} s"
-
-
-def print_summaries(summaries: Sequence[Summary], path: Path) -> None:
-    console = output()
-    solving = [summary for summary in summaries if not summary["equal_steps"]]
-    equal = [summary for summary in summaries if summary["equal_steps"]]
-    if solving:
-        rows: list[list[Cell]] = [
-            [summary["target"], who, *solved_cells(summary, side)]
-            for summary in solving
-            for who, side in summary["sides"].items()
-        ]
-        names = ("median score", "IQM [95 %]", "bar", "steps", "seconds")
-        columns = [Column("target"), Column("who"), Column("solved"), *(Column(name, right=True) for name in names)]
-        console.print(table(console, columns, rows))
-    for summary in equal:
-        console.print(Text(f"{summary['target']}, {number(summary['steps'])} steps", style="bold"))
-        lines: list[list[Cell]] = []
-        for who, side in summary["sides"].items():
-            found = [with_interval(side["iqm"][name]) if side["runs"] else "" for name in MEASURES]
-            time = seconds(side["seconds"]) if side["runs"] else ""
-            lines.append([who, str(side["runs"]), *found, time])
-        for who, chances in summary["improvement"].items():
-            found = [with_interval(chances[name], score) for name in MEASURES]
-            lines.append([f"chance to beat {who}", "", *found, ""])
-        titles = ("runs", *(f"{name}, IQM [95 %]" for name in MEASURES.values()), "seconds")
-        console.print(table(console, [Column(""), *(Column(title, right=True) for title in titles)], lines))
-    console.print(f"wrote {path}")
