@@ -139,7 +139,7 @@ def goal(summary: RowSummary, side: SideSummary) -> str:
 
 
 def equal_table(summaries: Sequence[RowSummary]) -> str:
-    titles = ["target", "steps", "who", "runs", *(f"{name}, IQM [95 %]" for name in MEASURES.values())]
+    titles = ["env", "steps", "who", "runs", *(f"{name}, IQM [95 %]" for name in MEASURES.values())]
     titles += ["median, last agent", "steps to target", "seconds to target", "training seconds", "command"]
     rows = [
         [summary.target, number(summary.steps), who, *equal_cells(summary, side), f"`{summary.command}`"]
@@ -165,7 +165,7 @@ def improvement_table(summaries: Sequence[RowSummary]) -> str:
     rows = [
         [name, f"over {who}", *(with_interval(c[measure], score) for measure in MEASURES)] for name, who, c in found
     ]
-    return table(rows, ("target", "ours", *MEASURES.values()))
+    return table(rows, ("env", "ours", *MEASURES.values()))
 
 
 def with_interval(found: Estimate, text: Callable[[float], str] = number) -> str:
