@@ -12,7 +12,7 @@ from typing import Any
 
 from gymnast.core.machine import cores
 from gymnast.runs.references import list_runs
-from gymnast.verbs.extras import EXTRAS, version_of
+from gymnast.verbs.extras import all_extras, version_of
 
 CORE = ("gymnast", "torch", "gymnasium", "numpy", "pydantic", "rich", "click", "ruamel.yaml", "safetensors")
 OLDEST_PYTHON = (3, 11)
@@ -85,7 +85,7 @@ def examine(runs_dir: Path) -> Health:
             extra.name: ExtraState(
                 extra.installed, extra.version, extra.brings, None if extra.installed else extra.command
             )
-            for extra in EXTRAS.values()
+            for extra in all_extras().values()
         },
         runs_dir=RunsFolder(
             path=str(runs_dir),

@@ -13,9 +13,10 @@ from typing import Any
 
 from gymnast.core.errors import Stopped, UserError
 from gymnast.core.text import number
+from gymnast.jobs.pool import ENDS
 from gymnast.verbs.benchmark.page import write_report
 from gymnast.verbs.benchmark.plan import OURS, Row, Task, checked, parse_seeds, read_plan, settle
-from gymnast.verbs.benchmark.pool import Job, run_all
+from gymnast.verbs.benchmark.pool import Trial, run_trials
 from gymnast.verbs.benchmark.store import Record, Store, make_record
 from gymnast.verbs.benchmark.summary import RowSummary, judged
 from gymnast.verbs.progress import SILENT, Progress
@@ -57,8 +58,8 @@ def benchmark(
     if redo:
         for task in tasks:
             store.forget(task)
-    wanted = [job for task in tasks for job in jobs_of(task, store)]
-    left = [] if report else [job for job in wanted if not store.has(job.task, job.who, job.seed)]
+    wanted = [trial for task in tasks for trial in trials_of(task, store)]
+    left = [] if report else [trial for trial in wanted if not store.has(trial.task, trial.who, trial.seed)]
     store.save()  # a report made while this runs, or after it was killed, knows its rows
     if 0 < len(left) < len(wanted):
         progress.say(f"{len(wanted) - len(left)} of {len(wanted)} runs are there already")
@@ -66,7 +67,7 @@ def benchmark(
         failed = run_and_keep(left, jobs, store, progress)
     except KeyboardInterrupt:
         store = write_all(out, tasks)[0]
-        kept = sum(store.has(job.task, job.who, job.seed) for job in wanted)
+        kept = sum(store.has(trial.task, trial.who, trial.seed) for trial in wanted)
         message = f"stopped; {kept} of {len(wanted)} runs are kept in {out}. The same command does the others."
         raise Stopped(message) from None
     store, summaries, path = write_all(out, tasks)
@@ -101,35 +102,35 @@ def rows_of(
     return read_plan(plan, targets, seeds)
 
 
-def jobs_of(task: Task, store: Store) -> list[Job]:
+def trials_of(task: Task, store: Store) -> list[Trial]:
     """Seed by seed, so that half of the runs is half of the seeds for everybody."""
     sides = {OURS: None, **{other.name: other for other in task.opponents}}
     seeds = parse_seeds(task.row.seeds)
-    return [Job(task, seed, sides[who], store.scratch(task, who, seed)) for seed in seeds for who in sides]
+    return [Trial(task, seed, sides[who], store.scratch(task, who, seed)) for seed in seeds for who in sides]
 
 
-def run_and_keep(jobs: Sequence[Job], at_once: int, store: Store, progress: Progress) -> list[str]:
+def run_and_keep(trials: Sequence[Trial], at_once: int, store: Store, progress: Progress) -> list[str]:
     """The names of those that failed."""
-    progress.plan(sum(job.steps for job in jobs))
-    reached = dict.fromkeys(jobs, 0)
+    progress.plan(sum(trial.steps for trial in trials))
+    reached = dict.fromkeys(trials, 0)
     ended, failed = 0, []
-    with closing(run_all(jobs, at_once)) as messages:
-        for job, message in messages:
-            steps = min(message.get("steps", job.steps), job.steps)
-            progress.done(steps - reached[job])
-            reached[job] = steps
-            if "steps" not in message:
+    with closing(run_trials(trials, at_once)) as events:
+        for trial, event in events:
+            steps = min(event.data["steps"], trial.steps) if event.kind == "event" else trial.steps
+            progress.done(steps - reached[trial])
+            reached[trial] = steps
+            if event.kind in ENDS:
                 ended += 1
-                share = f"{ended} of {len(jobs)}"
-                if "done" in message:
-                    notes = [] if job.rival is None else job.rival.notes
-                    record = make_record(job.task, job.who, job.seed, message["done"], notes)
+                share = f"{ended} of {len(trials)}"
+                if event.kind == "result":
+                    notes = [] if trial.opponent is None else trial.opponent.notes
+                    record = make_record(trial.task, trial.who, trial.seed, event.data, notes)
                     store.keep(record)
-                    progress.say(f"{share}  {job.name}: {brief(record)}")
+                    progress.say(f"{share}  {trial.name}: {brief(record)}")
                 else:
-                    failed.append(job.name)
-                    progress.say(f"{share}  {message['error']}", failed=True)
-            progress.step(f"{ended} of {len(jobs)} runs · {job.task.row.target}")
+                    failed.append(trial.name)
+                    progress.say(f"{share}  {trial.name}: {event.data['why']}", failed=True)
+            progress.step(f"{ended} of {len(trials)} runs · {trial.task.row.target}")
     return failed
 
 
