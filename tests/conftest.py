@@ -1,4 +1,4 @@
-"""For every test: what `gymnast tune` found on the developer's machine must not choose engines here; Ctrl-C works."""
+"""For every test: what `gymnast speed --tune` found on this machine must not choose engines; Ctrl-C works."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from gymnast.cli.verbs import app, common, quiet
 @click.option("--bar", type=float, help="Mean score to reach; else what counts as solved.")
 @click.option("--within", type=click.FloatRange(min=0, min_open=True), help="Seconds of training to reach it in.")
 @click.option("--against", metavar="NAMES", help="Other libraries to train with the same settings, e.g. sb3.")
-@click.option("--python", "pythons", multiple=True, metavar="NAME=PATH", help="The interpreter a rival runs in.")
+@click.option("--python", "pythons", multiple=True, metavar="NAME=PATH", help="The interpreter a library runs in.")
 @click.option("--equal-steps", is_flag=True, help="Train for all steps, solved or not, and compare the curves.")
 @click.option("--set", "set", multiple=True, metavar="KEY=VALUE", help="Change any setting. Repeatable.")
 @click.option("--jobs", type=click.IntRange(min=1), default=2, show_default=True, help="Runs at a time, a thread each.")

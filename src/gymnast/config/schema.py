@@ -45,7 +45,7 @@ class RewardConfig(Section):
 class EnvConfig(Section):
     id: str = Field(description="Environment id.", min_length=1)
     n_envs: Count = Field(
-        default=8, description="Copies of the env stepped together; auto: what `gymnast tune` found best here."
+        default=8, description="Copies of the env stepped together; auto: what `gymnast speed --tune` found best here."
     )
     engine: Literal["auto", "sync", "process", "native", "envpool", "ale"] = Field(
         default="auto", description="What steps them; auto picks the fastest that supports the env and its wrappers."

@@ -142,7 +142,7 @@ def choose_engine(
 ) -> tuple[str, str]:
     """The engine's name and why it was chosen. A named engine that cannot run this env is refused with what can.
 
-    `use_tuned` False leaves out what `gymnast tune` found here, for those who measure themselves.
+    `use_tuned` False leaves out what `gymnast speed --tune` found here, for those who measure themselves.
     """
 
     def obstacle(engine: str) -> str | None:
@@ -156,7 +156,7 @@ def choose_engine(
         return cfg.engine, "named in the config"
     found = find_tuned(cfg.id) if use_tuned and factory is None else None
     if found is not None and (fastest := found.engines.get(n_envs)) in ENGINES.names() and obstacle(fastest) is None:
-        return fastest, "measured to be the fastest on this machine (`gymnast tune`)"
+        return fastest, "measured to be the fastest on this machine (`gymnast speed --tune`)"
     if obstacle("ale") is None:
         return "ale", "ALE's vector env steps Atari games in C++, and nothing wraps it"
     if n_envs >= NATIVE_FROM and obstacle("native") is None:

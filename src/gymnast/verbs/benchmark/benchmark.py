@@ -19,7 +19,7 @@ from gymnast.verbs.benchmark.plan import OURS, Row, Task, checked, parse_seeds, 
 from gymnast.verbs.benchmark.pool import Job, run_all
 from gymnast.verbs.benchmark.report import MEASURES, Summary, judged
 from gymnast.verbs.benchmark.results import Record, Store, make_record
-from gymnast.verbs.speed.libraries import parse_names, parse_pythons
+from gymnast.verbs.speed.libraries import parse_names, parse_paths
 from gymnast.verbs.speed.process import Bar, progress_bar
 
 
@@ -42,7 +42,7 @@ def benchmark(
     rows = rows_of(targets, plan, seeds, parse_names(against), asked)
     if not rows and not report:
         raise UserError("name a target like CartPole-v1, a --plan, or say --report.")
-    tasks = settle(rows, parse_pythons(pythons))
+    tasks = settle(rows, parse_paths("--python", pythons))
     store = Store(out)
     store.ask(tasks, first=plan is not None and not targets)
     if redo:
@@ -101,7 +101,7 @@ def rows_of(
 
 def jobs_of(task: Task, store: Store) -> list[Job]:
     """Seed by seed, so that half of the runs is half of the seeds for everybody."""
-    sides = {OURS: None, **{rival.name: rival for rival in task.opponents}}
+    sides = {OURS: None, **{baseline.name: baseline for baseline in task.baselines}}
     seeds = parse_seeds(task.row.seeds)
     return [Job(task, seed, sides[who], store.scratch(task, who, seed)) for seed in seeds for who in sides]
 
@@ -119,7 +119,7 @@ def run_and_keep(jobs: Sequence[Job], at_once: int, store: Store, bar: Bar, fail
                 ended += 1
                 share = f"{ended} of {len(jobs)}"
                 if "done" in message:
-                    notes = [] if job.rival is None else job.rival.notes
+                    notes = [] if job.baseline is None else job.baseline.notes
                     record = make_record(job.task, job.who, job.seed, message["done"], notes)
                     store.keep(record)
                     bar.say(Text(f"{share}  {job.name}: {told(record)}"))

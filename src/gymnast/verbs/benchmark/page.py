@@ -77,7 +77,7 @@ def page(summaries: Sequence[Summary], overall: dict[str, dict[str, Any]], machi
         parts += ["### Probability of improvement", improvement_table(equal, overall)]
     notes = [f"- `{summary['target']}`: {note}" for summary in summaries for note in summary["notes"]]
     if notes:
-        parts += ["### What a rival cannot be told", "\n".join(dict.fromkeys(notes))]
+        parts += ["### What another library cannot be told", "\n".join(dict.fromkeys(notes))]
     pictures = [f"![{summary['target']}](pictures/{summary['picture']})" for summary in summaries if summary["picture"]]
     if pictures:
         caption = (

@@ -20,7 +20,7 @@ from gymnast.config.files import parse_yaml
 from gymnast.config.problems import explain_errors
 from gymnast.core.errors import UserError
 from gymnast.training.keep import solved_threshold
-from gymnast.verbs.speed.libraries import Opponent, opponents
+from gymnast.verbs.speed.libraries import Baseline, baselines_for
 from gymnast.verbs.train import resolve_config
 
 OURS = "gymnast"
@@ -102,7 +102,7 @@ class Row(Section):
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """Rows that ask the same question, of however many seeds and rivals."""
+        """Rows that ask the same question, of however many seeds and libraries."""
         return (self.target, self.equal_steps, self.steps, self.bar, *self.set)
 
     def command(self, seeds: Sequence[int]) -> str:
@@ -152,7 +152,7 @@ class Task:
     row: Row
     config: configs.RunConfig
     threshold: float | None
-    opponents: list[Opponent]
+    baselines: list[Baseline]
 
     @property
     def fingerprint(self) -> str:
@@ -176,11 +176,11 @@ def settle(rows: Sequence[Row], pythons: Mapping[str, str]) -> list[Task]:
             resolved = resolve_config(row.target, [*settings, *row.set], steps=row.steps)
             row = row.model_copy(update={"target": resolved.target})
             threshold = solved_threshold(resolved.config, resolved.facts)
-            rivals = opponents(resolved.config, row.against, pythons)
-            for rival in rivals:
-                if not rival.can_be_scored:
-                    raise UserError(f"--against {rival.name}: its scores cannot be read. Use `gymnast bench`.")
-            tasks.append(Task(row, resolved.config, threshold, rivals))
+            baselines = baselines_for(resolved.config, row.against, pythons)
+            for baseline in baselines:
+                if not baseline.can_be_scored:
+                    raise UserError(f"--against {baseline.name}: its scores cannot be read. Use `gymnast speed`.")
+            tasks.append(Task(row, resolved.config, threshold, baselines))
         except UserError as error:
             problems += [line if len(rows) == 1 else f"{row.target}: {line}" for line in str(error).splitlines()]
     if problems:

@@ -14,7 +14,7 @@ from typing import Any
 from gymnast import config as configs
 from gymnast.core.errors import UserError
 from gymnast.verbs.benchmark.plan import OURS, Task
-from gymnast.verbs.speed.libraries import Opponent
+from gymnast.verbs.speed.libraries import Baseline
 from gymnast.verbs.speed.process import Worker
 
 COMMAND = [sys.executable, "-m", "gymnast.verbs.benchmark.worker"]
@@ -28,16 +28,16 @@ class Job:
 
     task: Task
     seed: int
-    rival: Opponent | None
+    baseline: Baseline | None
     folder: Path  # for what it writes on the way; gone when it ends, or when it is done again after a kill
 
     @property
     def who(self) -> str:
-        return OURS if self.rival is None else self.rival.name
+        return OURS if self.baseline is None else self.baseline.name
 
     @property
     def name(self) -> str:
-        return f"{self.task.row.target}{'' if self.rival is None else f' ({self.who})'} seed {self.seed}"
+        return f"{self.task.row.target}{'' if self.baseline is None else f' ({self.who})'} seed {self.seed}"
 
     @property
     def steps(self) -> int:
@@ -46,7 +46,7 @@ class Job:
     def requests(self) -> list[Message]:
         """The lines its process is told."""
         config = self.task.config
-        if self.rival is None:
+        if self.baseline is None:
             seeded = configs.override(config, [f"train.seed={self.seed}"])
             return [
                 {
@@ -80,7 +80,7 @@ def run_all(jobs: Sequence[Job], at_once: int) -> Generator[tuple[Job, Message],
                 job = waiting.pop()
                 shutil.rmtree(job.folder, ignore_errors=True)
                 workers[job] = worker = (
-                    Worker(job.name, COMMAND) if job.rival is None else job.rival.worker("benchmark")
+                    Worker(job.name, COMMAND) if job.baseline is None else job.baseline.worker("benchmark")
                 )
                 Thread(target=_listen, args=(job, worker, told), daemon=True).start()
             job, message = told.get()

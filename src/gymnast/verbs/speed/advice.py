@@ -52,7 +52,7 @@ def more_envs(config: RunConfig, factor: int) -> Change | None:
         f"n_envs {config.env.n_envs} -> {n_envs}",
         (f"env.n_envs={n_envs}", f"algo.n_steps={n_steps}"),
         f"n_steps {config.algo.n_steps} -> {n_steps} keeps the {config.rollout_steps:,} samples an update; "
-        "look whether it still learns as well",
+        "check that it still learns as well",
     )
 
 
@@ -60,6 +60,11 @@ def steps_for(config: RunConfig, n_envs: int, fewest: int = FEWEST_STEPS) -> int
     """n_steps that makes the same rollout with another number of envs."""
     n_steps, left = divmod(config.rollout_steps, n_envs)
     return n_steps if not left and n_steps >= min(fewest, config.algo.n_steps) else None
+
+
+def passes(config: RunConfig) -> tuple[int, int]:
+    """Epochs over each sample, and samples a gradient step, of any algorithm."""
+    return getattr(config.algo, "n_epochs", 1), getattr(config.algo, "batch_size", config.rollout_steps)
 
 
 def engines_for(config: RunConfig, env_rate: float, n_envs: int | None = None) -> list[str]:

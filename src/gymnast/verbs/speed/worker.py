@@ -1,4 +1,4 @@
-"""Our own side of `gymnast bench` and `gymnast tune`: a process that trains as it is asked to, line by line.
+"""Our own side of `gymnast speed`: a process that trains as it is asked to, line by line.
 
 Every request is one line of JSON and gets one back. Training is `train.train` on sessions like any other; nothing is
 evaluated, and nothing is written but the rows.

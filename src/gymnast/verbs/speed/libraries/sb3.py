@@ -1,4 +1,4 @@
-"""A run config in stable-baselines3's words: the same env, network and hyperparameters; what it cannot say."""
+"""A run config in stable-baselines3's words: the same env, network and hyperparameters; what it cannot be told."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trains with stable-baselines3, in whatever interpreter has it, as `gymnast bench` and `gymnast benchmark` ask for it.
+"""Trains with stable-baselines3, in whatever interpreter has it, as `gymnast speed` and `gymnast benchmark` ask for it.
 
 Run by path, so nothing of Gymnast is imported. The first line of standard input says what to train; then come requests,
 each answered by one line of JSON. A library that prints something prints it to standard error.
@@ -155,7 +155,7 @@ class Windows(BaseCallback):
         if self.rounds == 1:  # the first iteration warms everything up
             return
         if self.length is None:
-            answer(ready=True)
+            answer(version=sb3.__version__, torch=torch.__version__, threads=DEFAULT_THREADS)
         elif now - self.began < self.length:
             return
         else:
@@ -352,7 +352,6 @@ def main() -> None:
         end_with_parent()
         benchmark(spec, asked)
         return
-    answer(version=sb3.__version__, torch=torch.__version__, threads=DEFAULT_THREADS)
     if mode == "windows":
         make_model(spec, spec["seed"]).learn(ENDLESS, Windows(), log_interval=spec["log_interval"])
     while mode == "solve":
