@@ -17,8 +17,8 @@ from gymnast import config as configs
 from gymnast.alerts.advice import Origin, value_text
 from gymnast.alerts.alert import Alert
 from gymnast.config import RunConfig
+from gymnast.training.build import build
 from gymnast.training.loop import Result, train
-from gymnast.training.state import build
 
 ROUNDS = 3
 CASES = [

@@ -18,8 +18,8 @@ from time import perf_counter
 import torch
 
 from gymnast import config as configs
+from gymnast.training.build import build
 from gymnast.training.loop import train
-from gymnast.training.state import build
 
 ROUNDS = 3
 TARGET = 0.9

@@ -15,8 +15,8 @@ import numpy as np
 
 from gymnast import config as configs
 from gymnast.agent.nets.dense_net import reference_only
+from gymnast.training.build import build
 from gymnast.training.loop import train
-from gymnast.training.state import build
 
 CASES = {"CartPole-v1:zoo": 30_000, "CartPole-v1:a2c": 60_000, "CartPole-v1:reinforce": 60_000}
 EVALUATIONS = 6

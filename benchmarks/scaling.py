@@ -9,8 +9,8 @@ rollout grows with the number of envs; the batch size stays.
 from __future__ import annotations
 
 from gymnast import config as configs
+from gymnast.training.build import build
 from gymnast.training.loop import train
-from gymnast.training.state import build
 
 WINDOWS, SECONDS = 5, 0.7
 CASES = {

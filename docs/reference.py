@@ -14,7 +14,8 @@ from pydantic.fields import FieldInfo
 
 from gymnast.alerts.rules import RULES
 from gymnast.config import RunConfig, list_presets, load_facts
-from gymnast.config.algos import ALGO_MODELS
+from gymnast.config.algos import settings_of
+from gymnast.core.registry import ALGOS
 from gymnast.core.schedule import Schedule
 from gymnast.metrics.catalogue import Metric, catalogue
 
@@ -86,7 +87,7 @@ def config_page() -> str:
     ]
     for section, info in RunConfig.model_fields.items():
         if section == "algo":
-            for name, model in ALGO_MODELS.items():
+            for name, model in ((name, settings_of(name)) for name in ALGOS):
                 parts += [f"## algo (name: {name})\n", settings_table(model, "algo.")]
         else:
             assert isinstance(info.annotation, type)
@@ -170,7 +171,7 @@ def pages() -> dict[Path, str]:
         ROOT / "README.md": renewed(ROOT / "README.md", "presets", presets_table()),
         **{
             docs / f"{name}.md": renewed(docs / f"{name}.md", f"settings {name}", settings_table(model, "algo."))
-            for name, model in ALGO_MODELS.items()
+            for name, model in ((name, settings_of(name)) for name in ALGOS)
         },
     }
 

@@ -198,7 +198,7 @@ def test_envs_check_counts_what_a_known_env_does(gymnast: Command) -> None:
     assert data["return"] == {"mean": 28, "std": 0, "min": 28, "max": 28}
     assert data["length"]["mean"] == 7
     human = gymnast("envs", "check", "CartPole-v1", "--steps", "50").out
-    assert "native: CartPole-v1 has a vector version" in human
+    assert "cartpole: a compiled loop of our own steps CartPole-v1" in human
     assert "float32" in human
 
 

@@ -24,7 +24,7 @@ def test_rates_limit_and_another_library(gymnast: Command, sb3: None) -> None:
     assert outcome.code == 0, outcome.err
     data = outcome.json
     assert outcome.out.count("\n") == 1
-    assert data["engine"] == "native"
+    assert data["engine"] == "cartpole"
     assert set(data["rates"]) == {"env", "collect", "update", "whole"}
     assert all(rate > 0 for rate in data["rates"].values())
     # The whole is collecting and learning and a little more, one after the other: never faster than either
@@ -53,7 +53,7 @@ def test_advice_for_people(gymnast: Command) -> None:
     for word in ("env alone", "collect", "update", "training", "limit", "time", "memory", "arithmetic"):
         assert any(line.startswith(word) for line in lines), word
     assert "n_envs 8 -> 16" in outcome.out
-    assert "engine native -> sync" in outcome.out
+    assert "engine cartpole -> sync" in outcome.out
 
 
 def test_startup(gymnast: Command, sb3: None) -> None:

@@ -14,8 +14,8 @@ from gymnast.core.seeds import derive_seed
 from gymnast.envs.make import make_vec
 from gymnast.envs.types import EpisodeRecord, StepBatch, VecEnv
 
-ENGINES = ["sync", "process", "native", "envpool"]
-REPLAYING = ["sync", "process", "native"]  # equal to the plain env, bit for bit
+ENGINES = ["sync", "process", "cartpole", "envpool"]
+REPLAYING = ["sync", "process", "cartpole"]  # equal to the plain env, bit for bit
 N = 4
 Make = Callable[..., VecEnv]
 
@@ -154,16 +154,16 @@ def test_equal_to_the_plain_env_stepped_by_hand(make: Make, engine: str, kwargs:
     assert ends > 10
 
 
-def test_native_goes_on_equal_beyond_its_first_block_of_starts(make: Make) -> None:
+def test_cartpole_goes_on_equal_beyond_its_first_block_of_starts(make: Make) -> None:
     # constant pushes fall after 8 to 10 steps: 1000 steps pass the 64 episodes that are prepared together
-    records: dict[str, list[EpisodeRecord]] = {"sync": [], "native": []}
+    records: dict[str, list[EpisodeRecord]] = {"sync": [], "cartpole": []}
     for engine, found in records.items():
         vec = make(engine, 2)
         vec.reset(2)
         for _ in range(1000):
             found.extend(vec.step(np.ones(2, np.int64)).episodes)
     assert len(records["sync"]) > 2 * 64
-    assert records["sync"] == records["native"]
+    assert records["sync"] == records["cartpole"]
 
 
 @pytest.mark.parametrize("engine", ENGINES)

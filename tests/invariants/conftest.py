@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from gymnast.config import RunConfig, validate
-from gymnast.training.state import Session, build
+from gymnast.training.build import build
+from gymnast.training.state import TrainState
 
 
 def small_config(name: str = "ppo", env_id: str = "CartPole-v1", **sections: dict[str, Any]) -> RunConfig:
@@ -32,9 +33,9 @@ def small_config(name: str = "ppo", env_id: str = "CartPole-v1", **sections: dic
 @pytest.fixture
 def make_session():  # type: ignore[no-untyped-def]
     """Builds sessions and closes their envs afterwards."""
-    made: list[Session] = []
+    made: list[TrainState] = []
 
-    def make(config: RunConfig, threshold: float | None = None, **options: Any) -> Session:
+    def make(config: RunConfig, threshold: float | None = None, **options: Any) -> TrainState:
         made.append(build(config, threshold, **options))
         return made[-1]
 

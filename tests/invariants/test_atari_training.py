@@ -8,19 +8,20 @@ import torch
 from gymnast.config import load
 from gymnast.core import devices
 from gymnast.training.loop import train
-from gymnast.training.state import Session, build, restore_session, save_session
+from gymnast.training.build import build
+from gymnast.training.state import TrainState, restore, save_state
 
 pytest.importorskip("ale_py")
 
 SMALL = ["env.n_envs=4", "algo.n_steps=32", "algo.batch_size=64", "algo.n_epochs=1", "eval.every=0", "train.threads=2"]
 
 
-def session(steps: int, *overrides: str) -> Session:
+def session(steps: int, *overrides: str) -> TrainState:
     resolved = load("ALE/Pong-v5:zoo", [*SMALL, f"train.total_timesteps={steps}", *overrides])
     return build(resolved.config, None)
 
 
-def trained(run: Session) -> tuple[Session, list[dict[str, float]]]:
+def trained(run: TrainState) -> tuple[TrainState, list[dict[str, float]]]:
     rows: list[dict[str, float]] = []
     train(run, observer=rows.append)
     run.close()
@@ -41,10 +42,10 @@ def test_pong_learns_from_bytes_and_resumes_exactly() -> None:
     assert abs(row["rollout/reward_mean"]) <= 1
 
     half, _ = trained(session(128, *constant))
-    tensors, state = save_session(half)
+    tensors, state = save_state(half)
     tensors = {name: tensor.clone().contiguous() for name, tensor in tensors.items()}
     rest = session(256, *constant)
-    assert restore_session(rest, tensors, state) == []
+    assert restore(rest, tensors, state) == []
     rest, _ = trained(rest)
     for (name, one), other in zip(whole.agent.state_dict().items(), rest.agent.state_dict().values(), strict=True):
         torch.testing.assert_close(other, one, rtol=0, atol=0, msg=name)

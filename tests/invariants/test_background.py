@@ -25,7 +25,7 @@ from gymnast.runs import checkpoint
 from gymnast.runs.references import Run, RunInfo
 from gymnast.sinks.jsonl import read_metrics
 from gymnast.training.loop import Result, train
-from gymnast.training.state import Session, restore_session
+from gymnast.training.state import TrainState, restore
 from tests.invariants.conftest import small_config
 from tests.invariants.test_resume import equal, without_time
 
@@ -99,7 +99,7 @@ def judged(rows: Rows) -> dict[tuple[str, float], dict[str, float]]:
 
 def both_ways(
     make_session: Any, threshold: float | None = None, folder: Path | None = None, **sections: Any
-) -> list[tuple[Session, Result, Rows]]:
+) -> list[tuple[TrainState, Result, Rows]]:
     """The same run with evaluations inline and in the background."""
     runs = []
     for in_background in (False, True):
@@ -190,7 +190,7 @@ def test_resumed_equals_uninterrupted(make_session: Any, heard: type[Heard], tmp
     assert saved.state["frozen"][-1]["look"]["step"] == 2048
     second = Rows()
     resumed = make_session(config)
-    assert restore_session(resumed, saved.tensors, saved.state) == []
+    assert restore(resumed, saved.tensors, saved.state) == []
     train(resumed, observer=patient(second))
     equal(training(rows), training(first + second))
     assert judged(rows) == judged(first + second)

@@ -18,7 +18,7 @@ from gymnast.config import RunConfig
 from gymnast.runs import checkpoint
 from gymnast.sinks.jsonl import read_metrics
 from gymnast.training.loop import train
-from gymnast.training.state import Session, restore_session, save_session
+from gymnast.training.state import TrainState, restore, save_state
 from tests.invariants.conftest import small_config
 
 NORMALISED = {"normalize_obs": True, "normalize_reward": True, "hidden": [16]}
@@ -72,7 +72,7 @@ def test_resumed_equals_uninterrupted(
     resumes_exactly(config, tmp_path, make_session)
 
 
-@pytest.mark.parametrize("engine", ["sync", "native"])
+@pytest.mark.parametrize("engine", ["sync", "cartpole"])
 def test_resumed_equals_uninterrupted_with_shaping(engine: str, tmp_path: Path, make_session: Any) -> None:
     shaped = {"id": "CartPole-v1", "n_envs": 4, "engine": engine, "shaping": {"centring": 3.0}}
     rows = resumes_exactly(small_config(env=shaped), tmp_path, make_session)
@@ -108,7 +108,7 @@ def resumes_exactly(config: RunConfig, tmp_path: Path, make_session: Any) -> lis
     saved = checkpoint.load(tmp_path / "last.safetensors")
     second: list[dict[str, float]] = []
     resumed = make_session(config)
-    assert restore_session(resumed, saved.tensors, saved.state) == []
+    assert restore(resumed, saved.tensors, saved.state) == []
     train(resumed, observer=second.append)
     equal(rows, first + second)
     for name, tensor in whole.agent.state_dict().items():
@@ -117,7 +117,7 @@ def resumes_exactly(config: RunConfig, tmp_path: Path, make_session: Any) -> lis
     return rows
 
 
-def alerts_of(session: Session) -> list[dict[str, Any]]:
+def alerts_of(session: TrainState) -> list[dict[str, Any]]:
     """Everything but what is said about the speed."""
     return [alert.to_json() for alert in session.alerts.alerts if alert.rule != "rate_falls"]
 
@@ -152,7 +152,7 @@ def test_rows_between_updates_survive_too(tmp_path: Path, make_session: Any) -> 
     train(session, checkpoints=tmp_path, observer=observe)
     saved = checkpoint.load(tmp_path / "last.safetensors")
     resumed = make_session(config)
-    restore_session(resumed, saved.tensors, saved.state)
+    restore(resumed, saved.tensors, saved.state)
     second: list[dict[str, float]] = []
     train(resumed, observer=second.append)
     equal(rows, first + second)
@@ -160,10 +160,10 @@ def test_rows_between_updates_survive_too(tmp_path: Path, make_session: Any) -> 
 
 def test_a_checkpoint_holds_the_same_state_twice(make_session: Any) -> None:
     session = make_session(small_config("reinforce", agent=NORMALISED))
-    tensors, state = save_session(session)
+    tensors, state = save_state(session)
     again = make_session(session.config)
-    restore_session(again, {k: torch.as_tensor(v).clone() for k, v in tensors.items()}, state)
-    tensors_again, state_again = save_session(again)
+    restore(again, {k: torch.as_tensor(v).clone() for k, v in tensors.items()}, state)
+    tensors_again, state_again = save_state(again)
     assert state_again == state
     assert tensors.keys() == tensors_again.keys()
     for name in tensors:

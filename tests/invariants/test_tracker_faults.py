@@ -11,7 +11,7 @@ import pytest
 from gymnast.core.registry import SINKS
 from gymnast.sinks.jsonl import read_metrics
 from gymnast.sinks.trackers import sink as trackers
-from gymnast.training.keep import new_run, record
+from gymnast.training.record import new_run, record
 from tests import trackers_for_tests
 from tests.invariants.conftest import small_config
 from tests.invariants.test_resume import equal

@@ -23,8 +23,8 @@ from gymnast.runs.references import Run
 from gymnast.sinks import SinkGroup
 from gymnast.sinks.jsonl import STEP, JsonlSink, read_lines, read_metrics
 from gymnast.sinks.trackers.sink import TrackedRun, TrackerSink
-from gymnast.training.keep import new_run, record
-from gymnast.training.state import build
+from gymnast.training.record import new_run, record
+from gymnast.training.build import build
 from gymnast.verbs.train import resume
 from tests.invariants.conftest import small_config
 from tests.invariants.test_resume import interrupt_after

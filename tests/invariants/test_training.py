@@ -15,19 +15,20 @@ from gymnast.metrics.catalogue import catalogue
 from gymnast.rl import collector as collect_module
 from gymnast.rl.rollout import Rollout
 from gymnast.training.loop import Result, prepare_returns, train
-from gymnast.training.state import Session, build
+from gymnast.training.build import build
+from gymnast.training.state import TrainState
 from tests.envs_for_tests import full_id
 from tests.invariants.conftest import small_config
 
 Rows = list[dict[str, float]]
 
 
-def run(session: Session) -> tuple[Result, Rows]:
+def run(session: TrainState) -> tuple[Result, Rows]:
     rows: Rows = []
     return train(session, observer=rows.append), rows
 
 
-def collect(session: Session) -> None:
+def collect(session: TrainState) -> None:
     session.now, _ = collect_module.collect(
         session.env,
         session.agent,
@@ -290,7 +291,7 @@ def test_memory_does_not_grow(make_session: Any) -> None:
 
 
 def test_initialising_takes_what_fits_and_says_what(make_session: Any) -> None:
-    from gymnast.training.state import init_agent_from
+    from gymnast.runs.saved_agent import init_agent_from
 
     donor = make_session(small_config("ppo"))
     bigger = make_session(small_config("ppo", "Acrobot-v1"))  # 6 observations and 3 actions instead of 4 and 2

@@ -6,7 +6,7 @@ import pytest
 
 from gymnast import config
 from gymnast.training.loop import Result, train
-from gymnast.training.state import build
+from gymnast.training.build import build
 
 
 def solve(target: str, seed: int) -> tuple[Result, list[str]]:

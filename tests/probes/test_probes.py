@@ -11,7 +11,8 @@ import torch
 from gymnast.config import validate
 from gymnast.judge.evaluate import evaluate
 from gymnast.training.loop import train
-from gymnast.training.state import Session, build
+from gymnast.training.build import build
+from gymnast.training.state import TrainState
 from tests.probes.probes import ConstantReward, MemoryCue, ObservationTellsAction, Probe, Target, TwoStates
 
 ALGOS: dict[str, dict[str, Any]] = {
@@ -22,7 +23,7 @@ ALGOS: dict[str, dict[str, Any]] = {
 SQUASHED = {"squash": True, "std": "state_dependent"}
 
 
-def trained(make: Callable[[], Probe], algo: str, steps: int = 8192, **sections: Any) -> Session:
+def trained(make: Callable[[], Probe], algo: str, steps: int = 8192, **sections: Any) -> TrainState:
     config = validate(
         {
             "env": {"id": "probe", "n_envs": 8, "engine": "sync", **sections.get("env", {})},
@@ -38,7 +39,7 @@ def trained(make: Callable[[], Probe], algo: str, steps: int = 8192, **sections:
     return session
 
 
-def score(session: Session) -> float:
+def score(session: TrainState) -> float:
     mean = evaluate(session.agent, session.eval_env, 50, seed=9).mean
     session.close()
     return mean

@@ -21,7 +21,8 @@ from gymnast.rl.collector import collect
 from gymnast.sinks import SinkGroup
 from gymnast.sinks.folder import FolderSink
 from gymnast.training.loop import prepare_returns, train
-from gymnast.training.state import Session, build
+from gymnast.training.build import build
+from gymnast.training.state import TrainState
 
 Row = dict[str, float]
 QUICK = ("eval.episodes=5", "stop.episodes=5", "log.every=1")
@@ -186,11 +187,11 @@ def known_of(target: str) -> Known:
     return Known(resolved.config, resolved.facts, resolved.threshold, math.log(2))
 
 
-def quick_session() -> Session:
+def quick_session() -> TrainState:
     return build(configs.load("CartPole-v1", QUICK).config, None)
 
 
-def collect_one(session: Session) -> None:
+def collect_one(session: TrainState) -> None:
     session.now, _ = collect(
         session.env, session.agent, session.rollout, session.now, session.starts, session.generator, lambda phase: None
     )

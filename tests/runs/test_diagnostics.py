@@ -16,10 +16,11 @@ from gymnast.play.step_table import Steps, labels_of, rollout_steps, step_table
 from gymnast.rl.collector import collect
 from gymnast.training.diagnostics import DEAD, SAMPLE, describe_layer, diagnose, sample
 from gymnast.training.loop import prepare_returns, train
-from gymnast.training.state import Session, build
+from gymnast.training.build import build
+from gymnast.training.state import TrainState
 
 
-def after_one_update(env_id: str, *settings: str) -> Session:
+def after_one_update(env_id: str, *settings: str) -> TrainState:
     config = configs.load(env_id, ["eval.every=0", "stop.on_solved=false", *settings]).config
     session = build(config, None)
     session.now, _ = collect(
@@ -37,7 +38,7 @@ def cartpole() -> Any:
     session.close()
 
 
-def test_layers_and_gradients_by_name(cartpole: Session) -> None:
+def test_layers_and_gradients_by_name(cartpole: TrainState) -> None:
     record = diagnose(cartpole)
     row = cartpole.meter.row()
     parameters = dict(cartpole.agent.named_parameters())
@@ -52,7 +53,7 @@ def test_layers_and_gradients_by_name(cartpole: Session) -> None:
     assert 0 <= row["net/saturation/actor_body.layers.1"] <= 1
 
 
-def test_gradients_are_those_of_torch(cartpole: Session) -> None:
+def test_gradients_are_those_of_torch(cartpole: TrainState) -> None:
     """The rollout has 2048 samples, of which 256 evenly spaced ones are looked at; their loss, by hand."""
     batch = sample(cartpole.rollout)
     assert len(batch.logp) == SAMPLE
@@ -65,7 +66,7 @@ def test_gradients_are_those_of_torch(cartpole: Session) -> None:
     assert found == pytest.approx([float(grad.norm()) for grad in expected], rel=1e-4)
 
 
-def test_nothing_that_trains_is_touched(cartpole: Session) -> None:
+def test_nothing_that_trains_is_touched(cartpole: TrainState) -> None:
     def moving() -> list[torch.Tensor]:
         parameters = list(cartpole.agent.parameters())
         gradients = [p.grad.clone() for p in parameters if p.grad is not None]
@@ -81,7 +82,7 @@ def test_nothing_that_trains_is_touched(cartpole: Session) -> None:
     assert all(not module._forward_hooks for module in cartpole.agent.modules())
 
 
-def test_actions_observations_and_histograms(cartpole: Session) -> None:
+def test_actions_observations_and_histograms(cartpole: TrainState) -> None:
     record, rollout = diagnose(cartpole), cartpole.rollout
     right = float(rollout.action.float().mean())  # of 0 and 1
     assert record["actions"]["labels"] == ["push left", "push right"]
@@ -130,7 +131,7 @@ def test_dead_units_by_hand() -> None:
     assert set(DEAD) >= {torch.nn.ReLU, torch.nn.Tanh}
 
 
-def test_a_table_says_what_the_rollout_says(cartpole: Session) -> None:
+def test_a_table_says_what_the_rollout_says(cartpole: TrainState) -> None:
     rollout = cartpole.rollout
     table = step_table(cartpole.agent, rollout_steps(rollout, env=3, limit=5), cartpole.labels)
     assert table.columns == [
@@ -151,7 +152,7 @@ def test_a_table_says_what_the_rollout_says(cartpole: Session) -> None:
     assert [float(row["return"]) for row in read] == [row["return"] for row in rows]
 
 
-def test_an_episode_makes_the_same_table(cartpole: Session) -> None:
+def test_an_episode_makes_the_same_table(cartpole: TrainState) -> None:
     """Steps that know no value and no probability: the agent's own value stands in, the rest is left out."""
     steps = rollout_steps(cartpole.rollout, limit=4)
     bare = Steps(steps.obs, steps.action, steps.reward, steps.terminated, steps.truncated)
@@ -161,7 +162,7 @@ def test_an_episode_makes_the_same_table(cartpole: Session) -> None:
     assert [row[table.columns.index("value")] for row in table.rows] == values.tolist()
 
 
-def test_labels_fall_back_to_numbers(cartpole: Session) -> None:
+def test_labels_fall_back_to_numbers(cartpole: TrainState) -> None:
     labels = labels_of(cartpole.agent, None)
     assert labels.actions == ["action 0", "action 1"]
     assert labels.observations == {"obs": ["obs 0", "obs 1", "obs 2", "obs 3"]}

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from gymnast import config as configs
-from gymnast.agent import Agent
+from gymnast.agent.agent import Agent
 from gymnast.config.tuned import Tuned, cache_path, find, keep
 from gymnast.core.errors import UserError
 from gymnast.core.machine import machine
@@ -135,6 +135,7 @@ def test_schedules_as_points() -> None:
         ("CartPole-v1:reinforce", [], "has no reinforce"),
         ("CartPole-v1", ["env.wrappers=[{time_limit: {steps: 50}}]"], "env.wrappers has time_limit"),
         ("Taxi-v4", ["env.action_masks=true"], "no action masks"),
+        ("CartPole-v1:zoo", ["agent.memory=gru", "algo.n_steps=32"], "agent.memory is gru"),
         ("CartPole-v1", ["env.shaping.centring=5"], "Add --set env.shaping.centring=0"),
     ],
 )
@@ -217,12 +218,12 @@ def test_more_envs_keep_the_samples_of_an_update() -> None:
 
 
 def test_changes_leave_out_what_is_so_already() -> None:
-    texts = [change.text for change in changes(config(), "native", 1, env_rate=1e6)]
+    texts = [change.text for change in changes(config(), "cartpole", 1, env_rate=1e6)]
     assert texts[:2] == ["n_envs 8 -> 16", "n_envs 8 -> 32"]
-    assert "engine native -> sync" in texts
-    assert not any("-> native" in text or "-> process" in text or text[-4:] == "-> 1" for text in texts)
+    assert "engine cartpole -> sync" in texts
+    assert not any("-> cartpole" in text or "-> process" in text or text[-4:] == "-> 1" for text in texts)
     assert "engine sync -> process" in [change.text for change in changes(config(), "sync", 1, env_rate=1e3)]
-    for change in changes(config(), "native", 1, 1e6):
+    for change in changes(config(), "cartpole", 1, 1e6):
         steady(config(), *change.overrides)  # is a valid config
 
 
@@ -266,7 +267,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_cache(cache: Path) -> None:
     assert cache_path() == cache
     assert find("CartPole-v1") is None
-    tuned = Tuned(16, "sync", {8: "native", 16: "sync"}, 1e4)
+    tuned = Tuned(16, "sync", {8: "cartpole", 16: "sync"}, 1e4)
     keep("CartPole-v1", tuned)
     keep("Acrobot-v1", Tuned(4, "sync"))
     assert find("CartPole-v1") == tuned
@@ -294,14 +295,14 @@ def test_engine_auto(cache: Path) -> None:
     env = config().env
     usual, _ = choose_engine(env, 8)
     keep("CartPole-v1", Tuned(8, "sync", {8: "sync", 16: "no such engine"}))
-    assert usual == "native"
+    assert usual == "cartpole"
     assert choose_engine(env, 8)[0] == "sync"
     assert "gymnast speed --tune" in choose_engine(env, 8)[1]
-    assert choose_engine(env, 8, use_tuned=False)[0] == "native"
-    assert choose_engine(env, 16)[0] == "native"  # a word nobody knows, and one
-    assert choose_engine(env, 32)[0] == "native"  # that was not measured
-    assert choose_engine(env.model_copy(update={"engine": "native"}), 8)[0] == "native"
-    keep("CartPole-v1", Tuned(8, "native", {8: "native"}))
+    assert choose_engine(env, 8, use_tuned=False)[0] == "cartpole"
+    assert choose_engine(env, 16)[0] == "cartpole"  # a word nobody knows, and one
+    assert choose_engine(env, 32)[0] == "cartpole"  # that was not measured
+    assert choose_engine(env.model_copy(update={"engine": "cartpole"}), 8)[0] == "cartpole"
+    keep("CartPole-v1", Tuned(8, "cartpole", {8: "cartpole"}))
     wrapped = config("CartPole-v1", "env.wrappers=[{time_limit: {steps: 50}}]").env
     assert choose_engine(wrapped, 8)[0] == "sync"  # what cannot run it is not chosen
 
@@ -312,7 +313,7 @@ def test_engine_auto(cache: Path) -> None:
 )
 def test_the_written_choice_extends_its_target(tmp_path: Path, target: str, overrides: tuple[str, ...]) -> None:
     resolved = configs.load(target, overrides)
-    now = Candidate("native", 8, 32, None, current=True, rates=[1.0])
+    now = Candidate("cartpole", 8, 32, None, current=True, rates=[1.0])
     best = Candidate("sync", 16, 16, 2, rates=[2.0])
     path = tmp_path / "new" / "mine.yaml"
     write_choice(path, resolved, target, overrides, best, now)
@@ -322,7 +323,7 @@ def test_the_written_choice_extends_its_target(tmp_path: Path, target: str, over
     )
     again = tmp_path / "again.yaml"  # a file may be tuned as well; what it extends is found from where it lies
     write_choice(again, configs.load(str(path)), str(path), (), now, best)
-    assert configs.load(str(again)).config.env.engine == "native"
+    assert configs.load(str(again)).config.env.engine == "cartpole"
     assert configs.load(str(again)).config.algo.gamma == found.algo.gamma
 
 

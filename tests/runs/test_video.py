@@ -27,7 +27,8 @@ from gymnast.play.stage import Stage
 from gymnast.runs import checkpoint
 from gymnast.runs.references import resolve, resolve_checkpoint
 from gymnast.sinks import SinkGroup
-from gymnast.training.state import build_agent, group, load_agent
+from gymnast.runs.saved_agent import build_agent, load_agent
+from gymnast.rl.learner import group
 from gymnast.verbs.train import evaluate_ref, start
 from gymnast.verbs.video import film_ref
 from gymnast.video import filmer as filming

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from gymnast.agent import Agent
+from gymnast.agent.agent import Agent
 from gymnast.agent.normalizer import ObsNormalizer, RewardNormalizer, RunningMoments
 from gymnast.config import AgentConfig
 from gymnast.core.errors import UserError

@@ -14,7 +14,7 @@ import torch
 from gymnasium import spaces
 from torch import nn
 
-from gymnast.agent import Agent
+from gymnast.agent.agent import Agent
 from gymnast.agent.bodies.cnn import NatureCNN
 from gymnast.config import AgentConfig
 from gymnast.core import devices

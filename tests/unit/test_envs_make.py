@@ -17,8 +17,9 @@ from gymnast.config import EnvConfig
 from gymnast.core.errors import UserError
 from gymnast.core.seeds import derive_seed
 from gymnast.envs.engines.cartpole.seeds import derive_seeds, first_uniforms
-from gymnast.envs.make import choose_engine, list_env_ids, make_env, make_vec
+from gymnast.envs.make import choose_engine, make_env, make_vec
 from gymnast.envs.spaces import ObsLayout
+from gymnast.envs.suites import list_env_ids
 from tests.envs_for_tests import Counting, full_id
 
 
@@ -29,9 +30,9 @@ def config(env_id: str = "CartPole-v1", **values: Any) -> EnvConfig:
 @pytest.mark.parametrize(
     "values,n_envs,engine",
     [
-        ({}, 8, "native"),
+        ({}, 8, "cartpole"),
         ({}, 2, "sync"),
-        ({"kwargs": {"sutton_barto_reward": True}}, 8, "native"),
+        ({"kwargs": {"sutton_barto_reward": True}}, 8, "cartpole"),
         ({"wrappers": [{"frame_skip": {"n": 2}}]}, 8, "sync"),
         ({"id": "LunarLander-v3"}, 8, "envpool"),
         ({"id": "LunarLander-v3"}, 4, "sync"),
@@ -53,7 +54,7 @@ def test_auto_engine(values: dict[str, Any], n_envs: int, engine: str) -> None:
 def test_auto_engine_depends_on_the_role_factory_and_pictures() -> None:
     noisy = config(wrappers=[{"observation_noise": {"std": 0.1, "training_only": True}}])
     assert choose_engine(noisy, 8)[0] == "sync"
-    assert choose_engine(noisy, 8, role="eval")[0] == "native"
+    assert choose_engine(noisy, 8, role="eval")[0] == "cartpole"
     assert choose_engine(config(), 8, factory=Counting)[0] == "sync"
     assert choose_engine(config(), 8, render_mode="rgb_array")[0] == "sync"
 
@@ -62,10 +63,10 @@ def test_auto_engine_depends_on_the_role_factory_and_pictures() -> None:
     "values,expected",
     [
         (
-            {"id": "Acrobot-v1", "engine": "native"},
-            r"native cannot run this env: it has no Acrobot-v1, only CartPole-v0",
+            {"id": "Acrobot-v1", "engine": "cartpole"},
+            r"cartpole cannot run this env: it has no Acrobot-v1, only CartPole-v0",
         ),
-        ({"engine": "native", "wrappers": ["flatten"]}, r"it takes no wrappers, and env.wrappers has flatten"),
+        ({"engine": "cartpole", "wrappers": ["flatten"]}, r"it takes no wrappers, and env.wrappers has flatten"),
         (
             {"engine": "envpool", "kwargs": {"sutton_barto_reward": True}},
             r"does not take env.kwargs sutton_barto_reward",
@@ -74,7 +75,7 @@ def test_auto_engine_depends_on_the_role_factory_and_pictures() -> None:
             {"id": "Taxi-v4", "engine": "envpool"},
             r"it has no Taxi-v4, only Acrobot-v1, .*Use auto or process or sync\.",
         ),
-        ({"engine": "native", "action_masks": True}, r"it gives no action masks"),
+        ({"engine": "cartpole", "action_masks": True}, r"it gives no action masks"),
     ],
 )
 def test_an_engine_that_cannot_is_refused_with_those_that_can(values: dict[str, Any], expected: str) -> None:

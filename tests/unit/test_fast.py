@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from gymnast.agent import Agent
+from gymnast.agent.agent import Agent
 from gymnast.agent.nets.dense_net import FastNet, fast_net, reference_only, supports
 from gymnast.config import A2CConfig, AgentConfig, EnvConfig, PPOConfig, ReinforceConfig
 from gymnast.core.devices import set_threads

@@ -16,7 +16,7 @@ from stable_baselines3.common.buffers import RolloutBuffer
 from stable_baselines3.common.logger import Logger
 from torch.nn import functional as F
 
-from gymnast.agent import Agent
+from gymnast.agent.agent import Agent
 from gymnast.config import A2CConfig, AgentConfig, PPOConfig
 from gymnast.rl.algos.a2c import A2C
 from gymnast.rl.algos.ppo import PPO

@@ -18,7 +18,8 @@ from gymnast.envs.tabular.oracle import Table, find_table
 from gymnast.judge.evaluate import Evaluation, Verdict, evaluate
 from gymnast.judge.exact import ExactScore, exact_score, policy_of
 from gymnast.training.loop import train
-from gymnast.training.state import Session, build
+from gymnast.training.build import build
+from gymnast.training.state import TrainState
 
 CORRIDOR, FORK = "Corridor-v0", "Fork-v0"
 
@@ -188,7 +189,7 @@ def test_the_best_policy_earns_its_value_in_the_real_env(env_id: str, settings: 
 
 
 @pytest.fixture
-def session() -> Iterator[Session]:
+def session() -> Iterator[TrainState]:
     """A table as an agent: the action that is best with 20 steps to go is 7 times as likely as each other one."""
     settings = ["train.total_timesteps=2048", "env.n_envs=2", "algo.batch_size=64", "agent.hidden=[]"]
     built = build(load("FrozenLake-v1", settings).config, None)
@@ -202,7 +203,7 @@ def session() -> Iterator[Session]:
 
 
 @pytest.mark.parametrize("deterministic", [True, False])
-def test_an_agents_exact_value_is_what_its_episodes_come_to(session: Session, deterministic: bool) -> None:
+def test_an_agents_exact_value_is_what_its_episodes_come_to(session: TrainState, deterministic: bool) -> None:
     assert session.table is not None
     exact = exact_score(session.agent, session.table, deterministic)
     env = make_vec(session.config.env, 32, "eval")
@@ -235,7 +236,7 @@ def test_a_run_stops_when_the_exact_value_says_so() -> None:
     assert rows[-1]["eval/best_mean_reward"] == max(scores)
 
 
-def test_policies_are_probabilities(session: Session) -> None:
+def test_policies_are_probabilities(session: TrainState) -> None:
     assert session.table is not None
     greedy, sampled = (policy_of(session.agent, session.table, deterministic) for deterministic in (True, False))
     best = session.table.solution.actions(20)

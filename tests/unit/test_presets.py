@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-import gymnast.envs.suites.own.register  # noqa: F401, registers them
+import gymnast.envs.suites.own.suite  # noqa: F401, registers them
 from gymnast.config import format_file, list_presets, load, load_facts, preset_ids
 from gymnast.config.files import PRESETS, SHARED, shared_names
+from gymnast.envs.suites import make
 from gymnast.envs.suites.atari.task import is_atari
-from gymnast.envs.suites.gymnasium import make
 from gymnast.envs.tabular.oracle import find_table
 
 IDS = preset_ids()

@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from gymnast.agent import Agent
+from gymnast.agent.agent import Agent
 from gymnast.agent.nets.dense_net import fast_net, reference_only
 from gymnast.config import AgentConfig, ReinforceConfig
 from gymnast.rl.algos.reinforce import Reinforce

@@ -10,7 +10,7 @@ import pytest
 import stable_baselines3 as sb3
 import torch
 
-from gymnast.agent import Agent
+from gymnast.agent.agent import Agent
 from gymnast.agent.heads import SDEHead
 from gymnast.config import AgentConfig, PPOConfig
 from gymnast.core.errors import UserError

@@ -18,11 +18,11 @@ from gymnast.envs.shaping.vec import ShapedVecEnv, check_sum
 from gymnast.envs.types import EpisodeRecord, StepBatch, VecEnv
 from gymnast.judge.evaluate import evaluate
 from gymnast.training.loop import train
-from gymnast.training.state import build
+from gymnast.training.build import build
 from tests.envs_for_tests import full_id
 from tests.invariants.conftest import small_config
 
-ENGINES = ["sync", "process", "native", "envpool"]
+ENGINES = ["sync", "process", "cartpole", "envpool"]
 GAMMA = 0.9
 # The counting env shows t, so this potential of state t is t + 3
 COUNTING = Shaper(1, {"count": Potential("t + 3", lambda state: state[:, 0] + 3.0)})
@@ -333,7 +333,7 @@ def test_presets_use_it_and_keep_their_scores() -> None:
         assert shaped.threshold == plain.threshold
 
 
-@pytest.mark.parametrize("engine", ["sync", "process", "native"])
+@pytest.mark.parametrize("engine", ["sync", "process", "cartpole"])
 def test_state_continues_in_the_middle_of_episodes(engine: str, opened: list[VecEnv]) -> None:
     config = config_of("CartPole-v1", {"centring": 2.0}, engine)
     actions = np.random.default_rng(0).integers(0, 2, (90, 4))

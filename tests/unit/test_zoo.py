@@ -217,7 +217,7 @@ def test_zoo_variants_are_rl_zoos_settings(target: str) -> None:
 @pytest.mark.parametrize("target", ["MountainCarContinuous-v0:zoo", "Pendulum-v1:zoo", "Pendulum-v1:zoo-a2c"])
 def test_stable_baselines3_trains_with_them(target: str) -> None:
     """The job is one that it takes, and its model is ours: as many parameters, the same first spread."""
-    from gymnast.training.state import build
+    from gymnast.training.build import build
     from gymnast.verbs.speed.libraries.runners.run_sb3 import make_model
 
     config = load(target, ["eval.every=0"]).config

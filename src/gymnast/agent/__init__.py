@@ -1,3 +1,1 @@
-"""Everything needed to act, in one module with one state: normaliser, encoders, heads."""
-
-from gymnast.agent.agent import Agent as Agent
+"""Everything needed to act, in one module with one state: normaliser, bodies, memory, heads."""

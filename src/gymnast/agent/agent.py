@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import gymnasium as gym
 import torch
 from torch import Tensor, nn
 
+from gymnast.agent.batch import VALUE, Batch, Outputs
 from gymnast.agent.bodies.mlp import orthogonal
-from gymnast.agent.heads import GaussianHead, SDEHead, make_head
+from gymnast.agent.heads import GaussianHead, State, make_head
+from gymnast.agent.memory import Memory
 from gymnast.agent.normalizer import ObsNormalizer, RewardNormalizer
 from gymnast.core.registry import ENCODERS
 
@@ -22,82 +25,116 @@ TensorObs = dict[str, Tensor]
 class Acted(NamedTuple):
     action: Tensor
     logp: Tensor
-    value: Tensor
-
-
-class Evaluated(NamedTuple):
-    logp: Tensor
-    entropy: Tensor
-    value: Tensor
+    values: dict[str, Tensor]
+    state: State
 
 
 class Agent(nn.Module):
-    """Normaliser, encoders and heads. `act` and `evaluate` give the same log-probability for the same action."""
+    """Normaliser, bodies, memory and heads. `act` step by step and `evaluate` on the sequence agree.
+
+    Whatever lasts between steps is in `state`, one row an env, and belongs to the caller: {} where nothing lasts.
+    `values`: the names of what is estimated beside the policy.
+    """
 
     def __init__(
-        self, obs_space: dict[str, gym.Space[Any]], action_space: gym.Space[Any], cfg: AgentConfig, gamma: float
+        self,
+        obs_space: dict[str, gym.Space[Any]],
+        action_space: gym.Space[Any],
+        cfg: AgentConfig,
+        gamma: float,
+        values: Sequence[str] = (VALUE,),
+        reward_scale: float = 1.0,
     ) -> None:
         super().__init__()
-        self.cfg = cfg
+        self.cfg, self.value_names, self.reward_scale = cfg, tuple(values), reward_scale
         self.obs_space, self.action_space = obs_space, action_space
         self.normalizer = ObsNormalizer(obs_space, cfg.clip_obs) if cfg.normalize_obs else None
         self.reward_normalizer = RewardNormalizer(gamma, cfg.clip_reward) if cfg.normalize_reward else None
         encoder = ENCODERS.get(cfg.encoder)
         self.actor_body = encoder(obs_space, cfg)
         self.critic_body = None if cfg.shared else encoder(obs_space, cfg)
-        self.head = make_head(action_space, cfg, self.actor_body.out_features)
+        width = self.actor_body.out_features
+        self.actor_memory = self.critic_memory = None
+        if cfg.memory is not None:
+            self.actor_memory = Memory(width, cfg)
+            self.critic_memory = None if cfg.shared else Memory(width, cfg)
+            width = cfg.memory_size
+        self.head = make_head(action_space, cfg, width)
         # A gain of 0.01 starts the policy near uniform (or near a zero mean): nothing is preferred before learning.
-        self.actor_out = orthogonal(nn.Linear(self.actor_body.out_features, self.head.n_outputs), 0.01, cfg)
-        self.critic_out = orthogonal(nn.Linear(self.actor_body.out_features, 1), 1.0, cfg)
+        self.actor_out = orthogonal(nn.Linear(width, self.head.n_outputs), 0.01, cfg)
+        self.critic_out = orthogonal(nn.Linear(width, 1), 1.0, cfg)
+        others = self.value_names[1:]
+        self.critic_outs = nn.ModuleDict({name: orthogonal(nn.Linear(width, 1), 1.0, cfg) for name in others})
 
-    def _bodies(self, obs: TensorObs) -> tuple[Tensor, Tensor]:
-        if self.normalizer is not None:
-            obs = self.normalizer(obs)
-        features = self.actor_body(obs)
-        return features, features if self.critic_body is None else self.critic_body(obs)
+    @property
+    def device(self) -> torch.device:
+        return self.critic_out.weight.device
 
-    def _outputs(self, features: Tensor) -> Tensor:
-        """What the head takes. Features that shape the exploration are not trained by it."""
-        outputs = self.actor_out(features)
-        return torch.cat([outputs, features.detach()], 1) if isinstance(self.head, SDEHead) else outputs
+    @property
+    def has_memory(self) -> bool:
+        return self.actor_memory is not None
+
+    def initial_state(self, n: int) -> State:
+        """Of n envs that start an episode."""
+        state = self.head.initial_state(n)
+        for owner, memory in self._memories().items():
+            state |= {f"{owner}.{part}": rows for part, rows in memory.initial_state(n).items()}
+        return state
+
+    def renew(self, state: State) -> State:
+        """The state with which a rollout begins: exploration noise that lasts is drawn again."""
+        return self.head.renew(state)
 
     @torch.no_grad()
     def act(
         self,
         obs: TensorObs,
+        state: State | None = None,
+        starts: Tensor | None = None,
         mask: Tensor | None = None,
-        deterministic: bool = False,
-        generator: torch.Generator | None = None,
-        step: int = 0,
+        sample: torch.Generator | None = None,
     ) -> Acted:
-        """Actions for a batch of observations, with their log-probabilities and values.
+        """One step of N envs: sampled actions, or the likeliest without a generator, their log-probabilities, values.
 
-        `step` counts a sequence of calls for the same envs: noise that lasts begins anew at 0.
+        `state`: what the previous call returned; None: all envs start. `starts` [N]: which envs start an episode.
         """
-        actor, critic = self._bodies(obs)
-        if isinstance(self.head, SDEHead) and not deterministic:
-            self.head.renew(step, len(actor), generator)
-        action, logp = self.head.act(self._outputs(actor), mask, deterministic, generator)
-        return Acted(action, logp, self.critic_out(critic).squeeze(1))
+        n = len(next(iter(obs.values())))
+        if state is None:
+            state, starts = self.initial_state(n), None
+        actor, critic, state = self._step(obs, state, starts)
+        outputs = self.head.outputs(self.actor_out(actor), actor)
+        action, logp, state = self.head.act(outputs, mask, sample, state)
+        return Acted(action, logp, self._values(critic), state)
 
-    def evaluate(self, obs: TensorObs, action: Tensor, mask: Tensor | None = None) -> Evaluated:
-        """Log-probability and entropy of given actions, and values, all with gradients."""
-        actor, critic = self._bodies(obs)
-        logp, entropy = self.head.evaluate(self._outputs(actor), action, mask)
-        return Evaluated(logp, entropy, self.critic_out(critic).squeeze(1))
-
-    @torch.no_grad()
-    def describe(self, obs: TensorObs, mask: Tensor | None = None) -> dict[str, Tensor]:
-        """What it thinks of observations: `value` [B], and its choices as `probability`, or as `mean` and `std`."""
-        actor, critic = self._bodies(obs)
-        return {"value": self.critic_out(critic).squeeze(1), **self.head.describe(self._outputs(actor), mask)}
+    def evaluate(self, batch: Batch) -> Outputs:
+        """Log-probability and entropy of the actions taken, and values, all with gradients."""
+        actor, critic = self._features(batch)
+        outputs = self.head.outputs(self.actor_out(actor), actor)
+        logp, entropy = self.head.evaluate(outputs, batch["action"], batch.mask)
+        return Outputs(logp, entropy, self._values(critic))
 
     @torch.no_grad()
-    def value(self, obs: TensorObs) -> Tensor:
-        return self.critic_out(self._bodies(obs)[1]).squeeze(1)
+    def describe(self, batch: Batch) -> dict[str, Tensor]:
+        """What it thinks of observations, for people: `value` [B] in the env's own reward, and its choices as
+        `probability`, or as `mean` and `std`."""
+        actor, critic = self._features(batch)
+        choices = self.head.describe(self.head.outputs(self.actor_out(actor), actor), batch.mask)
+        return {VALUE: self.to_env(self._values(critic)[VALUE]), **choices}
+
+    @torch.no_grad()
+    def values(self, obs: TensorObs, state: State | None = None, starts: Tensor | None = None) -> dict[str, Tensor]:
+        """What each value estimates for N envs that are about to act."""
+        if state is None:
+            state = self.initial_state(len(next(iter(obs.values()))))
+        return self._values(self._step(obs, state, starts)[1])
+
+    def to_env(self, value: Tensor) -> Tensor:
+        """A value in the env's own reward: scaling and normalisation of the learner's reward undone."""
+        value = value / self.reward_scale
+        return value if self.reward_normalizer is None else value / self.reward_normalizer.moments.scale
 
     def std(self) -> Tensor | None:
-        """The Gaussian's spread where it is a parameter: worth charting."""
+        """The Gaussian's standard deviation where it is a parameter: worth charting."""
         if isinstance(self.head, GaussianHead) and not self.head.state_dependent:
             return self.head.log_std.detach().exp().mean()
         return None
@@ -107,8 +144,44 @@ class Agent(nn.Module):
         shared = self.critic_body is None
         groups: dict[str, list[nn.Parameter]] = {part: [] for part in ("actor", "critic", "shared")[: 2 + shared]}
         for name, parameter in self.named_parameters():
-            if name.startswith("actor_body") and shared:
+            if name.startswith(("actor_body", "actor_memory")) and shared:
                 groups["shared"].append(parameter)
             else:
                 groups["critic" if name.startswith("critic") else "actor"].append(parameter)
         return groups
+
+    def _memories(self) -> dict[str, Memory]:
+        memories = {"actor": self.actor_memory, "critic": self.critic_memory}
+        return {owner: memory for owner, memory in memories.items() if memory is not None}
+
+    def _bodies(self, obs: TensorObs) -> tuple[Tensor, Tensor]:
+        if self.normalizer is not None:
+            obs = self.normalizer(obs)
+        features = self.actor_body(obs)
+        return features, features if self.critic_body is None else self.critic_body(obs)
+
+    def _step(self, obs: TensorObs, state: State, starts: Tensor | None) -> tuple[Tensor, Tensor, State]:
+        """Features of actor and critic for one step, and the next state."""
+        features = dict(zip(("actor", "critic"), self._bodies(obs), strict=True))
+        for owner, memory in self._memories().items():
+            mine = {part: state[f"{owner}.{part}"] for part in memory.parts}
+            begins = features[owner].new_zeros(len(features[owner]), dtype=torch.bool) if starts is None else starts
+            features[owner], mine = memory.step(features[owner], mine, begins)
+            state = state | {f"{owner}.{part}": rows for part, rows in mine.items()}
+        return features["actor"], features["actor" if self._is_shared else "critic"], state
+
+    def _features(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Of samples, or of whole sequences where there is a memory."""
+        features = dict(zip(("actor", "critic"), self._bodies(batch.obs), strict=True))
+        for owner, memory in self._memories().items():
+            mine = {part: batch.state[f"{owner}.{part}"] for part in memory.parts}
+            features[owner] = memory.sequences(features[owner], mine, batch["starts"])
+        return features["actor"], features["actor" if self._is_shared else "critic"]
+
+    @property
+    def _is_shared(self) -> bool:
+        return self.critic_body is None
+
+    def _values(self, features: Tensor) -> dict[str, Tensor]:
+        values = {VALUE: self.critic_out(features).squeeze(1)}
+        return values | {name: out(features).squeeze(1) for name, out in self.critic_outs.items()}

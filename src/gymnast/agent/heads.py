@@ -25,8 +25,14 @@ MASKED = -1e9  # a logit whose probability is exactly 0 in float32, and finite s
 LOG_2PI = math.log(2 * math.pi)
 
 
+State = dict[str, Tensor]  # what lasts between steps, [N, ...] each
+
+
 class Head(nn.Module):
-    """`act` samples, `evaluate` scores; both take the same outputs and agree on the log-probability."""
+    """`act` samples, `evaluate` scores; both take the same outputs and agree on the log-probability.
+
+    Random numbers are drawn on the CPU, whatever device the outputs are on: a seed means the same everywhere.
+    """
 
     n_outputs: int  # how many numbers the actor gives
     n_mask: int = 0  # how many entries an action mask has; 0: masks make no sense here
@@ -34,10 +40,22 @@ class Head(nn.Module):
     shape: tuple[int, ...]  # of one stored action
     dtype: torch.dtype
 
+    def outputs(self, actor_out: Tensor, features: Tensor) -> Tensor:
+        """What `act` and `evaluate` take, of the actor's last layer and the features below it."""
+        return actor_out
+
+    def initial_state(self, n: int) -> State:
+        """What lasts between steps, for n envs; empty where nothing does."""
+        return {}
+
+    def renew(self, state: State) -> State:
+        """The state at the beginning of a rollout."""
+        return state
+
     def act(
-        self, outputs: Tensor, mask: Tensor | None, deterministic: bool, generator: torch.Generator | None
-    ) -> tuple[Tensor, Tensor]:
-        """Actions and their log-probabilities."""
+        self, outputs: Tensor, mask: Tensor | None, sample: torch.Generator | None, state: State
+    ) -> tuple[Tensor, Tensor, State]:
+        """Actions, their log-probabilities and the next state. Without a generator the likeliest actions."""
         raise NotImplementedError
 
     def evaluate(self, outputs: Tensor, action: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -74,18 +92,19 @@ class CategoricalHead(Head):
         return [F.log_softmax(part, 1) for part in parts]
 
     def act(
-        self, outputs: Tensor, mask: Tensor | None, deterministic: bool, generator: torch.Generator | None
-    ) -> tuple[Tensor, Tensor]:
+        self, outputs: Tensor, mask: Tensor | None, sample: torch.Generator | None, state: State
+    ) -> tuple[Tensor, Tensor, State]:
         actions, logps = [], []
         for log_probs in self._log_probs(outputs, mask):
             scores = log_probs
-            if not deterministic:  # Gumbel: the largest of log p - log(exponential) is a sample of p
-                scores = log_probs - torch.empty_like(log_probs).exponential_(generator=generator).log_()
+            if sample is not None:  # Gumbel: the largest of log p - log(exponential) is a sample of p
+                noise = torch.empty(log_probs.shape).exponential_(generator=sample)
+                scores = log_probs - noise.to(log_probs.device).log_()
             actions.append(scores.argmax(1, keepdim=True))
             logps.append(log_probs.gather(1, actions[-1]))
         if self.single:
-            return actions[0].squeeze(1), logps[0].squeeze(1)
-        return torch.cat(actions, 1), torch.cat(logps, 1).sum(1)
+            return actions[0].squeeze(1), logps[0].squeeze(1), state
+        return torch.cat(actions, 1), torch.cat(logps, 1).sum(1), state
 
     def evaluate(self, outputs: Tensor, action: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
         columns = action.reshape(len(action), len(self.sizes))
@@ -117,16 +136,16 @@ class BernoulliHead(Head):
         self.dtype = torch.int8
 
     def act(
-        self, outputs: Tensor, mask: Tensor | None, deterministic: bool, generator: torch.Generator | None
-    ) -> tuple[Tensor, Tensor]:
+        self, outputs: Tensor, mask: Tensor | None, sample: torch.Generator | None, state: State
+    ) -> tuple[Tensor, Tensor, State]:
         if mask is not None:
             outputs = outputs.masked_fill(~mask, MASKED)
-        if deterministic:
+        if sample is None:
             bits = outputs > 0
         else:
-            bits = torch.rand(outputs.shape, generator=generator, device=outputs.device) < outputs.sigmoid()
+            bits = torch.rand(outputs.shape, generator=sample).to(outputs.device) < outputs.sigmoid()
         action = bits.to(self.dtype)
-        return action, self.evaluate(outputs, action, None)[0]
+        return action, self.evaluate(outputs, action, None)[0], state
 
     def evaluate(self, outputs: Tensor, action: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
         if mask is not None:
@@ -144,7 +163,7 @@ class BernoulliHead(Head):
 
 
 class GaussianHead(Head):
-    """Box: a diagonal Gaussian, its spread a parameter or an output, bounded by clipping or by tanh.
+    """Box: a diagonal Gaussian, its standard deviation a parameter or an output, bounded by clipping or by tanh.
 
     With `rescale_actions`, -1..1 means low..high wherever the space is bounded.
     """
@@ -187,14 +206,17 @@ class GaussianHead(Head):
         return logp.sum(1)
 
     def act(
-        self, outputs: Tensor, mask: Tensor | None, deterministic: bool, generator: torch.Generator | None
-    ) -> tuple[Tensor, Tensor]:
+        self, outputs: Tensor, mask: Tensor | None, sample: torch.Generator | None, state: State
+    ) -> tuple[Tensor, Tensor, State]:
         mean, log_std = self._moments(outputs)
-        action = mean if deterministic else mean + self._noise(outputs, log_std, generator)
-        return action, self._logp(mean, log_std, action)
+        action = mean
+        if sample is not None:
+            noise, state = self._noise(outputs, log_std, sample, state)
+            action = mean + noise
+        return action, self._logp(mean, log_std, action), state
 
-    def _noise(self, outputs: Tensor, log_std: Tensor, generator: torch.Generator | None) -> Tensor:
-        return log_std.exp() * torch.randn(log_std.shape, generator=generator, device=log_std.device)
+    def _noise(self, outputs: Tensor, log_std: Tensor, sample: torch.Generator, state: State) -> tuple[Tensor, State]:
+        return log_std.exp() * torch.randn(log_std.shape, generator=sample).to(log_std.device), state
 
     def evaluate(self, outputs: Tensor, action: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
         mean, log_std = self._moments(outputs)
@@ -232,23 +254,39 @@ class SDEHead(GaussianHead):
         self.sizes = [self.n_outputs, n_features]
         self.log_std = nn.Parameter(torch.full((n_features, self.n_outputs), cfg.log_std_init))
         self.lasts = cfg.sde_sample_freq
-        # Not part of the agent's state: whoever acts begins with new ones, and checkpoints lie between rollouts.
-        self.matrices = torch.empty(0)
 
-    def renew(self, step: int, rows: int, generator: torch.Generator | None) -> None:
-        """Draws each env's matrix where it is time to: at step 0, and every `sde_sample_freq` steps."""
-        if step == 0 or (self.lasts is not None and step % self.lasts == 0):
-            std = self.log_std.detach().exp()
-            self.matrices = std * torch.randn((rows, *std.shape), generator=generator, device=std.device)
+    def outputs(self, actor_out: Tensor, features: Tensor) -> Tensor:
+        """Features that shape the exploration are not trained by it."""
+        return torch.cat([actor_out, features.detach()], 1)
+
+    def initial_state(self, n: int) -> State:
+        device = self.log_std.device
+        return {
+            "sde_matrix": torch.zeros((n, *self.log_std.shape), device=device),
+            "sde_age": torch.zeros(n, dtype=torch.int64, device=device),
+        }
+
+    def renew(self, state: State) -> State:
+        """Every rollout draws new matrices."""
+        return state | {"sde_age": torch.zeros_like(state["sde_age"])}
 
     def _moments(self, outputs: Tensor) -> tuple[Tensor, Tensor]:
         mean, features = outputs.split(self.sizes, 1)
         variance = features.square() @ self.log_std.exp().square()
         return mean, 0.5 * (variance + self.EPSILON).log()
 
-    def _noise(self, outputs: Tensor, log_std: Tensor, generator: torch.Generator | None) -> Tensor:
+    def _noise(self, outputs: Tensor, log_std: Tensor, sample: torch.Generator, state: State) -> tuple[Tensor, State]:
+        """Each env's matrix is drawn at age 0 and every `sde_sample_freq` steps."""
+        matrix, age = state["sde_matrix"], state["sde_age"]
+        due = age == 0 if self.lasts is None else age % self.lasts == 0
+        if due.any():
+            std = self.log_std.detach().exp()
+            drawn = torch.randn((int(due.sum()), *std.shape), generator=sample)
+            matrix = matrix.clone()
+            matrix[due] = std * drawn.to(std.device)
         features = outputs[:, self.sizes[0] :]
-        return torch.bmm(features[:, None], self.matrices).squeeze(1)
+        noise = torch.bmm(features[:, None], matrix).squeeze(1)
+        return noise, state | {"sde_matrix": matrix, "sde_age": age + 1}
 
 
 def make_head(space: gym.Space, cfg: AgentConfig, n_features: int) -> Head:

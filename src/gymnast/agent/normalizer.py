@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, cast
+from collections.abc import Callable, Iterator
+from typing import Any, Self, cast
 
 import gymnasium as gym
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+STATISTICS = ("mean", "var", "count")
+
 
 class RunningMoments(nn.Module):
-    """Mean and variance of all that was ever seen, merged batch by batch (Chan's parallel formula), in float64."""
+    """Mean and variance of all that was ever seen, merged batch by batch (Chan's parallel formula), in float64.
+
+    The statistics stay on the CPU, where rollouts are (and some accelerators have no float64); `shift` and `scale`,
+    the float32 copies that normalising needs, move with the network.
+    """
 
     mean: Tensor
     var: Tensor
     count: Tensor
-    shift: Tensor  # float32 copies of what normalising needs
+    shift: Tensor
     scale: Tensor
 
     def __init__(self, shape: tuple[int, ...]) -> None:
@@ -29,13 +35,20 @@ class RunningMoments(nn.Module):
         self.register_buffer("scale", torch.ones(shape), persistent=False)
         self.register_load_state_dict_post_hook(lambda module, _: cast(RunningMoments, module)._refresh())
 
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        """`module.to(...)` for all but the statistics."""
+        statistics = {name: self._buffers.pop(name) for name in STATISTICS}
+        super()._apply(fn, recurse)
+        self._buffers = statistics | self._buffers
+        return self
+
     def _refresh(self) -> None:
         self.shift.copy_(self.mean)
         self.scale.copy_((self.var + 1e-8).rsqrt())
 
     def update(self, batch: Tensor) -> None:
         """Takes in a batch of samples along the first axis."""
-        batch = batch.to(torch.float64)
+        batch = batch.to("cpu", torch.float64)
         n = batch.shape[0]
         total = self.count + n
         delta = batch.mean(0) - self.mean
@@ -100,4 +113,9 @@ class RewardNormalizer(nn.Module):
             discounted[t] = carry
             carry.mul_(~ended[t])
         self.moments.update(discounted.flatten())
-        return (reward * self.moments.scale).clamp_(-self.clip, self.clip)
+        return (reward * self.scale).clamp_(-self.clip, self.clip)
+
+    @property
+    def scale(self) -> Tensor:
+        """What a reward is multiplied by, on the CPU."""
+        return self.moments.scale.cpu()

@@ -66,7 +66,7 @@ def evaluate_policy(
 def _scores(model: Model, env: Any, episodes: int, deterministic: bool) -> Evaluation:
     if isinstance(env, VecEnv):
         _check_fit(model, env.source.name, env.engine)
-        return evaluate(model.policy, env.engine, episodes, model.draw_seed(), deterministic)
+        return evaluate(model.net, env.engine, episodes, model.draw_seed(), deterministic)
     source = source_of(env)
     n_envs = 1 if source.given is not None else min(episodes, MOST_ENVS)
     same = source.name == model.config.env.id
@@ -74,7 +74,7 @@ def _scores(model: Model, env: Any, episodes: int, deterministic: bool) -> Evalu
     engine = make_vec(model.config.env.model_copy(update=changes), n_envs, "eval", source.factory)
     try:
         _check_fit(model, source.name, engine)
-        return evaluate(model.policy, engine, episodes, model.draw_seed(), deterministic)
+        return evaluate(model.net, engine, episodes, model.draw_seed(), deterministic)
     finally:
         if source.given is None:
             engine.close()

@@ -16,13 +16,13 @@ from gymnast.core.errors import UserError
 from gymnast.core.registry import SINKS
 from gymnast.envs.make import make_training_vec
 from gymnast.metrics.clock import Clock
-from gymnast.metrics.meter import Meter
-from gymnast.rl.rollout import Rollout
 from gymnast.sinks import SinkGroup
 from gymnast.sinks.trackers.sink import is_tracker, require_sinks
-from gymnast.training.keep import new_run, record
-from gymnast.training.loop import Observer, Result, Row, train
-from gymnast.training.state import Counters, Session, new_episodes, plan
+from gymnast.training.build import make_judge, make_rollout
+from gymnast.training.loop import Result, train
+from gymnast.training.record import new_run, record
+from gymnast.training.rows import Observer, Row
+from gymnast.training.state import TrainState
 
 if TYPE_CHECKING:
     from gymnast.api.model import Model
@@ -62,20 +62,18 @@ def learn(
     budget = _whole("total_timesteps", total_timesteps)
     if anew:
         moved = session.counters.env_steps > 0
-        session.counters, session.meter, session.clock = Counters(), Meter(), Clock()
-        session.alerts.forget(fresh=not moved)
-        session.best_agent, session.frozen = None, []
+        session.forget_run()
     else:
         moved = False
     vec_env = model.get_env()
     if moved or vec_env.used:
-        new_episodes(session, _fresh_seed(session))
+        session.restart_episodes(_fresh_seed(session))
         vec_env.used = False
-    session.config = with_budget(model.config, session, budget, log_interval)
+    session.config = session.judge.config = with_budget(model.config, session, budget, log_interval)
     require_sinks(session.config.log.sinks)
     if model.runs_dir is None and (trackers := [name for name in session.config.log.sinks if is_tracker(name)]):
         raise UserError(f"log.sinks: {', '.join(trackers)} needs a run's folder. Pass runs_dir='runs' to the model.")
-    plan(session)
+    session.plan()
 
     def observe(row: Row) -> None:
         model.metrics = dict(row)
@@ -96,7 +94,7 @@ def learn(
     session.clock.elapsed = model.result.seconds
 
 
-def in_memory(session: Session, observer: Observer, shown: bool) -> Result:
+def in_memory(session: TrainState, observer: Observer, shown: bool) -> Result:
     if not shown:
         return train(session, observer=observer)
     config = session.config
@@ -104,7 +102,7 @@ def in_memory(session: Session, observer: Observer, shown: bool) -> Result:
         title=f"{config.env.id} · {config.algo.name} · seed {config.train.seed}",
         total_steps=config.train.total_timesteps,
         start_step=session.counters.env_steps,
-        facts={"threshold": session.threshold},
+        facts={"threshold": session.judge.threshold},
     )
     sinks = SinkGroup([console], warnings.warn)
     try:
@@ -113,7 +111,7 @@ def in_memory(session: Session, observer: Observer, shown: bool) -> Result:
         sinks.close()
 
 
-def with_budget(config: RunConfig, session: Session, steps: int, log_interval: int | None) -> RunConfig:
+def with_budget(config: RunConfig, session: TrainState, steps: int, log_interval: int | None) -> RunConfig:
     """The config of this learn(): at least one rollout is collected, whatever the budget."""
     data = config.model_dump(mode="json")
     data["train"]["total_timesteps"] = session.counters.env_steps + max(steps, config.rollout_steps)
@@ -122,20 +120,22 @@ def with_budget(config: RunConfig, session: Session, steps: int, log_interval: i
     return configs.validate(data)
 
 
-def set_envs(session: Session, config: RunConfig, source: EnvSource, closes: bool) -> None:
+def set_envs(session: TrainState, config: RunConfig, source: EnvSource, threshold: float | None, closes: bool) -> None:
     """Puts other envs under an agent that goes on learning; `closes`: the old ones are nobody else's."""
     env = make_training_vec(config, source.factory)
     if closes:
-        session.close()
-    session.env, session.config, session.factory = env, config, source.factory
-    session._eval_env = None
-    session.rollout = Rollout(config.algo.n_steps, config.env.n_envs, session.agent, config.env.action_masks)
-    new_episodes(session, _fresh_seed(session))
+        session.env.close()
+    session.judge.close()
+    session.config, session.factory, session.collector.env = config, source.factory, env
+    session.rollout = make_rollout(config, session.learner)
+    session.learner.reward_carry = session.learner.reward_carry.new_zeros(config.env.n_envs)
+    session.judge = make_judge(config, threshold, session.net, env, source.factory)
+    session.restart_episodes(_fresh_seed(session))
 
 
-def _fresh_seed(session: Session) -> int:
+def _fresh_seed(session: TrainState) -> int:
     """From the run's own random numbers: never the same twice, and saved with them."""
-    return int(torch.randint(2**31, (1,), generator=session.generator, device=session.generator.device).item())
+    return int(torch.randint(2**31, (1,), generator=session.collector.generator).item())
 
 
 def _whole(name: str, value: Any) -> int:

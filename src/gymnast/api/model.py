@@ -11,22 +11,24 @@ import torch
 from numpy.typing import NDArray
 
 from gymnast import config as configs
-from gymnast.agent import Agent
+from gymnast.agent.agent import Agent
+from gymnast.agent.nets import Net
 from gymnast.api.learning import as_observer, learn, set_envs
 from gymnast.api.settings import POLICIES, moved_to, new_config
 from gymnast.api.sources import EnvSource, Spaces, source_of
 from gymnast.api.vec_env import VecEnv
 from gymnast.config import RunConfig
-from gymnast.core.devices import pick_device
 from gymnast.core.errors import UserError, did_you_mean
 from gymnast.core.seeds import derive_seed
-from gymnast.rl.collector import to_tensors
 from gymnast.runs import checkpoint
 from gymnast.runs.checkpoint import Checkpoint
 from gymnast.runs.references import CHECKPOINT_SUFFIX, Run
-from gymnast.training.keep import solved_threshold
-from gymnast.training.loop import Observer, Result
-from gymnast.training.state import Session, build, build_agent, group, load_agent, restore_session, save_session
+from gymnast.runs.saved_agent import SavedAgent
+from gymnast.training.build import build
+from gymnast.training.loop import Result
+from gymnast.training.record import solved_threshold
+from gymnast.training.rows import Observer
+from gymnast.training.state import TrainState, restore, save_state
 
 PREDICT_RNG = "rng/predict"
 
@@ -41,7 +43,7 @@ class Model:
     """
 
     algo: ClassVar[str]
-    _session: Session | None = None
+    _session: TrainState | None = None
 
     def __init__(
         self,
@@ -75,25 +77,20 @@ class Model:
         self.result: Result | None = None  # how the last learn() ended
         self.metrics: dict[str, float] = {}  # its last row
         self._saved = saved  # what the session will be restored from, once there is one
-        self._agent: Agent | None = None  # of a loaded model whose envs are not built yet
+        self._loaded: SavedAgent | None = None  # of a loaded model whose envs are not built yet
         self._vec_env: VecEnv | None = None
-        device = pick_device(config.train.device)
-        self._generator = torch.Generator(device).manual_seed(derive_seed(config.train.seed, "predict"))
+        self._generator = torch.Generator().manual_seed(derive_seed(config.train.seed, "predict"))
 
-    def _build(self, source: EnvSource) -> Session:
-        config = self.config
-        threshold = config.stop.threshold
-        if source.is_id:
-            threshold = solved_threshold(config, configs.load_facts(config.env.id))
-        session = build(config, threshold, source.factory)
+    def _build(self, source: EnvSource) -> TrainState:
+        session = build(self.config, _threshold(self.config, source), source.factory)
         session.about = self.spaces.to_json() | {"env": "id" if source.is_id else "object"}
         if self._saved is not None:
-            restore_session(session, self._saved.tensors, self._saved.state)
-        self._agent = self._saved = None
+            restore(session, self._saved.tensors, self._saved.state)
+        self._loaded = self._saved = None
         return session
 
     @property
-    def session(self) -> Session:
+    def session(self) -> TrainState:
         """Everything training moves. Built when it is first needed: a loaded model that only predicts needs no env."""
         if self._session is None:
             if self.source is None:
@@ -107,17 +104,21 @@ class Model:
     @property
     def policy(self) -> Agent:
         """The agent: network, distribution and normaliser."""
+        return self.net.agent
+
+    @property
+    def net(self) -> Net:
+        """What computes for the agent."""
         if self._session is not None:
-            return self._session.agent
-        if self._agent is None:
+            return self._session.net
+        if self._loaded is None:
             assert self._saved is not None
-            self._agent = build_agent(self.config, self.spaces, pick_device(self.config.train.device))
-            load_agent(self._agent, group(self._saved.tensors, "agent"))
-        return self._agent
+            self._loaded = SavedAgent.build(self.config, self.spaces, self._saved.agent)
+        return self._loaded.net
 
     @property
     def device(self) -> torch.device:
-        return next(self.policy.parameters()).device
+        return self.policy.device
 
     @property
     def num_timesteps(self) -> int:
@@ -164,20 +165,25 @@ class Model:
         deterministic: bool = False,
         action_masks: Any = None,
     ) -> tuple[Any, Any]:
-        """The action for an observation, or actions for a batch of them, as the env takes them; and `state` as it was.
+        """The action for an observation, or actions for a batch of them, as the env takes them; and the state to pass
+        with the next ones.
 
-        `episode_start` is accepted for scripts' sake: no agent here remembers anything between two steps.
+        `state` is what an agent with memory remembers: None, or what the previous call returned. `episode_start` says
+        for each env whether an episode starts, and what was remembered is forgotten.
         """
         if isinstance(observation, tuple) and not isinstance(self.observation_space, gym.spaces.Tuple):
             raise UserError("predict() takes the observation alone: obs, info = env.reset(); model.predict(obs).")
         batch, single = self.spaces.layout.to_batch(observation)
-        mask = None
+        count, device = len(next(iter(batch.values()))), self.device
+        mask = starts = None
         if action_masks is not None:
-            mask = torch.from_numpy(np.array(action_masks, bool).reshape(len(next(iter(batch.values()))), -1))
-            mask = mask.to(self.device)
-        acted = self.policy.act(to_tensors(batch, self.device), mask, deterministic, self._generator)
+            mask = torch.from_numpy(np.array(action_masks, bool).reshape(count, -1)).to(device)
+        if episode_start is not None and state is not None:
+            starts = torch.from_numpy(np.array(episode_start, bool).reshape(count)).to(device)
+        obs = {key: torch.from_numpy(array).to(device) for key, array in batch.items()}
+        acted = self.policy.act(obs, state, starts, mask, None if deterministic else self._generator)
         actions = self._for_env(self.policy.head.to_env(acted.action.cpu().numpy()))
-        return (actions[0] if single else actions), state
+        return (actions[0] if single else actions), acted.state if self.policy.has_memory else state
 
     def _for_env(self, actions: NDArray[Any]) -> NDArray[Any]:
         layout = self.spaces.actions
@@ -185,7 +191,7 @@ class Model:
 
     def draw_seed(self) -> int:
         """A number that follows from the model's seed and is another one every time."""
-        return int(torch.randint(2**31, (1,), generator=self._generator, device=self._generator.device).item())
+        return int(torch.randint(2**31, (1,), generator=self._generator).item())
 
     def get_env(self) -> VecEnv:
         """The envs that are trained on. Once they were stepped by hand, training begins new episodes."""
@@ -207,7 +213,8 @@ class Model:
                 f"{spaces.action} instead of {self.observation_space} and {self.action_space}."
             )
         if self._session is not None:
-            set_envs(self._session, config, source, closes=self.source is not None and self.source.given is None)
+            closes = self.source is not None and self.source.given is None
+            set_envs(self._session, config, source, _threshold(config, source), closes)
             self._session.about["env"] = "id" if source.is_id else "object"
         self.config, self.source, self._vec_env = config, source, None
         if self._session is None:
@@ -216,7 +223,7 @@ class Model:
     def save(self, path: str | Path) -> None:
         """Everything in one file: agent, optimizer, normaliser, counters, episodes under way. No pickle."""
         if self.source is not None:
-            tensors, state = save_session(self.session)
+            tensors, state = save_state(self.session)
         else:  # its envs cannot be made, so nothing has moved since it was loaded
             assert self._saved is not None
             tensors, state = self._saved.tensors, self._saved.state
@@ -256,6 +263,13 @@ class REINFORCE(Model):
 def with_suffix(path: str | Path) -> Path:
     path = Path(path)
     return path if path.suffix == CHECKPOINT_SUFFIX else path.with_name(path.name + CHECKPOINT_SUFFIX)
+
+
+def _threshold(config: RunConfig, source: EnvSource) -> float | None:
+    """The mean return that counts as solved; an object's is known where the config says so."""
+    if source.is_id:
+        return solved_threshold(config, configs.load_facts(config.env.id))
+    return config.stop.threshold
 
 
 def _env_of(model: str, policy: Any, env: Any) -> Any:

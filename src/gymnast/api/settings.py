@@ -10,13 +10,14 @@ import numpy as np
 
 from gymnast import config as configs
 from gymnast.api.sources import EnvSource
-from gymnast.config.algos import ALGO_MODELS
+from gymnast.config.algos import settings_of
 from gymnast.config.layers import split_target
 from gymnast.config.schema import AgentConfig, RunConfig
 from gymnast.core.errors import UserError, did_you_mean
+from gymnast.core.registry import ALGOS
 from gymnast.core.schedule import FORMS, Schedule
-from gymnast.envs.probe import space_kinds
-from gymnast.envs.suites.gymnasium import list_env_ids
+from gymnast.envs.make import space_kinds
+from gymnast.envs.suites import list_env_ids
 
 BUDGET_OPEN = 10**9  # env steps in a config before learn() says how many
 POLICIES = ("MlpPolicy", "MultiInputPolicy")
@@ -140,12 +141,12 @@ def dotted(model: str, algo: str, keywords: Mapping[str, Any]) -> dict[str, Any]
 
 def keyword_places(algo: str) -> dict[str, str]:
     """Every keyword: those of the algorithm and of the agent, and a few of other sections."""
-    ours = {name: f"algo.{name}" for name in ALGO_MODELS[algo].model_fields if name != "name"}
+    ours = {name: f"algo.{name}" for name in settings_of(algo).model_fields if name != "name"}
     return ours | {name: f"agent.{name}" for name in AgentConfig.model_fields} | OTHER_SECTIONS
 
 
 def nearest(name: str, algo: str) -> str:
-    owners = [other.upper() for other, model in ALGO_MODELS.items() if name in model.model_fields]
+    owners = [other.upper() for other in ALGOS if name in settings_of(other).model_fields]
     if owners:
         return f" It belongs to {' and '.join(owners)}."
     known = [*keyword_places(algo), "policy_kwargs", "verbose", "runs_dir", "set"]

@@ -19,7 +19,7 @@ from gymnast.core.seeds import derive_seed
 from gymnast.envs import types
 from gymnast.envs.engines.sync import SyncEngine
 from gymnast.envs.make import make_vec
-from gymnast.envs.suites import gymnasium as suite
+from gymnast.envs.suites import make as make_one
 
 
 class VecEnv:
@@ -128,7 +128,7 @@ def make_vec_env(
     """`n_envs` copies of an env, by id or from a class or function, each optionally wrapped.
 
     They are for stepping by hand; a model that is given them makes envs of its own in the same way, so that neither
-    disturbs the other. `engine`: auto, sync, process, native or envpool, as `env.engine` in a config.
+    disturbs the other. `engine`: auto or a name, as `env.engine` in a config.
     """
     kwargs = env_kwargs or {}
     settings: dict[str, Any] = {"n_envs": n_envs, "engine": engine}
@@ -137,7 +137,7 @@ def make_vec_env(
     else:
         make: Callable[[], gym.Env[Any, Any]]
         if isinstance(env_id, str):
-            make = functools.partial(suite.make, env_id, kwargs)
+            make = functools.partial(make_one, env_id, kwargs)
         else:
             make = functools.partial(env_id, **kwargs) if kwargs else env_id
         if wrapper_class is not None:

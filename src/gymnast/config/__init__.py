@@ -1,6 +1,6 @@
 """Run configuration: typed and strict; loaded in layers, validated at once, explained key by key."""
 
-from gymnast.config.algos import A2CConfig, AlgoConfig, PPOConfig, ReinforceConfig
+from gymnast.config.algos import AlgoSettings
 from gymnast.config.facts import EnvFacts
 from gymnast.config.files import preset_ids
 from gymnast.config.format import format_file, format_text
@@ -32,9 +32,8 @@ from gymnast.config.schema import (
 from gymnast.core.schedule import Schedule
 
 __all__ = [
-    "A2CConfig",
     "AgentConfig",
-    "AlgoConfig",
+    "AlgoSettings",
     "ConfigError",
     "Difference",
     "EnvConfig",
@@ -42,10 +41,8 @@ __all__ = [
     "EvalConfig",
     "Explained",
     "LogConfig",
-    "PPOConfig",
     "PlateauConfig",
     "Preset",
-    "ReinforceConfig",
     "Resolved",
     "RewardConfig",
     "RunConfig",

@@ -1,13 +1,18 @@
-"""The `algo` section: one model an algorithm, told apart by `name`. Names and defaults are stable-baselines3's."""
+"""The `algo` section: settings that algorithms share. Names and defaults are stable-baselines3's."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
-from gymnast.config.fields import Count, Float, Positive, Rate, Section, Share, Weight
+from gymnast.config.fields import Count, Float, Named, Positive, Rate, Section, Share, Weight
+from gymnast.config.fields import RuleProblem as RuleProblem
+from gymnast.core.registry import ALGOS
 from gymnast.core.schedule import Schedule
+
+if TYPE_CHECKING:
+    from gymnast.config.schema import RunConfig
 
 
 def _scope_of_bool(value: Any) -> Any:
@@ -27,7 +32,7 @@ OptimizerEps = Annotated[Positive, Field(description="The optimizer's epsilon.")
 NormalizeAdvantage = Annotated[
     Literal["batch", "rollout", "off"],
     BeforeValidator(_scope_of_bool),
-    Field(description="Bring advantages to mean 0 and deviation 1 per batch, per rollout, or not (off)."),
+    Field(description="Bring advantages to mean 0 and standard deviation 1 per batch, per rollout, or not (off)."),
 ]
 LrJump = Annotated[
     Annotated[Float, Field(gt=1)] | None,
@@ -35,92 +40,47 @@ LrJump = Annotated[
 ]
 
 
-class _Algo(Section):
-    """What every algorithm's settings can tell about themselves."""
+Extensions = Annotated[
+    list[Named], Field(description="What the algorithm calls beside itself, by name: exploration bonuses and the like.")
+]
+
+
+class AlgoSettings(Section):
+    """What every algorithm's settings can tell about themselves. They lie in the algorithm's own file."""
+
+    if TYPE_CHECKING:  # what the rest of the package reads of any of them; whoever knows an algorithm reads more
+        name: str
+        n_steps: int
+        gamma: float
+        max_grad_norm: float
+        normalize_advantage: str
+        extensions: list[Named]
+
+        def __getattr__(self, setting: str) -> Any: ...
+
+    @property
+    def optimizer_name(self) -> str:
+        return "adam"
+
+    @property
+    def trains_critic(self) -> bool:
+        return True
 
     def schedules(self) -> dict[str, Schedule]:
         """Every number that may be scheduled and is set, by name."""
         values = {name: getattr(self, name) for name in type(self).model_fields}
         return {name: value for name, value in values.items() if isinstance(value, Schedule)}
 
+    def passes(self, rollout_steps: int) -> tuple[int, int]:
+        """How often each sample is learned from, and samples a gradient step."""
+        return 1, rollout_steps
 
-class PPOConfig(_Algo):
-    """Proximal policy optimisation."""
-
-    name: Literal["ppo"] = Field(default="ppo", description="Algorithm.")
-    learning_rate: LearningRate = Schedule.constant(3e-4)
-    n_steps: Steps = 2048
-    batch_size: Count = Field(default=64, description="Samples a gradient step; must divide n_envs x n_steps.")
-    n_epochs: Count = Field(default=10, description="Passes over each rollout.")
-    gamma: Gamma = 0.99
-    gae_lambda: GaeLambda = 0.95
-    clip_range: Rate = Field(
-        default=Schedule.constant(0.2), description="How far an update may move action probabilities; may be scheduled."
-    )
-    clip_range_vf: Rate | None = Field(default=None, description="The same for the value estimate; null: no clipping.")
-    ent_coef: EntCoef = Schedule.constant(0.0)
-    vf_coef: VfCoef = Schedule.constant(0.5)
-    max_grad_norm: MaxGradNorm = 0.5
-    target_kl: Positive | None = Field(
-        default=None, description="Stop an update's epochs early when the KL exceeds 1.5 times this."
-    )
-    normalize_advantage: NormalizeAdvantage = "batch"
-    value_loss: ValueLoss = "mse"
-    huber_delta: HuberDelta = 1.0
-    optimizer_eps: OptimizerEps = 1e-5
-    reset_optimizer_on_lr_jump: LrJump = None
+    def problems(self, config: RunConfig) -> list[RuleProblem]:
+        """What is wrong between these settings and others of the run, beside the rules for all algorithms."""
+        return []
 
 
-class A2CConfig(_Algo):
-    """Advantage actor-critic, synchronous."""
-
-    name: Literal["a2c"] = Field(default="a2c", description="Algorithm.")
-    learning_rate: LearningRate = Schedule.constant(7e-4)
-    n_steps: Steps = 5
-    gamma: Gamma = 0.99
-    gae_lambda: GaeLambda = 1.0
-    ent_coef: EntCoef = Schedule.constant(0.0)
-    vf_coef: VfCoef = Schedule.constant(0.5)
-    max_grad_norm: MaxGradNorm = 0.5
-    normalize_advantage: NormalizeAdvantage = "off"
-    value_loss: ValueLoss = "mse"
-    huber_delta: HuberDelta = 1.0
-    optimizer: Literal["rmsprop", "adam"] = Field(default="rmsprop", description="Optimizer.")
-    optimizer_eps: OptimizerEps = 1e-5
-    reset_optimizer_on_lr_jump: LrJump = None
-
-
-class ReinforceConfig(_Algo):
-    """REINFORCE on complete episodes."""
-
-    name: Literal["reinforce"] = Field(default="reinforce", description="Algorithm.")
-    learning_rate: LearningRate = Schedule.constant(1e-3)
-    n_steps: Steps = 256
-    gamma: Gamma = 0.99
-    baseline: Literal["none", "mean", "value"] = Field(
-        default="value", description="What is subtracted from the returns."
-    )
-    target: Literal["returns", "advantages"] = Field(
-        default="advantages", description="What weighs the log-probabilities."
-    )
-    normalize_advantage: NormalizeAdvantage = "batch"
-    ent_coef: EntCoef = Schedule.constant(0.0)
-    vf_coef: VfCoef = Schedule.constant(0.5)
-    max_grad_norm: MaxGradNorm = 0.5
-    value_loss: ValueLoss = "mse"
-    huber_delta: HuberDelta = 1.0
-    optimizer_eps: OptimizerEps = 1e-5
-    reset_optimizer_on_lr_jump: LrJump = None
-
-    @property
-    def gae_lambda(self) -> float:
-        """REINFORCE learns from whole returns; advantages of unfinished rollouts are only charted."""
-        return 1.0
-
-
-AlgoConfig = PPOConfig | A2CConfig | ReinforceConfig
-ALGO_MODELS: dict[str, type[PPOConfig] | type[A2CConfig] | type[ReinforceConfig]] = {
-    "ppo": PPOConfig,
-    "a2c": A2CConfig,
-    "reinforce": ReinforceConfig,
-}
+def settings_of(name: str) -> type[AlgoSettings]:
+    """The settings of an algorithm by its name: the one way from a config to an algorithm's file."""
+    settings: type[AlgoSettings] = ALGOS.get(name).Settings
+    return settings

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    model_serializer,
+    model_validator,
+)
 
 from gymnast.core.schedule import Schedule
 
@@ -13,6 +22,39 @@ class Section(BaseModel):
     """Strict and unchangeable: unknown keys are refused, a run's config never changes while it runs."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, validate_default=True)
+
+
+@dataclass(frozen=True)
+class RuleProblem:
+    """What is wrong between several keys."""
+
+    keys: tuple[str, ...]  # the key to change first, then the others that take part
+    text: str
+
+
+class Named(Section):
+    """Something registered, by name; written as `name` or `{name: {param: value}}`."""
+
+    kind: ClassVar[str] = "an extension"
+    name: str
+    kwargs: dict[str, Any] = Field(default_factory=dict)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_short_form(cls, form: Any) -> Any:
+        if isinstance(form, str):
+            return {"name": form}
+        if isinstance(form, dict) and isinstance(form.get("name"), str) and set(form) <= {"name", "kwargs"}:
+            return form  # keyword arguments in Python
+        if isinstance(form, dict) and len(form) == 1:
+            ((name, kwargs),) = form.items()
+            if isinstance(name, str) and (kwargs is None or isinstance(kwargs, dict)):
+                return {"name": name, "kwargs": kwargs or {}}
+        raise ValueError(f"{form!r} is not {cls.kind}. Write a name, or {{name: {{param: value}}}}.")
+
+    @model_serializer
+    def _to_short_form(self) -> Any:
+        return {self.name: dict(self.kwargs)} if self.kwargs else self.name
 
 
 def _number(value: Any) -> Any:

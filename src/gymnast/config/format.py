@@ -10,13 +10,14 @@ from pydantic import BaseModel
 from ruamel.yaml import YAML
 from ruamel.yaml.nodes import MappingNode
 
-from gymnast.config.algos import ALGO_MODELS
+from gymnast.config.algos import settings_of
 from gymnast.config.facts import EnvFacts
 from gymnast.config.files import KeyPath, parse_yaml, read_file
 from gymnast.config.layers import VARIANT_KEYS
 from gymnast.config.problems import models_of
 from gymnast.config.schema import RunConfig
 from gymnast.core.errors import UserError
+from gymnast.core.registry import ALGOS
 
 
 def format_file(path: str | Path, write: bool = True) -> bool:
@@ -92,7 +93,7 @@ def _order(path: KeyPath, data: Any) -> list[str]:
         return top
     if path == ("algo",):
         named = data["algo"].get("name")
-        models = [ALGO_MODELS[named]] if named in ALGO_MODELS else list(ALGO_MODELS.values())
+        models = [settings_of(name) for name in ([named] if named in list(ALGOS) else ALGOS)]
         return list(dict.fromkeys(name for model in models for name in model.model_fields))
     return _fields(RunConfig, path)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gymnast.config.algos import ALGO_MODELS
+from gymnast.config.algos import settings_of
 from gymnast.config.files import (
     PRESETS,
     KeyPath,
@@ -23,6 +23,7 @@ from gymnast.config.files import (
 from gymnast.config.problems import ConfigError, line
 from gymnast.config.schema import RunConfig
 from gymnast.core.errors import did_you_mean
+from gymnast.core.registry import ALGOS
 
 SECTIONS = tuple(RunConfig.model_fields)
 VARIANT_KEYS = ("about", "extends", *SECTIONS)
@@ -80,9 +81,9 @@ class Merged:
         new = layer.data.get("algo")
         name = new.get("name") if isinstance(new, dict) else None
         algo = self.data.get("algo")
-        if name not in ALGO_MODELS or not isinstance(algo, dict) or algo.get("name", "ppo") == name:
+        if name not in list(ALGOS) or not isinstance(algo, dict) or algo.get("name", "ppo") == name:
             return
-        for key in [key for key in algo if key not in ALGO_MODELS[name].model_fields]:
+        for key in [key for key in algo if key not in settings_of(name).model_fields]:
             del algo[key]
             was = self.sources.get(f"algo.{key}", "preset")
             self._forget(f"algo.{key}")

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 from gymnast.core.errors import UserError, did_you_mean
 
 if TYPE_CHECKING:
-    from gymnast.config.rules import RuleProblem
+    from gymnast.config.fields import RuleProblem
 
 _MISSING = object()
 
@@ -61,7 +61,10 @@ def rule_line(problem: RuleProblem, sources: Mapping[str, str]) -> str:
 def models_of(annotation: Any) -> list[type[BaseModel]]:
     """The models a field may hold: itself, the members of a union, none for a plain value."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return [annotation]
+        from gymnast.config.algos import AlgoSettings, settings_of
+        from gymnast.core.registry import ALGOS
+
+        return [settings_of(name) for name in ALGOS] if annotation is AlgoSettings else [annotation]
     if typing.get_origin(annotation) in (typing.Union, types.UnionType, typing.Annotated):
         return [model for part in typing.get_args(annotation) for model in models_of(part)]
     return []
@@ -91,11 +94,10 @@ def unknown_key_advice(key: str, siblings: Iterable[str], model: type[BaseModel]
     return re.sub(r"'(\w+)'", lambda match: repr(by_leaf[match[1]]), did_you_mean(leaf, by_leaf))
 
 
-def _key_of(location: tuple[Any, ...], tags: Iterable[str]) -> str:
-    """pydantic's location as a dotted key; it names the chosen union member, which is no key of the file."""
-    parts = [part for i, part in enumerate(location) if not (i == 1 and location[0] == "algo" and part in tags)]
+def _key_of(location: tuple[Any, ...]) -> str:
+    """pydantic's location as a dotted key."""
     text = ""
-    for part in parts:
+    for part in location:
         text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
     return text
 
@@ -153,7 +155,7 @@ def explain_errors(
     label: str | None = None,  # names the place of a key that is in none
 ) -> tuple[list[str], list[str]]:
     """The lines of a failed validation, and the keys to blame."""
-    from gymnast.config.algos import ALGO_MODELS
+    from gymnast.core.registry import ALGOS
 
     section = data.get("algo")
     algo = str(section.get("name", "ppo")) if isinstance(section, Mapping) else "ppo"
@@ -163,16 +165,16 @@ def explain_errors(
             for problem in item["ctx"]["problems"]:
                 lines.append(rule_line(problem, sources))
             continue
-        key = _key_of(item["loc"], ALGO_MODELS) or "file"
+        key = _key_of(item["loc"]) or "file"
         value: Any = item["input"]
-        if item["type"] == "union_tag_invalid":
-            key, value = f"{key}.name", item["ctx"]["tag"]
-            text = f"must be one of {', '.join(ALGO_MODELS)}.{did_you_mean(str(value), ALGO_MODELS)}"
+        if item["type"] == "unknown_algo":
+            key, value = f"{key}.name", item["ctx"]["name"]
+            text = f"must be one of {', '.join(ALGOS)}.{did_you_mean(str(value), list(ALGOS))}"
         elif item["type"] == "extra_forbidden":
             text = f"unknown key.{_owner(key, algo) or unknown_key_advice(key, _siblings(model, key, algo), model)}"
         else:
             text = _sentence(item)
-        if item["type"] in ("missing", "union_tag_not_found") or key == "file":
+        if item["type"] == "missing" or key == "file":
             value = _MISSING
         keys.append(key)
         placed = key.rpartition(".")[0] if item["type"] == "missing" else key.partition("[")[0]
@@ -182,10 +184,11 @@ def explain_errors(
 
 def _owner(key: str, algo: str) -> str:
     """An algorithm's key set for another algorithm is no typo: say whose it is."""
-    from gymnast.config.algos import ALGO_MODELS
+    from gymnast.config.algos import settings_of
+    from gymnast.core.registry import ALGOS
 
     section, _, leaf = key.partition(".")
-    owners = [name for name, model in ALGO_MODELS.items() if leaf in model.model_fields]
-    if section != "algo" or not owners or algo not in ALGO_MODELS:
+    owners = [name for name in ALGOS if leaf in settings_of(name).model_fields]
+    if section != "algo" or not owners or algo not in list(ALGOS):
         return ""
     return f" {algo} has no {leaf}; it belongs to {' and '.join(owners)}."

@@ -11,9 +11,10 @@ from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from ruamel.yaml.representer import RoundTripRepresenter
 
+from gymnast.config.fields import Named
 from gymnast.config.load import Resolved
 from gymnast.config.problems import known_keys, unknown_key_advice
-from gymnast.config.schema import RunConfig, WrapperSpec
+from gymnast.config.schema import RunConfig
 from gymnast.core.errors import UserError
 from gymnast.core.schedule import Schedule
 
@@ -48,7 +49,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Schedule):
         return value.to_form()
     if isinstance(value, list):
-        return [item.model_dump() if isinstance(item, WrapperSpec) else item for item in value]
+        return [item.model_dump() if isinstance(item, Named) else item for item in value]
     return value
 
 

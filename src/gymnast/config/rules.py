@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pydantic import ValidationError
+
+from gymnast.config.fields import RuleProblem
 from gymnast.core.errors import UserError
-from gymnast.core.registry import ENCODERS, SINKS, WRAPPERS
+from gymnast.core.registry import ENCODERS, EXTENSIONS, SINKS, WRAPPERS
 
 if TYPE_CHECKING:
     from gymnast.config.facts import EnvFacts
     from gymnast.config.schema import EnvConfig, RunConfig, StopConfig
-
-
-@dataclass(frozen=True)
-class RuleProblem:
-    keys: tuple[str, ...]  # the key to change first, then the others that take part
-    text: str
 
 
 def rule_problems(config: RunConfig) -> list[RuleProblem]:
@@ -34,32 +30,57 @@ def _sizes(config: RunConfig) -> Iterator[RuleProblem]:
             f"{total} is less than one rollout of {product} steps (env.n_envs x algo.n_steps)."
             f" Use at least {rollout}, or a smaller algo.n_steps.",
         )
-    if config.algo.name == "ppo" and rollout % config.algo.batch_size:
-        size = config.algo.batch_size
+    algo = config.algo
+    _, size = algo.passes(rollout)
+    if rollout % size:
         divisors = [d for d in range(1, rollout + 1) if rollout % d == 0]
         near = [d for d in divisors if d < size][-2:] + [d for d in divisors if d > size][:2]
         yield RuleProblem(
             ("algo.batch_size", "env.n_envs", "algo.n_steps"),
             f"{size} does not divide the rollout of {product} samples. Use one of {', '.join(map(str, near))}.",
         )
-    algo = config.algo
     if algo.normalize_advantage == "off":
         return
-    by_batch = algo.name == "ppo" and algo.normalize_advantage == "batch"
-    if (algo.batch_size if algo.name == "ppo" and by_batch else rollout) == 1:
+    by_batch = algo.normalize_advantage == "batch"
+    if (size if by_batch else rollout) == 1:
+        key = "algo.batch_size" if size < rollout or (hasattr(algo, "batch_size") and by_batch) else "algo.n_steps"
         yield RuleProblem(
-            ("algo.batch_size" if by_batch else "algo.n_steps", "algo.normalize_advantage"),
-            "1 sample has no spread to normalise by. Use at least 2, or algo.normalize_advantage=off.",
+            (key, "algo.normalize_advantage"),
+            "1 sample has no standard deviation to normalise by. Use at least 2, or algo.normalize_advantage=off.",
         )
 
 
-def _reinforce(config: RunConfig) -> Iterator[RuleProblem]:
-    algo = config.algo
-    if algo.name == "reinforce" and algo.target == "advantages" and algo.baseline == "none":
+def _algorithm(config: RunConfig) -> Iterator[RuleProblem]:
+    yield from config.algo.problems(config)
+    for spec in config.algo.extensions:
+        if problem := EXTENSIONS.problem(spec.name):
+            yield RuleProblem(("algo.extensions",), problem)
+            continue
+        try:
+            EXTENSIONS.get(spec.name).Settings.model_validate(spec.kwargs)
+        except ValidationError as error:
+            first = error.errors()[0]
+            key = ".".join(map(str, first["loc"]))
+            yield RuleProblem(("algo.extensions",), f"{spec.name}: {key}: {first['msg']}.")
+
+
+def _memory(config: RunConfig) -> Iterator[RuleProblem]:
+    if config.agent.memory is None:
+        return
+    length, steps = config.agent.sequence_length, config.algo.n_steps
+    if steps % length:
+        near = [d for d in range(1, steps + 1) if steps % d == 0]
+        below, above = [d for d in near if d < length][-1:], [d for d in near if d > length][:1]
         yield RuleProblem(
-            ("algo.target", "algo.baseline"),
-            "advantages are returns minus a baseline, and algo.baseline is none."
-            " Use algo.target=returns, or algo.baseline=mean or value.",
+            ("agent.sequence_length", "algo.n_steps"),
+            f"{length} does not divide algo.n_steps={steps}. Use {' or '.join(map(str, below + above))}.",
+        )
+        return
+    _, size = config.algo.passes(config.rollout_steps)
+    if size % length:
+        yield RuleProblem(
+            ("algo.batch_size", "agent.sequence_length"),
+            f"{size} samples are not whole sequences of agent.sequence_length={length}. Use a multiple of it.",
         )
 
 
@@ -103,12 +124,10 @@ def _wrappers(config: RunConfig) -> Iterator[RuleProblem]:
             yield RuleProblem(("env.wrappers",), problem)
 
 
-def _atari(config: RunConfig) -> Iterator[RuleProblem]:
-    if not config.env.id.startswith("ALE/"):
-        return
-    from gymnast.envs.suites.atari.task import task_problems  # knows the task's parameters
+def _task(config: RunConfig) -> Iterator[RuleProblem]:
+    from gymnast.envs.suites import suite_of  # knows what env.kwargs may hold
 
-    for problem in task_problems(config.env.kwargs):
+    for problem in suite_of(config.env.id).problems(config.env.kwargs):
         yield RuleProblem(("env.kwargs",), problem)
 
 
@@ -123,12 +142,13 @@ def _shaping(config: RunConfig) -> Iterator[RuleProblem]:
 
 RULES: tuple[Callable[[RunConfig], Iterator[RuleProblem]], ...] = (
     _sizes,
-    _reinforce,
+    _algorithm,
+    _memory,
     _exploration,
     _stop,
     _names,
     _wrappers,
-    _atari,
+    _task,
     _shaping,
 )
 

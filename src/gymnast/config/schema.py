@@ -4,35 +4,29 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, model_serializer, model_validator
+from pydantic import AfterValidator, Field, PlainValidator, SerializeAsAny, model_validator
 from pydantic_core import PydanticCustomError
 
-from gymnast.config.algos import AlgoConfig, PPOConfig
-from gymnast.config.fields import Count, Float, Int, Natural, Positive, Section
+from gymnast.config.algos import AlgoSettings, settings_of
+from gymnast.config.fields import Count, Float, Int, Named, Natural, Positive, Section
+from gymnast.core.errors import did_you_mean
+from gymnast.core.registry import ALGOS, ENGINES
 
 
-class WrapperSpec(Section):
-    """A wrapper by name; written as `name` or `{name: {param: value}}`."""
+class WrapperSpec(Named):
+    """A wrapper by name."""
 
-    name: str
-    kwargs: dict[str, Any] = Field(default_factory=dict)
+    kind = "a wrapper"
 
-    @model_validator(mode="before")
-    @classmethod
-    def _from_short_form(cls, form: Any) -> Any:
-        if isinstance(form, str):
-            return {"name": form}
-        if isinstance(form, dict) and isinstance(form.get("name"), str) and set(form) <= {"name", "kwargs"}:
-            return form  # keyword arguments in Python
-        if isinstance(form, dict) and len(form) == 1:
-            ((name, kwargs),) = form.items()
-            if isinstance(name, str) and (kwargs is None or isinstance(kwargs, dict)):
-                return {"name": name, "kwargs": kwargs or {}}
-        raise ValueError(f"{form!r} is not a wrapper. Write a name, or {{name: {{param: value}}}}.")
 
-    @model_serializer
-    def _to_short_form(self) -> Any:
-        return {self.name: dict(self.kwargs)} if self.kwargs else self.name
+def _known_engine(name: str) -> str:
+    known = ["auto", *ENGINES.names()]
+    if name not in known:
+        raise ValueError(f"must be one of {', '.join(known)}.{did_you_mean(name, known)}")
+    return name
+
+
+EngineName = Annotated[str, AfterValidator(_known_engine)]  # one of the registry's, so that an engine is one line there
 
 
 class RewardConfig(Section):
@@ -47,8 +41,10 @@ class EnvConfig(Section):
     n_envs: Count = Field(
         default=8, description="Copies of the env stepped together; auto: what `gymnast speed --tune` found best here."
     )
-    engine: Literal["auto", "sync", "process", "native", "envpool", "ale"] = Field(
-        default="auto", description="What steps them; auto picks the fastest that supports the env and its wrappers."
+    engine: EngineName = Field(
+        default="auto",
+        description="What steps them; auto picks the fastest that supports the env and its wrappers."
+        f" By name: {', '.join(ENGINES.names())}.",
     )
     kwargs: dict[str, Any] = Field(default_factory=dict, description="Passed to the env's constructor.")
     wrappers: list[WrapperSpec] = Field(default_factory=list, description="Wrappers, innermost first.")
@@ -79,18 +75,31 @@ class AgentConfig(Section):
         default="one_hot", description="How discrete observations enter the network."
     )
     embedding_dim: Count = Field(default=32, description="Size of a learned embedding.")
-    normalize_obs: bool = Field(default=False, description="Scale observations by their running mean and deviation.")
+    memory: Literal["lstm", "gru"] | None = Field(
+        default=None, description="A recurrent layer behind the hidden ones; null: the agent sees one step at a time."
+    )
+    memory_size: Count = Field(default=64, description="Units of the recurrent layer.")
+    sequence_length: Count = Field(
+        default=16, description="Steps through which a memory is trained at once; must divide algo.n_steps."
+    )
+    normalize_obs: bool = Field(
+        default=False, description="Scale observations by their running mean and standard deviation."
+    )
     clip_obs: Positive = Field(default=10.0, description="Cut of normalised observations.")
-    normalize_reward: bool = Field(default=False, description="Scale rewards by the running deviation of the return.")
+    normalize_reward: bool = Field(
+        default=False, description="Scale rewards by the running standard deviation of the return."
+    )
     clip_reward: Positive = Field(default=10.0, description="Cut of normalised rewards.")
     std: Literal["state_independent", "state_dependent", "sde"] = Field(
         default="state_independent",
-        description="Spread of continuous actions: a parameter, an output, or lasting noise made of features (gSDE).",
+        description="Standard deviation of continuous actions: a parameter, an output, or noise that lasts (gSDE).",
     )
     sde_sample_freq: Count | None = Field(
         default=None, description="Steps that the noise of `std: sde` lasts; null: a whole rollout."
     )
-    log_std_init: Float = Field(default=0.0, description="Logarithm of the first spread of continuous actions.")
+    log_std_init: Float = Field(
+        default=0.0, description="Logarithm of the first standard deviation of continuous actions."
+    )
     squash: bool = Field(default=False, description="Squash continuous actions into their bounds with tanh.")
     rescale_actions: bool = Field(default=True, description="Map -1..1 to the bounds of continuous actions.")
 
@@ -161,12 +170,20 @@ class LogConfig(Section):
         description="Where rows go: console, jsonl, csv, wandb, trackio, tensorboard.",
     )
     video: Literal["off", "best"] | Count = Field(
-        default="off", description="Films: off, best (each new best agent), or env steps between further ones."
+        default="off", description="Videos: off, best (each new best agent), or env steps between further ones."
     )
 
 
-def _ppo_unless_named(value: Any) -> Any:
-    return {"name": "ppo", **value} if isinstance(value, dict) else value
+def _algo(value: Any) -> AlgoSettings:
+    """The settings of the algorithm that is named, ppo where none is; each algorithm's file has its own."""
+    if isinstance(value, AlgoSettings):
+        return value
+    if not isinstance(value, dict):
+        raise PydanticCustomError("model_type", "must be a mapping")
+    name = value.get("name", "ppo")
+    if not isinstance(name, str) or ALGOS.problem(name):
+        raise PydanticCustomError("unknown_algo", "unknown algorithm", {"name": name})
+    return settings_of(name).model_validate({"name": name, **value})
 
 
 class RunConfig(Section):
@@ -174,8 +191,8 @@ class RunConfig(Section):
 
     env: EnvConfig = Field(description="The environment.")
     agent: AgentConfig = Field(default_factory=AgentConfig, description="The network and what it sees.")
-    algo: Annotated[Annotated[AlgoConfig, Field(discriminator="name")], BeforeValidator(_ppo_unless_named)] = Field(
-        default_factory=PPOConfig, description="The algorithm."
+    algo: Annotated[SerializeAsAny[AlgoSettings], PlainValidator(_algo)] = Field(
+        default_factory=lambda: _algo({}), description="The algorithm."
     )
     train: TrainConfig = Field(default_factory=TrainConfig, description="The run.")
     eval: EvalConfig = Field(default_factory=EvalConfig, description="Evaluation while training.")

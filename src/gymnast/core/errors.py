@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import importlib.util
 from collections.abc import Iterable
 
 
@@ -16,6 +17,18 @@ class EnvFailure(Exception):
 
 class Stopped(Exception):
     """Ctrl-C has ended a command that can go on later. The message says what is kept and how."""
+
+
+def install_command(extra: str) -> str:
+    """The one command that adds an optional package."""
+    return f'pip install "gymnast[{extra}]"'
+
+
+def package_problem(package: str, extra: str | None) -> str | None:
+    """That an optional package is not there, as a sentence with what adds it; None: it is there."""
+    if importlib.util.find_spec(package) is not None:
+        return None
+    return f"{package} is not installed. Run: {install_command(extra) if extra else f'pip install {package}'}."
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Iterator
 from typing import Any
 
 from gymnast.core.errors import UserError, did_you_mean
@@ -15,6 +16,10 @@ class Registry:
         self.kind = kind
         self._entries = dict(entries)
         self._hints = hints or {}
+
+    def __iter__(self) -> Iterator[str]:
+        """In the order of registration."""
+        return iter(self._entries)
 
     def names(self) -> list[str]:
         return sorted(self._entries)
@@ -80,12 +85,21 @@ SHAPERS = Registry(
         "gymnast/RandomisedLunarLander-v0": "gymnast.envs.shaping.components:LUNAR_LANDER",
     },
 )
+# By how its ids begin; an id belongs to the longest beginning that fits.
+SUITES = Registry(
+    "suite",
+    {
+        "": "gymnast.envs.suites.gymnasium:GymnasiumSuite",
+        "ALE/": "gymnast.envs.suites.atari.suite:AtariSuite",
+        "gymnast/": "gymnast.envs.suites.own.suite:OwnSuite",
+    },
+)
 ENGINES = Registry(
     "engine",
     {
         "sync": "gymnast.envs.engines.sync:SyncEngine",
         "process": "gymnast.envs.engines.process:ProcessEngine",
-        "native": "gymnast.envs.engines.cartpole.engine:NativeEngine",
+        "cartpole": "gymnast.envs.engines.cartpole.engine:CartPoleEngine",
         "envpool": "gymnast.envs.engines.envpool:EnvPoolEngine",
         "ale": "gymnast.envs.engines.ale:AleEngine",
     },
@@ -102,6 +116,7 @@ ALGOS = Registry(
         "reinforce": "gymnast.rl.algos.reinforce:Reinforce",
     },
 )
+EXTENSIONS = Registry("extension", {})  # called by an algorithm at four points: see `rl/extensions`
 SINKS = Registry(
     "sink",
     {

@@ -177,3 +177,19 @@ class Schedule:
 
 def _progress_of(knot: tuple[float, float]) -> float:
     return knot[0]
+
+
+@dataclass
+class Every:
+    """Something that is due every `interval` env steps, at the first moment on or after each multiple; 0: never."""
+
+    interval: int
+    next: int = 0
+
+    def due(self, step: int, ending: bool = False) -> bool:
+        """`ending`: a last time, unless it never happens."""
+        return self.interval > 0 and (ending or step >= self.next)
+
+    def done(self, step: int) -> None:
+        """It happened at that step: due again at the next multiple."""
+        self.next = (step // self.interval + 1) * self.interval if self.interval else 0

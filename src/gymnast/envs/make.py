@@ -6,46 +6,36 @@ are marked `training_only: true`.
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import gymnasium as gym
+import numpy as np
 
 from gymnast.config.tuned import find as find_tuned
 from gymnast.core.errors import UserError
 from gymnast.core.registry import ENGINES, WRAPPERS
-from gymnast.envs.engines.envpool import VERIFIED as ENVPOOL_IDS
-from gymnast.envs.engines.envpool import atari_obstacle as envpool_obstacle
+from gymnast.envs import suites
 from gymnast.envs.recorder import Recorder, find_recorder
 from gymnast.envs.shaping.components import find_shaper
 from gymnast.envs.shaping.vec import ShapedVecEnv
-from gymnast.envs.suites import gymnasium as suite
-from gymnast.envs.suites.atari.task import MAX_FRAMES, atari_task, is_atari
-from gymnast.envs.suites.gymnasium import list_env_ids
+from gymnast.envs.spaces import ObsLayout
 from gymnast.envs.types import VecEnv
 from gymnast.envs.wrappers import problems
 
 if TYPE_CHECKING:
     from gymnast.config import EnvConfig, RunConfig
+    from gymnast.config.schema import WrapperSpec
+    from gymnast.envs.suites.base import Suite
 
 Role = Literal["train", "eval", "play"]
 Factory = Callable[[], gym.Env[Any, Any]]
 
-NATIVE_IDS = frozenset({"CartPole-v0", "CartPole-v1"})
-NATIVE_KWARGS = frozenset({"sutton_barto_reward"})
-NATIVE_FROM = 4  # envs; as fast as plain envs one by one with 4, slower with fewer (measured on two cores)
-# EnvPool steps these 1.6 to 4 times as fast as sync with 8 envs, and slower with 2 (measured on two cores). On the
-# others it knows it does not earn back its import and its inexact resume.
-ENVPOOL_PAYS = frozenset({"Acrobot-v1", "LunarLander-v3", "LunarLanderContinuous-v3", "BipedalWalker-v3"})
-ENVPOOL_FROM = 8
-SLOW_IDS = frozenset({"CarRacing-v3"})  # over a millisecond a step: worth processes of their own
-
 
 @dataclass(frozen=True)
 class EnvMaker:
-    """Makes one env of a config when called; can be sent to a worker."""
+    """Makes one env of a config when called; can be sent to a worker. It is what an engine is asked about."""
 
     config: EnvConfig
     role: Role
@@ -54,6 +44,27 @@ class EnvMaker:
 
     def __call__(self) -> gym.Env[Any, Any]:
         return make_env(self.config, self.role, self.factory, self.render_mode)
+
+    @property
+    def title(self) -> str:
+        return self.config.id if self.factory is None else _name_of(self.factory)
+
+    @property
+    def suite(self) -> Suite:
+        return suites.suite_of(self.config.id)
+
+    @property
+    def task(self) -> Any:
+        """env.kwargs as the suite checks them."""
+        return self.suite.task(self.config.kwargs)
+
+    @property
+    def wrappers(self) -> list[WrapperSpec]:
+        return _active_wrappers(self.config, self.role)
+
+    @property
+    def one_per_process(self) -> bool:
+        return self.factory is None and self.suite.one_per_process
 
 
 def make_env(
@@ -66,7 +77,7 @@ def make_env(
     _check_wrappers(cfg, role)
     wanted = cfg.max_episode_steps
     if factory is None:
-        env = suite.make(cfg.id, cfg.kwargs, wanted, render_mode, training=role == "train")
+        env = suites.make(cfg.id, cfg.kwargs, wanted, render_mode, training=role == "train")
     else:
         env = factory()
         if not isinstance(env, gym.Env):
@@ -76,6 +87,17 @@ def make_env(
     for spec in _active_wrappers(cfg, role):
         env = WRAPPERS.get(spec.name)(env, **spec.kwargs)
     return env
+
+
+def space_kinds(cfg: EnvConfig) -> tuple[bool, bool]:
+    """Whether observations hold real-valued vectors, and whether actions are continuous."""
+    env = make_env(cfg)
+    try:
+        leaves = ObsLayout(env.observation_space).obs_space.values()
+        vectors = any(isinstance(leaf, gym.spaces.Box) and np.issubdtype(leaf.dtype, np.floating) for leaf in leaves)
+        return vectors, isinstance(env.action_space, gym.spaces.Box)
+    finally:
+        env.close()
 
 
 def make_vec(
@@ -91,29 +113,8 @@ def make_vec(
     `threads`: of an engine that has several, or processes; None: one a core. They change no number.
     """
     name, _ = choose_engine(cfg, n_envs, factory, role, render_mode)
-    engine = ENGINES.get(name)
-    maker = EnvMaker(cfg, role, factory, render_mode)
-    if name == "native":
-        limit = cfg.max_episode_steps or suite.find_spec(cfg.id).max_episode_steps
-        return engine(n_envs, name=cfg.id, max_episode_steps=limit, **cfg.kwargs)
-    if name == "ale":
-        task = atari_task(cfg.kwargs)
-        return engine(
-            n_envs,
-            name=cfg.id,
-            game=suite.find_spec(cfg.id).kwargs["game"],
-            task=task,
-            max_frames=cfg.max_episode_steps or MAX_FRAMES,
-            life_loss=task.episodic_life and role == "train",
-            threads=threads,
-        )
-    if name == "envpool":
-        env = maker()  # for its spaces
-        env.close()
-        atari = atari_task(cfg.kwargs) if is_atari(cfg.id) else None
-        return engine(env, n_envs, name=cfg.id, max_episode_steps=cfg.max_episode_steps, atari=atari, threads=threads)
-    options: dict[str, Any] = {"step_timeout": cfg.step_timeout, "workers": threads} if name == "process" else {}
-    return engine(maker, n_envs, name=_title(cfg, factory), action_masks=cfg.action_masks, **options)
+    vec: VecEnv = ENGINES.get(name).open(EnvMaker(cfg, role, factory, render_mode), n_envs, threads)
+    return vec
 
 
 def make_training_vec(config: RunConfig, factory: Factory | None = None) -> VecEnv:
@@ -144,67 +145,27 @@ def choose_engine(
 
     `use_tuned` False leaves out what `gymnast speed --tune` found here, for those who measure themselves.
     """
-
-    def obstacle(engine: str) -> str | None:
-        return _obstacle(engine, cfg, factory, role, render_mode)
-
     _check_wrappers(cfg, role)
+    maker = EnvMaker(cfg, role, factory, render_mode)
+
+    def is_able(engine: str) -> bool:
+        return ENGINES.get(engine).obstacle(maker) is None
+
     if cfg.engine != "auto":
-        if reason := obstacle(cfg.engine):
-            able = [name for name in ENGINES.names() if obstacle(name) is None]
-            raise UserError(f"env.engine: {cfg.engine} cannot run this env: {reason} Use auto or {' or '.join(able)}.")
+        if reason := ENGINES.get(cfg.engine).obstacle(maker):
+            able = " or ".join(filter(is_able, ENGINES.names()))
+            raise UserError(f"env.engine: {cfg.engine} cannot run this env: {reason} Use auto or {able}.")
         return cfg.engine, "named in the config"
     found = find_tuned(cfg.id) if use_tuned and factory is None else None
-    if found is not None and (fastest := found.engines.get(n_envs)) in ENGINES.names() and obstacle(fastest) is None:
+    if found is not None and (fastest := found.engines.get(n_envs)) in ENGINES.names() and is_able(fastest):
         return fastest, "measured to be the fastest on this machine (`gymnast speed --tune`)"
-    if obstacle("ale") is None:
-        return "ale", "ALE's vector env steps Atari games in C++, and nothing wraps it"
-    if n_envs >= NATIVE_FROM and obstacle("native") is None:
-        return "native", f"{cfg.id} has a vector version in Gymnasium, and nothing wraps it"
-    if cfg.id in ENVPOOL_PAYS and n_envs >= ENVPOOL_FROM and obstacle("envpool") is None:
-        return "envpool", f"EnvPool steps {cfg.id} faster than Python does, and nothing wraps it"
-    if (cfg.id in SLOW_IDS or is_atari(cfg.id)) and n_envs > 1 and obstacle("process") is None:
-        return "process", f"{cfg.id} takes over a millisecond a step"
-    return "sync", "runs every env, and is fastest for one that is cheap to step"
+    for name in sorted(ENGINES.names(), key=lambda name: -ENGINES.get(name).priority):
+        if (why := ENGINES.get(name).pays(maker, n_envs)) and is_able(name):
+            return name, why
+    raise UserError(f"env.id: no engine can run {cfg.id}.")
 
 
-def _obstacle(engine: str, cfg: EnvConfig, factory: Factory | None, role: Role, render_mode: str | None) -> str | None:
-    """Why an engine cannot run this env, or None."""
-    if engine == "sync":
-        return None
-    if render_mode is not None:
-        return "it cannot show pictures."
-    if engine == "process":
-        return None
-    wrappers = [spec.name for spec in _active_wrappers(cfg, role)]
-    if factory is not None:
-        return "it makes its envs from an id, not from a factory."
-    if engine == "ale":
-        if not is_atari(cfg.id):
-            return f"it has no {cfg.id}, only Atari games (ALE/*)."
-    elif not (engine == "envpool" and is_atari(cfg.id)):
-        known = NATIVE_IDS if engine == "native" else ENVPOOL_IDS
-        if cfg.id not in known:
-            return f"it has no {cfg.id}, only {', '.join(sorted(known))}{' and ALE/*' if engine == 'envpool' else ''}."
-    if wrappers:
-        return f"it takes no wrappers, and env.wrappers has {', '.join(wrappers)}."
-    if cfg.action_masks:
-        return "it gives no action masks, and env.action_masks is true."
-    allowed = NATIVE_KWARGS if engine == "native" else frozenset[str]()
-    if is_atari(cfg.id):
-        allowed = frozenset(cfg.kwargs)  # checked as a task, for all engines alike
-        if importlib.util.find_spec("ale_py") is None:
-            return 'ale-py is not installed. Run: pip install "gymnast[atari]".'
-        if engine == "envpool" and (reason := envpool_obstacle(atari_task(cfg.kwargs), cfg.max_episode_steps)):
-            return reason
-    if refused := sorted(set(cfg.kwargs) - allowed):
-        return f"it does not take env.kwargs {', '.join(refused)}."
-    if engine == "envpool" and importlib.util.find_spec("envpool") is None:
-        return 'EnvPool is not installed. Run: pip install "gymnast[envpool]".'
-    return None
-
-
-def _active_wrappers(cfg: EnvConfig, role: Role) -> list[Any]:
+def _active_wrappers(cfg: EnvConfig, role: Role) -> list[WrapperSpec]:
     return [spec for spec in cfg.wrappers if role == "train" or not spec.kwargs.get("training_only", False)]
 
 
@@ -221,8 +182,5 @@ def _check_wrappers(cfg: EnvConfig, role: Role) -> None:
         raise UserError("\n".join(found))
 
 
-def _title(cfg: EnvConfig, factory: Factory | None) -> str:
-    return cfg.id if factory is None else (getattr(factory, "__name__", "") or type(factory).__name__)
-
-
-__all__ = ["EnvMaker", "Factory", "Role", "choose_engine", "list_env_ids", "make_env", "make_training_vec", "make_vec"]
+def _name_of(factory: Factory) -> str:
+    return getattr(factory, "__name__", "") or type(factory).__name__

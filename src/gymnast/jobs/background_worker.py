@@ -39,27 +39,25 @@ def end_with_parent() -> None:
 def make_work(task: dict[str, Any]) -> Work:
     """Builds all that jobs of a kind need: the imports are most of the time that a worker takes to be ready."""
     from gymnast import config as configs
-    from gymnast.training.state import choose_threads
 
     config = configs.validate(task["config"])
-    choose_threads(config)  # as in the training process, so that every number is the same
     return film_maker(config) if task["role"] == "film" else examiner(config, task["threshold"])
 
 
 def examiner(config: RunConfig, threshold: float | None) -> Work:
-    from gymnast.core.devices import pick_device
     from gymnast.envs.make import make_vec
-    from gymnast.envs.tabular.oracle import find_table
-    from gymnast.judge.verdict import Look, examine, report_to_json
-    from gymnast.training.state import build_agent, is_small, load_agent
+    from gymnast.envs.tabular.oracle import table_of
+    from gymnast.judge.verdict import Court, EvalRequest, result_to_json
+    from gymnast.runs.saved_agent import SavedAgent
 
     env = make_vec(config.env, config.eval_n_envs, "eval", threads=1)
-    table = find_table(config.env) if is_small(env) else None
-    agent = build_agent(config, env, pick_device(config.train.device))
+    saved = SavedAgent.build(config, env)
+    table = None if saved.agent.has_memory else table_of(config.env, env)
+    court = Court(saved.net, env, table, config, threshold)
 
     def work(job: Job, tensors: dict[str, Tensor]) -> dict[str, Any]:
-        load_agent(agent, tensors)
-        return report_to_json(examine(agent, env, table, config, threshold, Look(**job["look"]), job["verdicts"]))
+        saved.load(tensors)
+        return result_to_json(court.examine(EvalRequest(**job["request"]), job["verdicts"]))
 
     return work
 
@@ -67,22 +65,21 @@ def examiner(config: RunConfig, threshold: float | None) -> Work:
 def film_maker(config: RunConfig) -> Work:
     from pathlib import Path
 
-    from gymnast.core.devices import pick_device
-    from gymnast.judge.evaluate import command_seed
+    from gymnast.play.player import command_seed
     from gymnast.play.stage import Stage
-    from gymnast.training.state import build_agent, load_agent
+    from gymnast.runs.saved_agent import SavedAgent
     from gymnast.video.film import Film, shown_actions
 
     stage = Stage(config.env, 1)
-    agent = build_agent(config, stage.engine, pick_device(config.train.device))
+    saved = SavedAgent.build(config, stage.engine)
     actions = shown_actions(config, stage)
     seed, greedy = command_seed(config.train.seed), config.stop.judge == "greedy"
 
     def work(job: Job, tensors: dict[str, Tensor]) -> dict[str, Any]:
-        load_agent(agent, tensors)
+        saved.load(tensors)
         about = {"step": job["step"], "policy": config.stop.judge, "seed": seed}
         with Film(Path(job["path"])) as film:
-            (episode,) = film.add(stage.shots(agent, seed, greedy), stage, actions, about)
+            (episode,) = film.add(stage.shots(saved.net, seed, greedy), stage, actions, about)
         return {"return": episode["return"], "length": episode["length"]}
 
     return work

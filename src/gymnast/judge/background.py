@@ -11,18 +11,20 @@ import multiprocessing
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from time import perf_counter
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
-from gymnast.judge.verdict import Look, Report, report_from_json
-from gymnast.judge.when import examine_now, out_of_budget, verdict_allowed
-from gymnast.training.state import Frozen, Session
+from gymnast.core.machine import cores
+from gymnast.judge.snapshot import Snapshot
+from gymnast.judge.verdict import EvalRequest, EvalResult, result_from_json
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+    from gymnast.config import RunConfig
 
 NICENESS = 19  # the lowest: a worker takes the time that training leaves
 PATIENCE = 3.0  # seconds until a worker that has closed its end must be gone
@@ -31,6 +33,7 @@ MOST_WAITING = 256 << 20  # bytes of frozen copies; of more than that, training 
 GRACE = 5.0  # seconds that a run which ends waits for a look that is under way; then it takes that one itself, too
 
 Warn = Callable[[str], None]
+Allowance = Callable[[EvalRequest], int | None]  # verdicts so far, or None where there may be none now
 
 
 class WorkerLost(Exception):
@@ -111,78 +114,68 @@ class Worker:
         return f"it was killed by signal {-code}" if code < 0 else f"it ended with exit code {code}"
 
 
-class Examiner:
-    """Takes looks at the agent: at once, or in the background at frozen copies, whose reports come later, in order."""
+class Background:
+    """Evaluates copies of the agent in another process; results come later, in order."""
 
-    def __init__(self, session: Session, warn: Warn) -> None:
-        self._warn = warn
-        self._mode = session.config.eval.background
+    def __init__(self, config: RunConfig, threshold: float | None, can_leave_process: bool) -> None:
+        self._config, self._threshold, self._can_leave = config, threshold, can_leave_process
+        self._mode: bool | str = False
+        self._warn: Warn = warnings.warn
         self._worker: Worker | None = None
-        self._given: Look | None = None  # what the worker looks at
+        self._given: EvalRequest | None = None  # what the worker evaluates
         self._started = perf_counter()
-        if self._mode == "auto" and (session.factory is not None or _cores() < 2):
+
+    def open(self, warn: Warn) -> None:
+        """Training begins. Where copies cannot be sent to another process, the run evaluates them itself."""
+        self._warn, self._mode, self._started = warn, self._config.eval.background, perf_counter()
+        if self._mode == "auto" and (not self._can_leave or cores() < 2):
             self._mode = False
-        elif self._mode and session.factory is not None:
+        elif self._mode and not self._can_leave:
             self._inline("an env object cannot be sent to it")
 
-    def later(self, session: Session) -> bool:
-        """Whether a look that is due now is left to the background. The last one of a run is not."""
-        if not self._mode or out_of_budget(session):
-            return False
-        return self._mode is True or perf_counter() - self._started >= SHORT_RUN
+    @property
+    def is_on(self) -> bool:
+        return self._mode is True or (self._mode == "auto" and perf_counter() - self._started >= SHORT_RUN)
 
-    def hand_over(self, session: Session, frozen: Frozen) -> None:
-        """Leaves a copy to the background; it is looked at when those before it were."""
-        session.frozen.append(frozen)
-        try:
-            self._give_next(session)
-        except WorkerLost as lost:
-            self._inline(str(lost))
+    def may_wait(self, waiting: Sequence[Snapshot]) -> bool:
+        return bool(self._mode) and sum(snapshot.size for snapshot in waiting) <= MOST_WAITING
 
-    def reports(self, session: Session, look: Look | None) -> Iterator[tuple[Report, Frozen | None]]:
-        """Those that are there: on earlier copies, then the one on `look`, which is taken at once.
-
-        At the end of a run all of them are there: those that the background has not got to are made here, which is
-        quicker than it is. Nothing else waits for it, however little time it gets on a busy machine.
-        """
-        while session.frozen:
-            ending = out_of_budget(session) is not None
-            report = self._hear(session, ending) if self._mode else None
-            if report is None and self._mode and not ending and _size(session.frozen) <= MOST_WAITING:
-                break
-            frozen = session.frozen.pop(0)
-            yield report or examine_now(session, frozen.look, frozen.agent), frozen
-        if look is not None:
-            yield examine_now(session, look), None
-
-    def _hear(self, session: Session, ending: bool) -> Report | None:
-        """The worker's report on the oldest copy, if it is there; at the end of a run: or soon will be."""
+    def hear(self, waiting: Sequence[Snapshot], allowance: Allowance, ending: bool) -> EvalResult | None:
+        """The worker's result on the oldest copy, if it is there; at the end of a run: or soon will be."""
+        if not self._mode:
+            return None
         try:
             while True:
-                worker = self._worker if ending else self._give_next(session)
-                if worker is None:
+                if not ending:
+                    self._give(waiting, allowance)
+                if self._worker is None:
                     return None
-                message = worker.hear(GRACE if ending and self._given == session.frozen[0].look else 0.0)
+                request = waiting[0].request
+                message = self._worker.hear(GRACE if ending and self._given == request else 0.0)
                 if message is None:
                     return None
-                if message and (report := report_from_json(message)).look == session.frozen[0].look:
-                    return report
+                if message and (result := result_from_json(message)).request == request:
+                    return result
         except WorkerLost as lost:
             self._inline(str(lost))
             return None
 
-    def _give_next(self, session: Session) -> Worker:
+    def give_next(self, waiting: Sequence[Snapshot], allowance: Allowance) -> None:
+        try:
+            self._give(waiting, allowance)
+        except WorkerLost as lost:
+            self._inline(str(lost))
+
+    def _give(self, waiting: Sequence[Snapshot], allowance: Allowance) -> None:
         """Gives the oldest copy to the worker, if it waits for one."""
         if self._worker is None:
-            task = {"role": "examine", "threshold": session.threshold}
-            self._worker = Worker(task | {"config": session.config.model_dump(mode="json")})
+            task = {"role": "examine", "threshold": self._threshold}
+            self._worker = Worker(task | {"config": self._config.model_dump(mode="json")})
         if self._worker.free:
-            frozen = session.frozen[0]
-            allowed = verdict_allowed(session, frozen.look)
-            job = {"look": asdict(frozen.look), "verdicts": session.counters.verdicts if allowed else None}
-            self._worker.give(job, frozen.agent)
-            self._given = frozen.look
-        return self._worker
+            snapshot = waiting[0]
+            job = {"request": asdict(snapshot.request), "verdicts": allowance(snapshot.request)}
+            self._worker.give(job, snapshot.agent)
+            self._given = snapshot.request
 
     def _inline(self, why: str) -> None:
         self._warn(f"no background evaluation ({why}): the run evaluates between its updates from here on")
@@ -193,19 +186,3 @@ class Examiner:
         if self._worker is not None:
             self._worker.close()
             self._worker = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-
-def _size(frozen: Sequence[Frozen]) -> int:
-    return sum(tensor.nbytes for one in frozen for tensor in one.tensors.values())
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

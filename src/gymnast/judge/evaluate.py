@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
-from gymnast.agent import Agent
+from gymnast.agent.nets import Net
 from gymnast.core.errors import UserError
-from gymnast.core.seeds import derive_seed
-from gymnast.envs.types import EpisodeRecord, StepBatch, VecEnv
-from gymnast.judge.exact import ExactScore
-from gymnast.rl.collector import choose_actions
+from gymnast.envs.types import EpisodeRecord, VecEnv
+from gymnast.play.player import play
 
 CONFIDENCE = 0.95
-PATIENCE = 100_000  # vector steps without an episode's end, after which there is none to wait for
+MOST_STEPS = 100_000  # vector steps without an episode's end, after which there is none to wait for
 
 
 @dataclass(frozen=True)
@@ -48,46 +43,7 @@ class Evaluation:
         return float(low), float(high)
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """Whether an agent solves its env, judged on episodes that no decision was based on."""
-
-    evaluation: Evaluation
-    threshold: float | None
-    policy: str  # greedy or stochastic
-    attempts: int  # how many verdicts this run has asked for; many tries make luck likelier
-    exact: ExactScore | None = None  # of the same policy, where the env's transitions are a table
-
-    @property
-    def score(self) -> float:
-        """What is held against the threshold: the exact value where there is one, which no lucky episodes can lift."""
-        return self.evaluation.mean if self.exact is None else self.exact.value
-
-    @property
-    def solved(self) -> bool:
-        return self.threshold is not None and self.score >= self.threshold
-
-
-def command_seed(seed: int) -> int:
-    """Root of the episodes that commands play where none is given: `gymnast eval` and `gymnast video` see the same."""
-    return derive_seed(seed, "eval command")
-
-
-def play(agent: Agent, env: VecEnv, seed: int, deterministic: bool = True) -> Iterator[tuple[StepBatch, NDArray[Any]]]:
-    """Steps the envs for ever: what they show, and what the agent is about to do in them. It does not learn."""
-    generator = None
-    if not deterministic:
-        generator = torch.Generator(next(agent.parameters()).device).manual_seed(derive_seed(seed, "actions"))
-    now = env.reset(derive_seed(seed, "envs"))
-    step = 0
-    while True:
-        actions = choose_actions(agent, now, generator, step)
-        yield now, actions
-        now = env.step(actions)
-        step += 1
-
-
-def evaluate(agent: Agent, env: VecEnv, episodes: int, seed: int, deterministic: bool = True) -> Evaluation:
+def evaluate(net: Net, env: VecEnv, episodes: int, seed: int, deterministic: bool = True) -> Evaluation:
     """Runs that many episodes and returns their scores.
 
     Each env has its quota and counts its first episodes only: counting whichever finish first would favour short
@@ -97,8 +53,8 @@ def evaluate(agent: Agent, env: VecEnv, episodes: int, seed: int, deterministic:
     quota[: episodes % env.n_envs] += 1
     done: list[EpisodeRecord] = []
     waited = 0
-    for now, _ in play(agent, env, seed, deterministic):
-        for record in now.episodes:
+    for moment in play(net, env, seed, deterministic):
+        for record in moment.now.episodes:
             if quota[record.env]:
                 quota[record.env] -= 1
                 done.append(record)
@@ -106,9 +62,9 @@ def evaluate(agent: Agent, env: VecEnv, episodes: int, seed: int, deterministic:
         if not quota.any():
             break
         waited += 1
-        if waited > PATIENCE:
+        if waited > MOST_STEPS:
             raise UserError(
-                f"evaluation: no episode has ended in {PATIENCE:,} steps. The env has no time limit and this policy "
+                f"evaluation: no episode has ended in {MOST_STEPS:,} steps. The env has no time limit and this policy "
                 "never ends it: set env.max_episode_steps."
             )
     return Evaluation(np.array([record.raw_return for record in done]), np.array([record.length for record in done]))

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from gymnast.agent import Agent
+from gymnast.agent.batch import OBS, Batch
+from gymnast.agent.nets import Net
 from gymnast.envs.tabular.oracle import Floats, Table
-from gymnast.envs.types import StepBatch
-from gymnast.rl.collector import choose_actions, to_tensors
 
 
 @dataclass(frozen=True)
@@ -25,21 +24,24 @@ class ExactScore:
         return max(0.0, self.optimum - self.value)  # less than zero is a rounding error
 
 
-def exact_score(agent: Agent, table: Table, deterministic: bool = True) -> ExactScore:
-    return ExactScore(table.value_of(policy_of(agent, table, deterministic)), table.solution.optimum)
+def exact_score(net: Net, table: Table, deterministic: bool = True) -> ExactScore:
+    return ExactScore(table.value_of(policy_of(net, table, deterministic)), table.best_value)
 
 
-def policy_of(agent: Agent, table: Table, deterministic: bool = True) -> Floats:
+def policy_of(net: Net, table: Table, deterministic: bool = True) -> Floats:
     """[states, actions]: the probability of each action, chosen as evaluation chooses."""
     states, actions = table.reward.shape
+    agent = net.agent
     if deterministic:
-        never = np.zeros(states, np.bool_)
-        now = StepBatch(table.obs, np.zeros(states, np.float32), never, never, table.obs, [], table.mask)
-        return np.eye(actions)[choose_actions(agent, now, None, 0)]
-    device = next(agent.parameters()).device
-    obs = to_tensors(table.obs, device)
-    mask = None if table.mask is None else torch.from_numpy(table.mask).to(device)
+        first = np.ones(states, np.bool_)
+        choice = net.act(table.obs, agent.initial_state(states), first, table.mask, None)
+        return np.eye(actions)[agent.head.to_env(choice.action)]
+    columns = {OBS + key: torch.from_numpy(array) for key, array in table.obs.items()}
+    if table.mask is not None:
+        columns["mask"] = torch.from_numpy(table.mask)
+    here = Batch(columns).map(lambda column: column.to(agent.device))
+    each = [torch.full((states,), a, device=agent.device) for a in range(actions)]
     with torch.no_grad():
-        each = [agent.evaluate(obs, torch.full((states,), a, device=device), mask).logp for a in range(actions)]
-    policy = torch.stack(each, 1).double().exp().cpu().numpy()
+        logps = [agent.evaluate(here.with_columns(action=action)).logp for action in each]
+    policy = torch.stack(logps, 1).double().exp().cpu().numpy()
     return policy / policy.sum(axis=1, keepdims=True)

@@ -10,20 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from gymnast.core.errors import UserError
 from gymnast.envs.engines.sync import SyncEngine
 from gymnast.envs.make import EnvMaker, Factory
 from gymnast.envs.recorder import recorder_of
-from gymnast.envs.suites.gymnasium import missing_package
+from gymnast.envs.suites import missing_package
 from gymnast.envs.types import EpisodeRecord
-from gymnast.judge.evaluate import play
-from gymnast.rl.collector import to_tensors
+from gymnast.play.player import play
 
 if TYPE_CHECKING:
-    from gymnast.agent import Agent
+    from gymnast.agent.nets import Net
     from gymnast.config import EnvConfig
 
 Picture = NDArray[np.uint8]  # [height, width, 3]
@@ -96,7 +94,6 @@ class Stage:
 
     def __init__(self, config: EnvConfig, episodes: int, factory: Factory | None = None) -> None:
         self._envs: list[Watched] = []
-        self._reward_scale = config.reward.scale
         maker = EnvMaker(config, "eval", factory, "rgb_array")
 
         def make() -> Watched:
@@ -115,7 +112,7 @@ class Stage:
         meanings = getattr(self._envs[0].unwrapped, "get_action_meanings", None)
         return None if meanings is None else [str(name).lower() for name in meanings()]
 
-    def shots(self, agent: Agent, seed: int, deterministic: bool = True) -> Iterator[Shot]:
+    def shots(self, net: Net, seed: int, deterministic: bool = True) -> Iterator[Shot]:
         """Every picture of every episode, one episode after the other."""
         for env in self._envs:
             env.begin()
@@ -124,15 +121,10 @@ class Stage:
         ]  # of episodes whose turn has not come
         turn = 0
         totals, steps, over = [0.0] * len(self._envs), [0] * len(self._envs), [False] * len(self._envs)
-        for now, actions in play(agent, self.engine, seed, deterministic):
-            records = {record.env: record for record in now.episodes}
-            device = next(agent.parameters()).device
-            mask = None if now.mask is None else torch.from_numpy(now.mask).to(device)
-            thoughts = agent.describe(to_tensors(now.obs, device), mask)
+        for moment in play(net, self.engine, seed, deterministic):
+            records = {record.env: record for record in moment.now.episodes}
+            thoughts, actions = moment.describe(net), moment.actions
             values, chances = thoughts["value"], thoughts.get("probability")
-            values = values / self._reward_scale  # shown beside the env's own rewards: in their unit
-            if agent.reward_normalizer is not None:
-                values = values / agent.reward_normalizer.moments.scale
             for i, env in enumerate(self._envs):
                 if over[i]:
                     continue

@@ -1,4 +1,4 @@
-"""Steps as a table that a person or a program reads: one function for rollouts and for single episodes."""
+"""Steps as a table that a person or a program reads."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import gymnasium as gym
 from torch import Tensor
 
-from gymnast.agent import Agent
+from gymnast.agent.agent import Agent
+from gymnast.agent.batch import OBS, Batch
 from gymnast.agent.heads import BernoulliHead, CategoricalHead
 from gymnast.rl.rollout import Rollout
 
@@ -29,23 +30,6 @@ class Labels:
 
     actions: list[str]  # one a choice, or one a component of a continuous action
     observations: dict[str, list[str]]  # by leaf; an empty list: too many to name
-
-
-@dataclass
-class Steps:
-    """Consecutive steps of one env: [T, ...] each. What is None is left out of the table."""
-
-    obs: dict[str, Tensor]
-    action: Tensor
-    reward: Tensor
-    terminated: Tensor
-    truncated: Tensor
-    logp: Tensor | None = None
-    value: Tensor | None = None
-    returns: Tensor | None = None
-    advantage: Tensor | None = None
-    mask: Tensor | None = None
-    env: int = 0
 
 
 @dataclass(frozen=True)
@@ -74,58 +58,37 @@ def labels_of(agent: Agent, facts: EnvFacts | None) -> Labels:
     return Labels(list(actions) if len(actions) == count else _numbered("action", count), observations)
 
 
-def rollout_steps(rollout: Rollout, env: int = 0, limit: int = 64) -> Steps:
-    """The first steps of one env of a rollout that has been learned from."""
+def rollout_table(agent: Agent, rollout: Rollout, labels: Labels, env: int = 0, limit: int = 64) -> StepTable:
+    """The first steps of one env of a rollout that has been learned from: observation, action, what the agent makes of
+    it, and what came of it.
 
-    def first(tensor: Tensor) -> Tensor:
-        return tensor[:limit, env]
-
-    return Steps(
-        obs={key: first(obs) for key, obs in rollout.obs.items()},
-        action=first(rollout.action),
-        reward=first(rollout.reward),
-        terminated=first(rollout.terminated),
-        truncated=first(rollout.truncated),
-        logp=first(rollout.logp),
-        value=first(rollout.value),
-        returns=first(rollout.returns),
-        advantage=first(rollout.advantage),
-        mask=None if rollout.mask is None else first(rollout.mask),
-        env=env,
-    )
-
-
-def step_table(agent: Agent, steps: Steps, labels: Labels) -> StepTable:
-    """One row a step: env, t, observation, action, what the agent makes of it, and what came of it.
-
-    `p ...`, `mean ...` and `std ...` are the agent's as it is now; `probability` and `value`, where the steps know
-    them, are those of the moment the action was chosen (of continuous actions: the density).
+    `p ...`, `mean ...` and `std ...` are the agent's as it is now; `probability` and `value` are those of the moment
+    the action was chosen (of continuous actions: the density).
     """
-    device = next(agent.parameters()).device
-    obs = {key: tensor.to(device) for key, tensor in steps.obs.items()}
-    mask = None if steps.mask is None else steps.mask.to(device)
-    now = {name: tensor.cpu() for name, tensor in agent.describe(obs, mask).items()}
-    value = now.pop("value")
-    if steps.value is not None:
-        value = steps.value
+    length = rollout.sequence_length
+    if length is not None:  # whole sequences, for a memory to run through
+        limit = max(length, limit // length * length)
+    steps = {name: stream[:limit, env] for name, stream in rollout.streams.items()}
+    state = {name: states[: limit // (length or 1), env] for name, states in rollout.states.items()}
+    batch = Batch(steps, state).map(lambda column: column.to(agent.device))
+    now = {name: tensor.cpu() for name, tensor in agent.describe(batch).items()}
+    del now["value"]
+    count = len(steps["reward"])
     table: dict[str, Sequence[Any]] = {
-        "env": [steps.env] * len(steps.reward),
-        "t": range(len(steps.reward)),
+        "env": [env] * count,
+        "t": range(count),
     }
     for key, names in labels.observations.items():
-        columns = steps.obs[key].reshape(len(steps.reward), -1)
+        columns = steps[OBS + key].reshape(count, -1)
         table |= {name: columns[:, i].tolist() for i, name in enumerate(names)}
-    table["action"] = [action_text(agent, action, labels) for action in steps.action]
-    if steps.logp is not None:
-        table["probability"] = steps.logp.exp().tolist()
+    table["action"] = [action_text(agent, action, labels) for action in steps["action"]]
+    table["probability"] = steps["logp"].exp().tolist()
     for name, numbers in now.items():
         short = "p" if name == "probability" else name
         table |= {f"{short} {label}": numbers[:, i].tolist() for i, label in enumerate(labels.actions)}
-    table["value"] = value.tolist()
-    for name, tensor in {"reward": steps.reward, "return": steps.returns, "advantage": steps.advantage}.items():
-        if tensor is not None:
-            table[name] = tensor.tolist()
-    table |= {"terminated": steps.terminated.tolist(), "truncated": steps.truncated.tolist()}
+    shown = {"return": "returns"}
+    for name in ("value", "reward", "return", "advantage", "terminated", "truncated"):
+        table[name] = steps[shown.get(name, name)].tolist()
     return StepTable(list(table), [list(row) for row in zip(*table.values(), strict=True)])
 
 

@@ -10,8 +10,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from gymnast.agent import Agent
-from gymnast.agent.nets.dense_net import fast_net
+from gymnast.agent.batch import OBS
+from gymnast.agent.nets import Net
+from gymnast.core.seeds import derive_seed
 from gymnast.envs.shaping.vec import check_sum
 from gymnast.envs.types import EpisodeRecord, StepBatch, VecEnv
 from gymnast.rl.rollout import Rollout
@@ -19,97 +20,129 @@ from gymnast.rl.rollout import Rollout
 Lap = Callable[[str], None]
 
 
-def to_tensors(obs: dict[str, NDArray[Any]], device: torch.device) -> dict[str, Tensor]:
-    return {key: torch.from_numpy(array).to(device) for key, array in obs.items()}
+class Collector:
+    """Owns the envs and all that lasts between two rollouts: the last step, which envs start an episode, what the agent
+    remembers, and the random numbers that actions are sampled with."""
 
+    def __init__(self, env: VecEnv, net: Net, seed: int) -> None:
+        self.env, self.net = env, net
+        self.generator = torch.Generator().manual_seed(derive_seed(seed, "actions"))
+        self.now: StepBatch
+        self.restart(derive_seed(seed, "train"))
 
-def choose_actions(agent: Agent, now: StepBatch, generator: torch.Generator | None, step: int) -> NDArray[Any]:
-    """What the agent does next, as the envs take it: sampled, or the likeliest where there is no generator."""
-    net = fast_net(agent)
-    if net is not None:
-        chosen = np.empty((len(now.reward), *agent.head.shape), np.int64 if net.log_std is None else np.float32)
-        net.act(now.obs[net.key], now.mask, generator, out=chosen)
-        return agent.head.to_env(chosen)
-    device = next(agent.parameters()).device
-    mask = None if now.mask is None else torch.from_numpy(now.mask).to(device)
-    obs = to_tensors(now.obs, device)
-    acted = agent.act(obs, mask, deterministic=generator is None, generator=generator, step=step)
-    return agent.head.to_env(acted.action.cpu().numpy())
+    def restart(self, seed: int) -> None:
+        """Every env starts a new episode; the agent forgets."""
+        self.now = self.env.reset(seed)
+        self.starts = np.ones(self.env.n_envs, np.bool_)
+        self.state = self.net.agent.initial_state(self.env.n_envs)
 
+    def fill(self, rollout: Rollout, lap: Lap) -> list[EpisodeRecord]:
+        """Fills the rollout from where the envs stand, nothing skipped, nothing twice; returns finished episodes.
 
-def values_of(agent: Agent, obs: dict[str, Tensor]) -> Tensor:
-    """Values of any number of observations."""
-    net = fast_net(agent)
-    return agent.value(obs) if net is None else torch.from_numpy(net.value(obs[net.key].numpy()))
-
-
-def collect(
-    env: VecEnv,
-    agent: Agent,
-    rollout: Rollout,
-    now: StepBatch,
-    starts: Tensor,
-    generator: torch.Generator,
-    lap: Lap,
-) -> tuple[StepBatch, list[EpisodeRecord]]:
-    """Fills the rollout from where the envs stand (`now`, the last step's result), nothing skipped, nothing twice.
-
-    `starts` [N] says which envs stand at an episode's beginning; it is advanced in place. Values of the last
-    observations and of those a time limit cut off are computed in one batch each, at the end; where a fast network
-    acts, so are the values and log-probabilities of all the others.
-    """
-    net = fast_net(agent)
-    episodes: list[EpisodeRecord] = []
-    cut: list[tuple[int, NDArray[np.intp], dict[str, NDArray[Any]]]] = []
-    # The rollout's own memory as arrays: a small copy costs a tenth of what it costs between tensors.
-    all_obs = {key: buffer.numpy() for key, buffer in rollout.obs.items()}
-    mask = None if rollout.mask is None else rollout.mask.numpy()
-    action, reward, starting = rollout.action.numpy(), rollout.reward.numpy(), starts.numpy()
-    terminated, truncated, all_starts = rollout.terminated.numpy(), rollout.truncated.numpy(), rollout.starts.numpy()
-    for t in range(rollout.n_steps):
-        for key, array in all_obs.items():
-            if array.ndim == 5:  # pictures change their layout on the way, at which torch is twice as fast
-                rollout.obs[key][t].copy_(torch.from_numpy(now.obs[key]))
+        Values of the last observations and of those a time limit cut off are computed in one batch each, at the end;
+        so are all values and log-probabilities, where the network has not computed them while acting.
+        """
+        net, now, starts = self.net, self.now, self.starts
+        state = net.agent.renew(self.state)
+        to_env = net.agent.head.to_env
+        episodes: list[EpisodeRecord] = []
+        cut = Cut()
+        scored = True
+        # The rollout's own memory as arrays: a small copy costs a tenth of what it costs between tensors.
+        rows = {name: stream.numpy() for name, stream in rollout.streams.items()}
+        obs = {name[len(OBS) :]: array for name, array in rows.items() if name.startswith(OBS)}
+        mask = rows.get("mask")
+        for t in range(rollout.n_steps):
+            for key, array in obs.items():
+                if array.ndim == 5:  # pictures change their layout on the way, at which torch is twice as fast
+                    rollout[OBS + key][t].copy_(torch.from_numpy(now.obs[key]))
+                else:
+                    array[t] = now.obs[key]
+            if mask is not None and now.mask is not None:
+                mask[t] = now.mask
+            rows["starts"][t] = starts
+            if rollout.sequence_length and t % rollout.sequence_length == 0:
+                for name, states in rollout.states.items():
+                    states[t // rollout.sequence_length].copy_(state[name])
+            lap("copy")
+            here = {key: array[t] for key, array in obs.items()}
+            choice = net.act(here, state, starts, None if mask is None else mask[t], self.generator)
+            action = rows["action"][t]
+            action[:] = choice.action
+            state = choice.state
+            if choice.logp is None or choice.values is None:
+                scored = False
             else:
-                array[t] = now.obs[key]
-        if mask is not None and now.mask is not None:
-            mask[t] = now.mask
-        all_starts[t] = starting
+                rollout["logp"][t].copy_(choice.logp)
+                for name, value in choice.values.items():
+                    rollout[name][t].copy_(value)
+            actions = to_env(action)
+            lap("act")
+            now = self.env.step(actions)
+            check_sum(now)
+            lap("env")
+            rows["reward"][t], rows["terminated"][t], rows["truncated"][t] = now.reward, now.terminated, now.truncated
+            np.logical_or(now.terminated, now.truncated, out=starts)
+            if now.episodes:
+                episodes += now.episodes
+                if now.truncated.any():
+                    cut.add(t, now, state)
         lap("copy")
-        if net is not None:
-            net.act(all_obs[net.key][t], None if mask is None else mask[t], generator, out=action[t])
-        else:
-            acted = agent.act(
-                {key: buffer[t].to(rollout.device) for key, buffer in rollout.obs.items()},
-                None if rollout.mask is None else rollout.mask[t].to(rollout.device),
-                generator=generator,
-                step=t,
-            )
-            rollout.action[t].copy_(acted.action)
-            rollout.logp[t].copy_(acted.logp)
-            rollout.value[t].copy_(acted.value)
-        actions = agent.head.to_env(action[t])
+        self.now, self.state = now, state
+        if not scored:
+            self._score(rollout)
+        for name, value in net.values(now.obs, state, starts).items():
+            rollout.last_values[name].copy_(value)
+        cut.fill(rollout, net)
         lap("act")
-        now = env.step(actions)
-        check_sum(now)
-        lap("env")
-        reward[t], terminated[t], truncated[t] = now.reward, now.terminated, now.truncated
-        np.logical_or(now.terminated, now.truncated, out=starting)
-        if now.episodes:
-            episodes += now.episodes
-            if now.truncated.any():  # the engine reuses its buffers: keep copies of what is needed later
-                rows = np.flatnonzero(now.truncated)
-                cut.append((t, rows, {key: array[rows] for key, array in now.final_obs.items()}))
-    lap("copy")
-    if net is not None:
-        net.score_rollout(all_obs[net.key], action, mask, rollout.logp.numpy(), rollout.value.numpy())
-    rollout.last_value.copy_(values_of(agent, to_tensors(now.obs, rollout.device)))
-    rollout.final_value.zero_()
-    if cut:
-        final_obs = {key: np.concatenate([obs[key] for _, _, obs in cut]) for key in rollout.obs}
-        steps = np.concatenate([np.full(len(rows), t) for t, rows, _ in cut])
-        envs = np.concatenate([rows for _, rows, _ in cut])
-        values = values_of(agent, to_tensors(final_obs, rollout.device)).to("cpu")
-        rollout.final_value[torch.from_numpy(steps), torch.from_numpy(envs)] = values
-    lap("act")
-    return now, episodes
+        return episodes
+
+    def _score(self, rollout: Rollout) -> None:
+        out = self.net.score(self.net.prepare(rollout.batch(["action"])))
+        rollout["logp"].copy_(out.logp.view(rollout["logp"].shape))
+        for name, value in out.values.items():
+            rollout[name].copy_(value.view(rollout[name].shape))
+
+    def save_state(self) -> dict[str, Tensor]:
+        tensors = {f"env/{name}": torch.from_numpy(array) for name, array in self.env.save_state().items()}
+        tensors |= {f"state/{name}": rows.cpu() for name, rows in self.state.items()}
+        return tensors | {"rng": self.generator.get_state(), "starts": torch.from_numpy(self.starts)}
+
+    def load_state(self, tensors: dict[str, Tensor], episodes: bool) -> None:
+        """`episodes`: whether those under way go on; otherwise the caller restarts."""
+        self.generator.set_state(tensors["rng"])
+        if not episodes:
+            return
+        env = {key.removeprefix("env/"): t.numpy() for key, t in tensors.items() if key.startswith("env/")}
+        self.now = self.env.load_state(env)
+        self.starts[:] = tensors["starts"].numpy()
+        self.state = {name: tensors[f"state/{name}"].to(rows.device) for name, rows in self.state.items()}
+
+
+class Cut:
+    """Steps at which a time limit cut an episode: what the agent saw and remembered there, for its value."""
+
+    def __init__(self) -> None:
+        self.steps: list[int] = []
+        self.envs: list[NDArray[np.intp]] = []
+        self.obs: list[dict[str, NDArray[Any]]] = []
+        self.states: list[dict[str, Tensor]] = []
+
+    def add(self, t: int, now: StepBatch, state: dict[str, Tensor]) -> None:
+        rows = np.flatnonzero(now.truncated)
+        self.steps += [t] * len(rows)
+        self.envs.append(rows)
+        self.obs.append({key: array[rows] for key, array in now.final_obs.items()})  # copies: buffers are reused
+        self.states.append({name: kept[rows] for name, kept in state.items()})
+
+    def fill(self, rollout: Rollout, net: Net) -> None:
+        """The rollout's final values: 0 but for these steps."""
+        for name in rollout.last_values:
+            rollout[f"final_{name}"].zero_()
+        if not self.steps:
+            return
+        obs = {key: np.concatenate([some[key] for some in self.obs]) for key in self.obs[0]}
+        state = {name: torch.cat([some[name] for some in self.states]) for name in self.states[0]}
+        index = torch.tensor(self.steps), torch.from_numpy(np.concatenate(self.envs))
+        for name, value in net.values(obs, state, np.zeros(len(self.steps), np.bool_)).items():
+            rollout[f"final_{name}"][index] = value

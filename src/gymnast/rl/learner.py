@@ -1,68 +1,116 @@
-"""What the algorithms share: the optimizer, its schedule, the gradient step, and how they are saved."""
+"""What the algorithms share: targets, schedules, losses on any network, extensions, and how they are saved."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
-import torch
-from torch import Tensor
-from torch.nn import functional as F
-
-from gymnast.agent import Agent
-from gymnast.agent.nets.dense_net import fast_net
-from gymnast.rl.fast import FastSteps
-from gymnast.rl.optimizer import Adam, Optimizer
-from gymnast.rl.rollout import Rollout
+from gymnast.agent.batch import VALUE, Batch, Outputs
+from gymnast.config.algos import AlgoSettings
+from gymnast.core.lazy import torch
+from gymnast.rl.returns import gae
 
 if TYPE_CHECKING:
-    from gymnast.config import AlgoConfig
+    from torch import Generator, Tensor
 
-Metrics = dict[str, Tensor | float]  # tensors where asking for the number would wait for a device
+    from gymnast.agent.nets import Net
+    from gymnast.config import RunConfig
+    from gymnast.rl.algos.compiled import PolicyGradientKernel
+    from gymnast.rl.extensions import Extension
+    from gymnast.rl.rollout import Rollout, Stream
+
+Metrics = dict[str, "Tensor | float"]  # tensors where asking for the number would wait for a device
 
 
 class Learner:
-    """Updates an agent from rollouts. Subclasses say how in `update`, without a host sync inside."""
+    """Updates an agent from rollouts. A subclass is an algorithm: it says how in `update`, without a host sync inside.
 
-    def __init__(self, agent: Agent, algo: AlgoConfig, generator: torch.Generator) -> None:
-        self.agent, self.algo, self.generator = agent, algo, generator
-        self.parameters = list(agent.parameters())
-        self.parts = agent.parts()
-        self.rate: float | None = None  # of the previous update
+    `Settings` are its section of the config; `metrics` describes the metrics that no other algorithm has, by name, as
+    the metric catalogue does; `streams` are what its rollouts store beside the usual ones.
+    """
+
+    Settings: ClassVar[type[AlgoSettings]]
+    metrics: ClassVar[dict[str, dict[str, Any]]] = {}
+    streams: ClassVar[dict[str, Stream]] = {}
+    algo: Any  # the settings: an instance of `Settings`
+
+    def __init__(self, net: Net, config: RunConfig, generator: Generator, extensions: Sequence[Extension] = ()) -> None:
+        self.net, self.agent, self.algo = net, net.agent, config.algo
+        self.reward, self.clip_reward = config.env.reward, config.agent.clip_reward
+        self.generator, self.extensions = generator, list(extensions)
+        self.rate = 0.0  # of this update
+        self.last_rate: float | None = None  # of the previous one
         self.optimizer_resets = 0
-        self.optimizer = self.make_optimizer()
-        self._fast: FastSteps | None = None
+        self.reward_carry = torch.zeros(config.env.n_envs, dtype=torch.float64)
+        net.use_optimizer(self.algo.optimizer_name, self.algo.optimizer_eps)
 
-    def make_optimizer(self) -> Optimizer:
-        return Adam(self.parameters, self.algo.optimizer_eps)
+    # The four calls of the loop
 
-    def fast(self) -> FastSteps | None:
-        """The fast way to make this learner's gradient steps; None where the agent has to go the reference's way."""
-        net = fast_net(self.agent)
-        if net is None:
-            return None
-        if self._fast is None or self._fast.net is not net:
-            self._fast = FastSteps(net, self.algo, self.optimizer)
-        return self._fast
+    def targets(self, rollout: Rollout) -> Metrics:
+        """The learner's reward (scaled, clipped, normalised; scores are recorded elsewhere), advantages and returns."""
+        metrics = self.learner_reward(rollout)
+        for extension in self.extensions:
+            metrics |= extension.reward(rollout)
+        self.advantages(rollout)
+        return metrics
 
     def update(self, rollout: Rollout, progress: float) -> Metrics:
         """Learns from a rollout; returns scalars named as in the metric catalogue."""
         raise NotImplementedError
 
+    def after(self, rollout: Rollout) -> Metrics:
+        """Statistics of observations move, and extensions learn, once the rollout is used up."""
+        if self.agent.normalizer is not None:  # it stands still while a rollout is collected and learned from
+            self.agent.normalizer.update({key: obs.flatten(0, 1) for key, obs in rollout.obs.items()})
+        return {name: value for extension in self.extensions for name, value in extension.step(rollout).items()}
+
+    def forget_episodes(self) -> None:
+        """The envs start again: episodes under way will not go on."""
+        self.reward_carry.zero_()
+
+    # Targets
+
+    def learner_reward(self, rollout: Rollout) -> Metrics:
+        reward, normalizer = rollout["reward"], self.agent.reward_normalizer
+        reward.mul_(self.reward.scale)
+        cut: Tensor | None = None
+        if self.reward.clip is not None:
+            cut = reward.abs() > self.reward.clip
+            reward.clamp_(-self.reward.clip, self.reward.clip)
+        if normalizer is not None:
+            reward.copy_(normalizer.update_and_scale(reward, rollout.ended, self.reward_carry))
+            at_limit = reward.abs() >= self.clip_reward
+            cut = at_limit if cut is None else cut | at_limit
+        return {} if cut is None else {"rollout/reward_cut_fraction": int(cut.count_nonzero()) / rollout.size}
+
+    def advantages(self, rollout: Rollout) -> None:
+        """An algorithm that needs other estimates writes its own."""
+        self.generalised_advantages(rollout, self.algo.gae_lambda)
+
+    def generalised_advantages(self, rollout: Rollout, gae_lambda: float) -> None:
+        ends = rollout["terminated"], rollout["truncated"]
+        values = rollout[VALUE], rollout.last_values[VALUE], rollout[f"final_{VALUE}"]
+        advantage, returns = gae(rollout["reward"], *values, *ends, self.algo.gamma, gae_lambda)
+        rollout["advantage"].copy_(advantage)
+        rollout["returns"].copy_(returns)
+
+    # Losses
+
     def schedule(self, progress: float) -> Metrics:
         """Sets the learning rate for this update and reports every scheduled value."""
         values = {name: schedule.value(progress) for name, schedule in self.algo.schedules().items()}
-        rate = values["learning_rate"]
+        rate, before = values["learning_rate"], self.last_rate
         limit = self.algo.reset_optimizer_on_lr_jump
-        if limit is not None and self.rate and rate and max(rate / self.rate, self.rate / rate) > limit:
-            self.optimizer.state.clear()
+        if limit is not None and before and rate and max(rate / before, before / rate) > limit:
+            self.net.reset_optimizer()
             self.optimizer_resets += 1
-        self.rate = self.optimizer.lr = rate
+        self.rate = self.last_rate = rate
         return {f"train/{name}": value for name, value in values.items()}
 
     def value_loss(self, value: Tensor, target: Tensor) -> Tensor:
         if self.algo.value_loss == "huber":
-            return F.huber_loss(value, target, delta=self.algo.huber_delta)
-        return F.mse_loss(value, target)
+            return torch.nn.functional.huber_loss(value, target, delta=self.algo.huber_delta)
+        return torch.nn.functional.mse_loss(value, target)
 
     def total_loss(
         self, policy_loss: Tensor, value_loss: Tensor, entropy: Tensor, progress: float
@@ -70,70 +118,131 @@ class Learner:
         """Policy, value and entropy terms weighed together, with each term's metrics, raw and as weighed."""
         vf_coef, ent_coef = self.algo.vf_coef.value(progress), self.algo.ent_coef.value(progress)
         loss = policy_loss + vf_coef * value_loss - ent_coef * entropy
-        metrics = {
-            "train/loss": loss,
-            "train/policy_gradient_loss": policy_loss,
-            "train/value_loss": value_loss,
-            "train/entropy_loss": -entropy,
-            "train/entropy": entropy,
-            "train/value_loss_scaled": vf_coef * value_loss,
-            "train/entropy_loss_scaled": -ent_coef * entropy,
-        }
+        metrics = loss_metrics(policy_loss, value_loss, entropy, vf_coef, ent_coef) | {"train/loss": loss}
         return loss, {name: value.detach() for name, value in metrics.items()}
 
-    def gradient_step(self, loss: Tensor) -> dict[str, Tensor]:
-        """One step of the optimizer. The norms reported are those before clipping, for each part and for all."""
-        self.optimizer.zero_grad()
-        loss.backward()
-        squares: dict[str, Tensor] = {}
-        for part, parameters in self.parts.items():
-            gradients = [p.grad for p in parameters if p.grad is not None]
-            if gradients:
-                squares[part] = torch.stack(torch._foreach_norm(gradients)).square().sum()
-        norm = torch.stack(list(squares.values())).sum().sqrt()
-        # The same rule as torch's clip_grad_norm_, on the norm that is computed anyway.
-        scale = (self.algo.max_grad_norm / (norm + 1e-6)).clamp(max=1.0)
-        torch._foreach_mul_([p.grad for p in self.parameters if p.grad is not None], scale)
-        self.optimizer.step()
-        return {
-            "train/grad_norm": norm,
-            "train/grad_clipped_fraction": (norm > self.algo.max_grad_norm).float(),
-        } | {f"train/grad_norm/{part}": square.sqrt() for part, square in squares.items()}
+    def plain_loss(self, out: Outputs, batch: Batch, progress: float) -> Tensor:
+        """The loss that every algorithm starts from, for looking at its gradients."""
+        advantage = batch["advantage"]
+        if self.algo.normalize_advantage != "off":
+            advantage = normalized(advantage)
+        value_loss = self.value_loss(out.values[VALUE], batch["returns"])
+        if not self.algo.trains_critic:
+            value_loss = torch.zeros_like(value_loss)
+        return self.total_loss(-(advantage * out.logp).mean(), value_loss, out.entropy.mean(), progress)[0]
 
-    @torch.no_grad()
-    def kl_since(self, obs: dict[str, Tensor], action: Tensor, logp: Tensor, mask: Tensor | None) -> Tensor:
+    def policy_gradient(self, batch: Batch, weight: Tensor, target: Tensor | None, progress: float) -> Metrics:
+        """One step on -mean(weight * logp), the value loss (none without a target) and the entropy."""
+        columns = {"weight": weight} if target is None else {"weight": weight, "target": target}
+        data = self.net.prepare(batch.with_columns(**columns))
+        losses = policy_gradient_losses(self, progress)
+        self.net.backward(losses.slopes(self.net.forward(data), data))
+        norms = [self.net.step(self.rate, self.algo.max_grad_norm)]
+        return losses.metrics() | self.net.norm_metrics(norms, self.algo.max_grad_norm)
+
+    def kl_since(self, batch: Batch) -> Tensor:
         """How far the policy has moved from the one that gave `logp` (Schulman's low-variance estimate)."""
-        net = fast_net(self.agent)
-        if net is None:
-            now = self.agent.evaluate(obs, action, mask).logp
-        else:
-            masks = None if mask is None else mask.numpy()
-            now = torch.from_numpy(net.score(obs[net.key].numpy(), action.numpy(), masks)[0])
-        log_ratio = now - logp
+        log_ratio = self.net.score(self.net.prepare(batch)).logp - batch["logp"]
         return (log_ratio.exp() - 1 - log_ratio).mean()
 
-    def forget_episodes(self) -> None:
-        """The envs begin anew: episodes under way will not go on. Only matters where a learner waits for their end."""
+    def minibatches(self, data: Batch, size: int) -> Iterator[Batch]:
+        """Every sample of prepared data exactly once, in a new random order each time it is called."""
+        return self.net.shuffled(data, torch.randperm(data.units, generator=self.generator), size)
+
+    @property
+    def uses_kernels(self) -> bool:
+        """Whether a kernel may write the slopes: an extension's term of the loss is an expression."""
+        return self.net.compiled and not any(extension.adds_loss for extension in self.extensions)
+
+    # State
 
     def save_state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Tensors and plain values that `load_state` needs to go on exactly."""
-        tensors = {
-            f"{i}.{name}": value
-            for i, parameter in enumerate(self.parameters)
-            for name, value in self.optimizer.state.get(parameter, {}).items()
-        }
-        return tensors, {"rate": self.rate, "optimizer_resets": self.optimizer_resets}
+        tensors = {f"optimizer/{name}": tensor for name, tensor in self.net.save_state().items()}
+        tensors |= {"rng": self.generator.get_state(), "reward_carry": self.reward_carry}
+        values: dict[str, Any] = {"rate": self.last_rate, "optimizer_resets": self.optimizer_resets}
+        for extension in self.extensions:
+            own, more = extension.save_state()
+            tensors |= {f"{extension.name}/{name}": tensor for name, tensor in own.items()}
+            values[extension.name] = more
+        return tensors, values
 
-    def load_state(self, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
-        self.rate, self.optimizer_resets = values["rate"], values["optimizer_resets"]
-        for key, value in tensors.items():
-            number, name = key.split(".")
-            parameter = self.parameters[int(number)]
-            self.optimizer.state.setdefault(parameter, {})[name] = value.to(parameter.device).clone()
+    def load_state(self, tensors: dict[str, Tensor], values: dict[str, Any], optimizer: bool, episodes: bool) -> None:
+        """`optimizer`, `episodes`: whether its moments are taken over, and whether episodes under way go on."""
+        self.generator.set_state(tensors["rng"])
+        for extension in self.extensions:
+            if extension.name in values:
+                extension.load_state(group(tensors, extension.name), values[extension.name])
+        if optimizer:
+            self.net.load_state(group(tensors, "optimizer"))
+            self.last_rate, self.optimizer_resets = values["rate"], values["optimizer_resets"]
+        if episodes:
+            self.reward_carry.copy_(tensors["reward_carry"])
+
+
+class Expression:
+    """The losses of an update, each an expression of a network's outputs. Autograd on the outputs alone gives the
+    slopes, whatever the network is."""
+
+    def __init__(
+        self, loss: Callable[[Outputs, Batch], tuple[Tensor, dict[str, Tensor]]], extensions: Sequence[Extension] = ()
+    ) -> None:
+        self.loss = loss
+        self.extensions = [extension for extension in extensions if extension.adds_loss]
+        self.seen: list[dict[str, Tensor]] = []
+
+    def slopes(self, out: Outputs, batch: Batch) -> Outputs:
+        def leaf(output: Any) -> Tensor:
+            return torch.as_tensor(output).detach().requires_grad_()
+
+        leaves = Outputs(leaf(out.logp), leaf(out.entropy), {name: leaf(value) for name, value in out.values.items()})
+        batch = batch.map(torch.as_tensor)
+        loss, metrics = self.loss(leaves, batch)
+        for extension in self.extensions:
+            loss = loss + extension.loss(leaves, batch)
+        self.seen.append(metrics)
+        inputs = [leaves.logp, leaves.entropy, *leaves.values.values()]
+        logp, entropy, *values = torch.autograd.grad(loss, inputs, allow_unused=True)
+        return Outputs(logp, entropy, dict(zip(leaves.values, values, strict=True)))
+
+    def last(self, metric: str) -> float:
+        return float(self.seen[-1][metric])
+
+    def metrics(self) -> Metrics:
+        from gymnast.agent.nets.torch_net import mean_metrics
+
+        return mean_metrics(self.seen)
+
+
+def policy_gradient_losses(learner: Learner, progress: float) -> Expression | PolicyGradientKernel:
+    """-mean(weight * logp), the value loss (none without a target) and the entropy."""
+    if learner.uses_kernels:
+        from gymnast.rl.algos.compiled import PolicyGradientKernel
+
+        return PolicyGradientKernel(learner, progress)
+
+    def loss(out: Outputs, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
+        target = batch.columns.get("target")
+        value_loss = out.logp.new_zeros(()) if target is None else learner.value_loss(out.values[VALUE], target)
+        return learner.total_loss(-(batch["weight"] * out.logp).mean(), value_loss, out.entropy.mean(), progress)
+
+    return Expression(loss, learner.extensions)
+
+
+def loss_metrics(policy_loss: Any, value_loss: Any, entropy: Any, vf_coef: float, ent_coef: float) -> dict[str, Any]:
+    return {
+        "train/loss": policy_loss + vf_coef * value_loss - ent_coef * entropy,
+        "train/policy_gradient_loss": policy_loss,
+        "train/value_loss": value_loss,
+        "train/entropy_loss": -entropy,
+        "train/entropy": entropy,
+        "train/value_loss_scaled": vf_coef * value_loss,
+        "train/entropy_loss_scaled": -ent_coef * entropy,
+    }
 
 
 def normalized(advantage: Tensor) -> Tensor:
-    """Zero mean, unit spread. A single sample has no spread and is left as it is."""
+    """Zero mean, unit standard deviation. A single sample has none and is left as it is."""
     return (advantage - advantage.mean()) / (advantage.std() + 1e-8) if len(advantage) > 1 else advantage
 
 
@@ -144,10 +253,6 @@ def explained_variance(value: Tensor, returns: Tensor) -> Tensor | float:
     return float(explained) if explained.device.type == "cpu" else explained
 
 
-def mean_metrics(rows: list[dict[str, Tensor]]) -> Metrics:
-    """The mean of each metric over all gradient steps, not the last one's."""
-    if not rows:
-        return {}
-    names = list(rows[0])
-    table = torch.stack([torch.stack([row[name].detach() for name in names]) for row in rows]).mean(0)
-    return dict(zip(names, table, strict=True))
+def group(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    """The tensors saved under `prefix/`, by their own names."""
+    return {key.removeprefix(f"{prefix}/"): value for key, value in tensors.items() if key.startswith(f"{prefix}/")}

@@ -1,66 +1,79 @@
-"""What was experienced between two updates: allocated once, time-major [T, N, ...], overwritten every time."""
+"""What was experienced between two updates: named streams, time-major [T, N, ...], allocated once, overwritten."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import gymnasium as gym
 import numpy as np
-import torch
-from torch import Tensor
 
-from gymnast.agent import Agent
+from gymnast.agent.batch import OBS, VALUE, Batch
+from gymnast.core.lazy import torch
 
+if TYPE_CHECKING:
+    import gymnasium as gym
+    from torch import Tensor
 
-@dataclass(slots=True)
-class Batch:
-    """A flat slice of a rollout, [B, ...]."""
+    from gymnast.agent.agent import Agent
 
-    obs: dict[str, Tensor]
-    action: Tensor
-    logp: Tensor
-    value: Tensor
-    advantage: Tensor
-    returns: Tensor
-    mask: Tensor | None
+STATE = "state."  # what an agent remembered before each sequence
 
 
-def _torch_dtype(space: gym.Space[Any]) -> torch.dtype:
-    return torch.from_numpy(np.empty(0, space.dtype)).dtype
+@dataclass(frozen=True)
+class Stream:
+    """One number, or an array of that shape, for every step of every env."""
+
+    dtype: Any
+    shape: tuple[int, ...] = ()
 
 
 class Rollout:
-    """`starts[t]` says that obs[t] begins an episode. Rows are valid once `collect` has filled them.
+    """`starts[t]` says that obs[t] begins an episode. Rows are valid once a collector has filled them.
 
     Fresh memory is poisoned (NaN, -1), so that a row read before it was written shows at once.
+    `extra`: streams that an algorithm or an extension stores beside the usual ones.
     """
 
-    def __init__(self, n_steps: int, n_envs: int, agent: Agent, masks: bool = False) -> None:
+    def __init__(
+        self,
+        n_steps: int,
+        n_envs: int,
+        agent: Agent,
+        masks: bool = False,
+        sequence_length: int | None = None,
+        extra: Mapping[str, Stream] | None = None,
+    ) -> None:
         self.n_steps, self.n_envs = n_steps, n_envs
-        self.device = next(agent.parameters()).device
+        self.sequence_length = sequence_length if agent.has_memory else None
+        number, flag = Stream(torch.float32), Stream(torch.bool)
+        streams = {OBS + key: _stream(space) for key, space in agent.obs_space.items()}
+        streams["action"] = Stream(agent.head.dtype, agent.head.shape)
+        if masks:
+            streams["mask"] = Stream(torch.bool, (agent.head.n_mask,))
+        for value in agent.value_names:
+            streams |= dict.fromkeys((value, f"final_{value}", returns_of(value)), number)
+        streams |= dict.fromkeys(("logp", "reward", "advantage"), number)
+        streams |= dict.fromkeys(("terminated", "truncated", "starts"), flag)
+        streams |= extra or {}
+        self.streams = {name: _memory(stream, n_steps, n_envs) for name, stream in streams.items()}
+        self.last_values = {value: torch.full((n_envs,), torch.nan) for value in agent.value_names}
+        self.states: dict[str, Tensor] = {}
+        if self.sequence_length is not None:
+            rows = n_steps // self.sequence_length
+            state = agent.initial_state(n_envs)
+            self.states = {name: torch.full((rows, *start.shape), torch.nan) for name, start in state.items()}
 
-        def buffer(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
-            tensor = torch.empty((n_steps, n_envs, *shape), dtype=dtype)
-            if dtype.is_floating_point:
-                return tensor.fill_(torch.nan)
-            return tensor.fill_(-1 if dtype.is_signed else 0)
+    def __getitem__(self, name: str) -> Tensor:
+        return self.streams[name]
 
-        def observations(space: gym.Space[Any]) -> Tensor:
-            shape, dtype = space.shape or (), _torch_dtype(space)
-            if dtype == torch.uint8 and len(shape) == 3:  # pictures [C, H, W] lie channels last, as convolutions read
-                return buffer((*shape[1:], shape[0]), dtype).permute(0, 1, 4, 2, 3)
-            return buffer(shape, dtype)
+    @property
+    def obs(self) -> dict[str, Tensor]:
+        return {name[len(OBS) :]: stream for name, stream in self.streams.items() if name.startswith(OBS)}
 
-        self.obs = {key: observations(space) for key, space in agent.obs_space.items()}
-        self.action = buffer(agent.head.shape, agent.head.dtype)
-        self.mask = buffer((agent.head.n_mask,), torch.bool) if masks else None
-        self.logp, self.value, self.reward, self.final_value, self.advantage, self.returns = (
-            buffer((), torch.float32) for _ in range(6)
-        )
-        self.terminated, self.truncated, self.starts = (buffer((), torch.bool) for _ in range(3))
-        self.last_value = torch.full((n_envs,), torch.nan)
+    @property
+    def mask(self) -> Tensor | None:
+        return self.streams.get("mask")
 
     @property
     def size(self) -> int:
@@ -68,42 +81,34 @@ class Rollout:
 
     @property
     def ended(self) -> Tensor:
-        return self.terminated | self.truncated
+        return self["terminated"] | self["truncated"]
 
-    def flat(self) -> Batch:
-        """Every sample once, in time order, on the agent's device."""
-
-        def row(tensor: Tensor) -> Tensor:
-            return tensor.flatten(0, 1).to(self.device)
-
-        return Batch(
-            {key: row(tensor) for key, tensor in self.obs.items()},
-            row(self.action),
-            row(self.logp),
-            row(self.value),
-            row(self.advantage),
-            row(self.returns),
-            None if self.mask is None else row(self.mask),
-        )
+    def batch(self, names: Sequence[str]) -> Batch:
+        """Every sample once: observations, masks and the named streams, in time order; or in whole sequences with the
+        state before each, where the agent has a memory."""
+        wanted = {*names, "mask", *(["starts"] if self.sequence_length else [])}
+        chosen = {name: s for name, s in self.streams.items() if name.startswith(OBS) or name in wanted}
+        length = self.sequence_length
+        if length is None:
+            return Batch({name: stream.flatten(0, 1) for name, stream in chosen.items()})
+        columns = {
+            name: stream.unflatten(0, (-1, length)).transpose(1, 2).flatten(0, 2) for name, stream in chosen.items()
+        }
+        return Batch(columns, {name: states.flatten(0, 1) for name, states in self.states.items()})
 
 
-def minibatches(batch: Batch, batch_size: int, generator: torch.Generator) -> Iterator[Batch]:
-    """Every sample exactly once, in a new random order each time it is called."""
-    order = torch.randperm(len(batch.logp), generator=generator).to(batch.logp.device)
-    for index in order.split(batch_size):
-        yield Batch(
-            {key: rows_of(tensor, index) for key, tensor in batch.obs.items()},
-            batch.action[index],
-            batch.logp[index],
-            batch.value[index],
-            batch.advantage[index],
-            batch.returns[index],
-            None if batch.mask is None else batch.mask[index],
-        )
+def returns_of(value: str) -> str:
+    """The stream that holds what a value is taught."""
+    return "returns" if value == VALUE else f"{value}_returns"
 
 
-def rows_of(obs: Tensor, index: Tensor) -> Tensor:
-    """obs[index]. Pictures are copied whole, in the order they lie in: pixel by pixel it takes ten times as long."""
-    if obs.dtype == torch.uint8 and obs.ndim == 4:
-        return obs.permute(0, 2, 3, 1).index_select(0, index).permute(0, 3, 1, 2)
-    return obs[index]
+def _stream(space: gym.Space[Any]) -> Stream:
+    return Stream(torch.from_numpy(np.empty(0, space.dtype)).dtype, space.shape or ())
+
+
+def _memory(stream: Stream, n_steps: int, n_envs: int) -> Tensor:
+    dtype, shape = stream.dtype, stream.shape
+    poison = torch.nan if dtype.is_floating_point else -1 if dtype.is_signed else 0
+    if dtype == torch.uint8 and len(shape) == 3:  # pictures [C, H, W] lie channels last, as convolutions read
+        return torch.full((n_steps, n_envs, *shape[1:], shape[0]), 0, dtype=dtype).permute(0, 1, 4, 2, 3)
+    return torch.full((n_steps, n_envs, *shape), poison, dtype=dtype)

@@ -45,6 +45,12 @@ class Checkpoint:
     def step(self) -> int | None:
         return _step(self.state, self.metrics)
 
+    @property
+    def agent(self) -> dict[str, torch.Tensor]:
+        """The agent's weights and statistics, by their own names."""
+        prefix = "agent/"
+        return {key[len(prefix) :]: tensor for key, tensor in self.tensors.items() if key.startswith(prefix)}
+
 
 @dataclass(frozen=True)
 class CheckpointInfo:

@@ -15,14 +15,16 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from gymnast.agent import Agent
+from gymnast.agent.agent import Agent
+from gymnast.agent.batch import Batch
 from gymnast.agent.heads import BernoulliHead, CategoricalHead
+from gymnast.agent.nets.torch_net import take
 from gymnast.play.step_table import Labels
-from gymnast.rl.rollout import Batch, Rollout
-from gymnast.training.state import Session, next_multiple
+from gymnast.rl.rollout import Rollout
 
 if TYPE_CHECKING:
     from gymnast.rl.learner import Learner
+    from gymnast.training.state import TrainState
 
 SAMPLE = 256  # evenly spaced steps; more cost more than they tell
 BINS = 20
@@ -39,18 +41,11 @@ DEAD: dict[type[nn.Module], Callable[[Numbers], Numbers]] = {
 }
 
 
-def diagnosis_due(session: Session, ending: bool) -> bool:
-    every, counters = session.config.diagnostics_every, session.counters
-    due = every > 0 and (ending or counters.env_steps >= counters.next_diagnosis)
-    if due:
-        counters.next_diagnosis = next_multiple(counters.env_steps, every)
-    return due
-
-
-def diagnose(session: Session) -> dict[str, Any]:
+def diagnose(state: TrainState) -> dict[str, Any]:
     """Puts scalars into the next row; returns all that is no scalar, for diagnostics.jsonl."""
-    agent, rollout, labels = session.agent, session.rollout, session.labels
-    layers, gradients = look_inside(session.learner, rollout, session.progress)
+    state.diagnoses.done(state.counters.env_steps)
+    agent, rollout, labels = state.agent, state.rollout, state.labels
+    layers, gradients = look_inside(state.learner, rollout, state.progress)
     row = {f"net/grad_norm/{name}": norm for name, norm in gradients.items()}
     units = dead = 0.0
     for name, layer in layers.items():
@@ -59,17 +54,13 @@ def diagnose(session: Session) -> dict[str, Any]:
         dead += layer["units"] * layer["dead_units"]
     if units:
         row["net/dead_units"] = dead / units
-    actions = describe_actions(agent, rollout.action, labels)
+    actions = describe_actions(agent, rollout["action"], labels)
     if "frequency" in actions and len(agent.head.shape) == 0:
         row["rollout/top_action_fraction"] = max(actions["frequency"])
-    session.meter.put(row)
+    state.meter.put(row)
+    streams = {"value": "value", "return": "returns", "advantage": "advantage", "reward": "reward"}
     return {
-        "histograms": {
-            "value": histogram(rollout.value),
-            "return": histogram(rollout.returns),
-            "advantage": histogram(rollout.advantage),
-            "reward": histogram(rollout.reward),
-        },
+        "histograms": {name: histogram(rollout[stream]) for name, stream in streams.items()},
         "actions": actions,
         "observations": describe_observations(agent, rollout, labels),
         "layers": layers,
@@ -92,18 +83,11 @@ def look_inside(
     for name, module in agent.named_modules():
         if type(module) in DEAD:
             hooks.append(module.register_forward_hook(keep(name)))
-    batch = sample(rollout)
+    batch = sample(rollout).map(lambda column: column.to(agent.device))
+    names, parameters = zip(*((n, p) for n, p in agent.named_parameters() if p.requires_grad), strict=True)
     try:
         with torch.enable_grad():
-            now = agent.evaluate(batch.obs, batch.action, batch.mask)
-            advantage = batch.advantage
-            if learner.algo.normalize_advantage != "off" and len(advantage) > 1:
-                advantage = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
-            value_loss = learner.value_loss(now.value, batch.returns)
-            if getattr(learner.algo, "baseline", "value") != "value":
-                value_loss = torch.zeros_like(value_loss)  # nothing teaches the critic
-            loss, _ = learner.total_loss(-(advantage * now.logp).mean(), value_loss, now.entropy.mean(), progress)
-            names, parameters = zip(*agent.named_parameters(), strict=True)
+            loss = learner.plain_loss(agent.evaluate(batch), batch, progress)
             # Not backward(): the parameters' .grad belong to the learner.
             found = torch.autograd.grad(loss, parameters, allow_unused=True)
     finally:
@@ -135,22 +119,10 @@ def describe_layer(module: nn.Module, out: Tensor) -> dict[str, float]:
 
 
 def sample(rollout: Rollout) -> Batch:
-    """Evenly spaced samples of all envs and times, on the agent's device."""
-    index = torch.linspace(0, rollout.size - 1, min(SAMPLE, rollout.size)).round().long()
-    step, env = index // rollout.n_envs, index % rollout.n_envs
-
-    def pick(tensor: Tensor) -> Tensor:
-        return tensor[step, env].to(rollout.device)
-
-    return Batch(
-        {key: pick(obs) for key, obs in rollout.obs.items()},
-        pick(rollout.action),
-        pick(rollout.logp),
-        pick(rollout.value),
-        pick(rollout.advantage),
-        pick(rollout.returns),
-        None if rollout.mask is None else pick(rollout.mask),
-    )
+    """Evenly spaced samples of all envs and times, or sequences where the agent has a memory."""
+    batch = rollout.batch(["action", "advantage", "returns"])
+    count = min(batch.units, max(1, SAMPLE * batch.units // len(batch)))
+    return take(batch, torch.linspace(0, batch.units - 1, count).round().long())
 
 
 def histogram(numbers: Tensor) -> dict[str, list[float]]:

@@ -1,181 +1,59 @@
-"""A training run and its folder: what is written down, from the first step to how it ended."""
+"""What a run keeps of itself on disk while it trains: checkpoints."""
 
 from __future__ import annotations
 
-import platform
-import sys
-from collections.abc import Sequence
-from contextlib import suppress
-from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from gymnast import config as configs
-from gymnast.core.errors import EnvFailure
-from gymnast.core.machine import cores, cpu_model
-from gymnast.runs.references import Run, create_run
+from gymnast.runs import checkpoint
+from gymnast.training.rows import Row, moment
+from gymnast.training.state import TrainState, last_steps, save_state
 
 if TYPE_CHECKING:
-    from gymnast.config import RunConfig
-    from gymnast.judge.exact import ExactScore
-    from gymnast.training.loop import Observer, Result
-    from gymnast.training.state import Session
-
-PACKAGES = ("gymnast", "torch", "gymnasium", "numpy", "envpool")
+    from gymnast.judge.snapshot import Snapshot
+    from gymnast.training.rows import Reporter
 
 
-def new_run(
-    config: RunConfig,
-    variant: str | None,
-    runs_dir: Path,
-    parent: str | None = None,
-    history: Run | None = None,
-    program: str = "gymnast",
-) -> Run:
-    """A run's folder, made when everything that could fail at the start has not."""
-    run = create_run(
-        runs_dir,
-        env=config.env.id,
-        variant=variant,
-        algo=config.algo.name,
-        seed=config.train.seed,
-        config_yaml=configs.dump(config),
-        command=[program, *sys.argv[1:]],
-        versions=versions(),
-        machine=f"{cpu_model()}, {cores()} cores",
-    )
-    if parent is not None:
-        run.update(parent=parent)
-    if history is not None:
-        for old, new in ((history.metrics_path, run.metrics_path), (history.diagnostics_path, run.diagnostics_path)):
-            if old.is_file():
-                new.write_bytes(old.read_bytes())
-    return run
+class Keeper:
+    """Saves checkpoints into a folder; without one nothing is kept."""
 
+    def __init__(self, state: TrainState, folder: Path | None) -> None:
+        self._state, self._folder = state, folder
+        self._saved_at = state.clock.elapsed
 
-def versions() -> dict[str, str]:
-    found = {"python": platform.python_version()}
-    for package in PACKAGES:
-        try:
-            found[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            continue
-    return found
+    def due(self, new_best: bool, ending: bool) -> list[str]:
+        """Which checkpoints this moment deserves."""
+        state, step = self._state, self._state.counters.env_steps
+        names = ["best"] if new_best else []
+        if state.kept.due(step):
+            names.append(f"step_{step}")
+            state.kept.done(step)
+        if names or ending or state.clock.elapsed - self._saved_at >= state.config.train.checkpoint_seconds:
+            names.append("last")
+        return names
 
+    def save(self, names: list[str], row: Row | None, reporter: Reporter) -> None:
+        """`last` is overwritten all the time; those that stay get a table of the steps before them."""
+        if self._folder is None or not names:
+            return
+        state, begun = self._state, self._state.clock.elapsed
+        tensors, values = save_state(state)
+        table = last_steps(state) if any(name != "last" for name in names) else None
+        row = moment(state) if row is None else row
+        for name in names:
+            path = self._folder / f"{name}.safetensors"
+            checkpoint.save(path, tensors, values, row, None if name == "last" else table)
+        self._saved_at = state.clock.elapsed
+        reporter.checkpoint(names, self._saved_at - begun)
 
-def solved_threshold(config: RunConfig, facts: configs.EnvFacts | None) -> float | None:
-    """The mean return that counts as solved: the config's, the preset's, or the one registered with the env."""
-    if config.stop.threshold is not None:
-        return config.stop.threshold
-    if facts is not None and facts.solved is not None:
-        return facts.solved.threshold
-    from gymnast.envs.probe import registered_threshold
-
-    return registered_threshold(config.env)
-
-
-def record(
-    session: Session, run: Run, notes: Sequence[str] = (), quiet: bool = False, observer: Observer | None = None
-) -> Result:
-    """Trains into the run's folder; the folder knows how it ended, whatever happens. The session stays open."""
-    from gymnast.agent.nets import kernels
-    from gymnast.agent.nets.dense_net import fast_net
-    from gymnast.sinks import make_sinks
-    from gymnast.sinks.trackers.sink import TrackedRun
-    from gymnast.training.loop import train
-
-    config = session.config
-    run.start()
-
-    def note(text: str) -> None:
-        run.log(text)
-        sinks.notice(text)
-
-    def warn(text: str) -> None:
-        note(text)
-        if quiet or "console" not in config.log.sinks:
-            print(f"gymnast: {text}", file=sys.stderr)
-
-    sinks = make_sinks(
-        config.log.sinks,
-        title=f"{config.env.id} · {config.algo.name} · seed {config.train.seed} · {run.id}",
-        total_steps=config.train.total_timesteps,
-        start_step=session.counters.env_steps,
-        facts={"threshold": session.threshold},
-        metrics_path=run.metrics_path,
-        quiet=quiet,
-        warn=warn,
-        run=TrackedRun(
-            folder=run.path.resolve(),
-            id=run.id,
-            algo=config.algo.name,
-            env=config.env.id,
-            start_step=session.counters.env_steps,
-            config=config.model_dump(mode="json"),
-        ),
-        note=note,
-    )
-    if fast_net(session.agent) is not None and not kernels.is_compiled():
-        notes = [*notes, "compiling the fast path: a few seconds, once on this machine"]
-    status, result = "crashed", None
-    try:
-        for text in [*notes, f"{session.env.engine} engine, {session.env.n_envs} envs; {run.path}"]:
-            note(text)
-        result = train(session, sinks, run.checkpoints_dir, observer, run.videos_dir)
-        status = "interrupted" if result.stop_reason == "interrupted" else "finished"
-    except KeyboardInterrupt:
-        status = "interrupted"
-        raise
-    except EnvFailure as failure:
-        run.log(str(failure))
-        raise
-    finally:
-        sinks.close_files()
-        try:
-            run.finish(status, summary_of(session, result))
-            report(run)
-        finally:
-            sinks.close(status)  # trackers take the folder as it is now
-    return result
-
-
-def report(run: Run) -> None:
-    """report.md, however the run ended. A disk that is full by now takes nothing but the page."""
-    from gymnast.report.page import write_report
-
-    try:
-        write_report(run)
-    except OSError as error:
-        with suppress(OSError):
-            run.log(f"no report: {error}")
-
-
-def summary_of(session: Session, result: Result | None) -> dict[str, Any]:
-    """What run.json keeps: the verdict's score where there is one, else the best evaluation's."""
-    counters = session.counters
-    scored = {"env_steps": counters.env_steps, "eval_mean": None} if result is None else json_result(result)
-    score = scored["eval_mean"] if scored["eval_mean"] is not None else counters.best_score
-    return scored | {"score": score, "best_at": counters.best_at, "threshold": session.threshold}
-
-
-def json_result(result: Result) -> dict[str, Any]:
-    scores = result.verdict.evaluation if result.verdict else None
-    exact = result.verdict.exact if result.verdict else None
-    return {
-        "env_steps": result.env_steps,
-        "seconds": round(result.seconds, 3),
-        "fps": round(result.fps, 1),
-        "solved": result.solved,
-        "eval_mean": scores.mean if scores else None,
-        "interval": list(scores.interval()) if scores else None,
-        "episodes": scores.episodes if scores else 0,
-        **exact_result(exact),
-        "stop_reason": result.stop_reason,
-    }
-
-
-def exact_result(exact: ExactScore | None) -> dict[str, float | None]:
-    """Null where the env has no transition table."""
-    if exact is None:
-        return dict.fromkeys(("exact_value", "optimum", "regret"))
-    return {"exact_value": exact.value, "optimum": exact.optimum, "regret": exact.regret}
+    def save_best(self, snapshot: Snapshot, values: Row) -> None:
+        """An earlier moment, with what is known of it by now: the file that would have been written then and there."""
+        if self._folder is None:
+            return
+        record = self._state.judge.record
+        judged = ("verdicts", "next_verdict", "best_score", "best_at", "since_best", "solved")
+        known = snapshot.state["judge"] | {name: getattr(record, name) for name in judged}
+        tensors = snapshot.tensors | {f"judge/best/{name}": tensor for name, tensor in snapshot.agent.items()}
+        row = snapshot.row | values | {"solved": float(record.solved)}
+        state = snapshot.state | {"judge": known}
+        checkpoint.save(self._folder / "best.safetensors", tensors, state, row, snapshot.steps)

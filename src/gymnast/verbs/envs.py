@@ -80,7 +80,7 @@ def _list_row(env: dict[str, Any]) -> list[Cell]:
 
 
 def _other_ids(known: Sequence[str]) -> list[str]:
-    from gymnast.envs.suites.gymnasium import list_env_ids
+    from gymnast.envs.suites import list_env_ids
 
     return [name for name in list_env_ids() if name not in known]
 
@@ -107,7 +107,7 @@ def show_env(target: str, as_json: bool = False) -> dict[str, Any]:
         if not as_json:
             _print_facts(output(), env_id, facts, best, variants, data["shaping"])
         return data
-    from gymnast.envs.suites.gymnasium import list_env_ids
+    from gymnast.envs.suites import list_env_ids
 
     find(target, list_env_ids)  # a typo ends here, with the nearest names
     data = _registered(env_id)
@@ -228,7 +228,7 @@ def _section(console: Console, title: str, columns: Sequence[Column], rows: Sequ
 
 def _registered(env_id: str) -> dict[str, Any]:
     """What Gymnasium knows of an env that has no preset; its spaces only if it can be made here."""
-    from gymnast.envs.suites.gymnasium import find_spec, make
+    from gymnast.envs.suites import find_spec, make
     from gymnast.envs.tabular.oracle import find_table
 
     spec = find_spec(env_id)

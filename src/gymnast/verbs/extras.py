@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from importlib import metadata, util
 
+from gymnast.core.errors import install_command
+
 
 @dataclass(frozen=True)
 class Extra:
@@ -20,7 +22,7 @@ class Extra:
 
     @property
     def command(self) -> str:
-        return f'pip install "gymnast[{self.name}]"'
+        return install_command(self.name)
 
     @property
     def version(self) -> str | None:

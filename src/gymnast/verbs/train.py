@@ -12,12 +12,12 @@ from gymnast.alerts.advice import Origin
 from gymnast.core.errors import UserError
 from gymnast.runs.references import Run, resolve_checkpoint, runs_dir_option
 from gymnast.sinks.trackers.sink import require_sinks
-from gymnast.training.keep import exact_result, json_result, new_run, record, solved_threshold
+from gymnast.training.record import exact_result, json_result, new_run, record, solved_threshold
 
 if TYPE_CHECKING:
     from gymnast.config import Resolved, RunConfig
     from gymnast.training.loop import Result
-    from gymnast.training.state import Session
+    from gymnast.training.state import TrainState
 
 ADVISED = 4  # commands that the summary advises
 
@@ -29,14 +29,14 @@ def resolve_config(
     resolved = configs.load(target, overrides, seed=seed, steps=steps, known_envs=known_envs)
     if not resolved.generic:
         return resolved
-    from gymnast.envs.probe import space_kinds
+    from gymnast.envs.make import space_kinds
 
     return configs.with_space_defaults(resolved, *space_kinds(resolved.config.env))
 
 
 def known_envs() -> list[str]:
     """Every id there is. Gymnasium is slow to import, and asked only about an env without a preset."""
-    from gymnast.envs.suites.gymnasium import list_env_ids
+    from gymnast.envs.suites import list_env_ids
 
     return list_env_ids()
 
@@ -63,14 +63,15 @@ def start(
     other = None if init_from is None else resolve_checkpoint(init_from, runs_dir)  # a mistake is told at once
 
     from gymnast.runs import checkpoint
-    from gymnast.training.state import build, group, init_agent_from
+    from gymnast.runs.saved_agent import init_agent_from
+    from gymnast.training.build import build
 
     session = build(resolved.config, threshold)
     notes: list[str] = []
     parent = None
     if other is not None:
         origin, path = other
-        taken, left = init_agent_from(session.agent, group(checkpoint.load(path).tensors, "agent"))
+        taken, left = init_agent_from(session.agent, checkpoint.load(path).agent)
         if not taken:
             raise UserError(f"--init-from {init_from}: no layer of {origin.id} fits this agent by name and shape.")
         notes.append(f"initialised from {origin.id}/{path.stem}: {', '.join(taken)}")
@@ -106,26 +107,27 @@ def resume(
     if continues:
         refuse_if_over(origin, saved.state, config)
 
-    from gymnast.training.state import build, plan, restore_session
+    from gymnast.training.build import build
+    from gymnast.training.state import restore
 
     threshold = solved_threshold(config, configs.load_facts(config.env.id)) if changed else saved.state["threshold"]
     session = build(config, threshold)
-    notes = restore_session(session, saved.tensors, saved.state, optimizer=not reset_optimizer)
+    notes = restore(session, saved.tensors, saved.state, optimizer=not reset_optimizer)
     step = session.counters.env_steps
     if changed:
-        plan(session)
+        session.plan()
     if continues:
         run = origin
         run.update(resumed_at=[*run.read().resumed_at, step])
         notes.insert(0, f"resumed {run.id} at {step:,} steps")
     else:
         run = new_run(config, origin.read().variant, runs_dir, f"{origin.id}/{path.stem}", history=origin)
-        if session.best_agent is not None:  # the best so far is part of what goes on
+        if session.judge.best_agent is not None:  # the best so far is part of what goes on
             for file in origin.checkpoints_dir.glob("best.*"):
                 shutil.copy2(file, run.checkpoints_dir)
         what = ", ".join(f"{key}: {old} -> {new}" for key, old, new in changed) or f"from {path.stem}"
         notes.insert(0, f"a new run from {origin.id} at {step:,} steps ({what})")
-        session.counters.solved = False
+        session.judge.record.solved = False
         session.alerts.forget(fresh=False)
         if (start := session.alerts.known.origin) is not None:
             session.alerts.known.origin = Origin(start.target, (*start.settings, *overrides))
@@ -145,19 +147,18 @@ def origin_of(target: str, overrides: Sequence[str], seed: int | None, steps: in
 
 def refuse_if_over(run: Run, state: dict[str, Any], config: RunConfig) -> None:
     """A run that has reached its end has nothing to resume."""
-    counters = state["counters"]
-    if counters["solved"] and config.stop.on_solved:
+    if state["judge"]["solved"] and config.stop.on_solved:
         raise UserError(
             f"run {run.id} is solved; there is nothing to resume. Go on anyway with --set stop.on_solved=false."
         )
-    if counters["env_steps"] >= config.train.total_timesteps:
+    if state["counters"]["env_steps"] >= config.train.total_timesteps:
         raise UserError(
             f"run {run.id} has done its {config.train.total_timesteps:,} steps. "
             f"Train longer with --steps {2 * config.train.total_timesteps}."
         )
 
 
-def carry_out(session: Session, run: Run, notes: Sequence[str], quiet: bool, summary: bool) -> dict[str, Any]:
+def carry_out(session: TrainState, run: Run, notes: Sequence[str], quiet: bool, summary: bool) -> dict[str, Any]:
     """Trains into the run's folder and says how it ended."""
     try:
         result = record(session, run, notes, quiet)
@@ -168,7 +169,7 @@ def carry_out(session: Session, run: Run, notes: Sequence[str], quiet: bool, sum
     return {"run": run.id} | json_result(result) | {"alerts": [alert.to_json() for alert in session.alerts.alerts]}
 
 
-def print_summary(session: Session, run: Run, result: Result) -> None:
+def print_summary(session: TrainState, run: Run, result: Result) -> None:
     from rich.console import Console
 
     from gymnast.sinks.console.panels import summary_panel
@@ -181,7 +182,7 @@ def print_summary(session: Session, run: Run, result: Result) -> None:
         "seed": config.train.seed,
         "solved": result.solved,
         "judge": config.stop.judge,
-        "threshold": session.threshold,
+        "threshold": session.judge.threshold,
         "env_steps": result.env_steps,
         "seconds": result.seconds,
         "fps": result.fps,
@@ -213,26 +214,25 @@ def evaluate_ref(
     """`gymnast eval`: a saved agent on fresh episodes of the env it was trained for, as many as its verdict takes."""
     run, path = resolve_checkpoint(ref, runs_dir)  # before torch is imported: a mistake is told at once
 
-    from gymnast.core.devices import pick_device
     from gymnast.envs.make import make_vec
-    from gymnast.envs.tabular.oracle import find_table
-    from gymnast.judge.evaluate import Verdict, command_seed, evaluate
+    from gymnast.envs.tabular.oracle import table_of
+    from gymnast.judge.evaluate import evaluate
     from gymnast.judge.exact import exact_score
+    from gymnast.judge.verdict import Verdict
+    from gymnast.play.player import command_seed
     from gymnast.runs import checkpoint
-    from gymnast.training.state import build_agent, choose_threads, group, is_small, load_agent
+    from gymnast.runs.saved_agent import SavedAgent
 
     saved = checkpoint.load(path)
     config = configs.override(configs.validate(saved.state["config"]), overrides)
-    choose_threads(config)
     episodes = episodes or config.stop.episodes
     env = make_vec(config.env, min(episodes, 32), "eval")
     try:
-        agent = build_agent(config, env, pick_device(config.train.device))
-        load_agent(agent, group(saved.tensors, "agent"))
+        net = SavedAgent.build(config, env, saved.agent).net
         root = command_seed(config.train.seed) if seed is None else seed
-        scores = evaluate(agent, env, episodes, root, deterministic=not stochastic)
-        table = find_table(config.env) if is_small(env) else None
-        exact = None if table is None else exact_score(agent, table, deterministic=not stochastic)
+        scores = evaluate(net, env, episodes, root, deterministic=not stochastic)
+        table = None if net.agent.has_memory else table_of(config.env, env)
+        exact = None if table is None else exact_score(net, table, deterministic=not stochastic)
     finally:
         env.close()
     policy = "stochastic" if stochastic else "greedy"

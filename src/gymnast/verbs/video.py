@@ -94,25 +94,22 @@ def film_checkpoint(
     seconds: float | None,
 ) -> dict[str, Any]:
     """Adds a checkpoint's agent to a film; with a limit of seconds also its title."""
-    from gymnast.core.devices import pick_device
-    from gymnast.judge.evaluate import command_seed
+    from gymnast.play.player import command_seed
     from gymnast.play.stage import Stage
     from gymnast.runs import checkpoint
-    from gymnast.training.state import build_agent, choose_threads, group, load_agent
+    from gymnast.runs.saved_agent import SavedAgent
     from gymnast.video.film import shown_actions
 
     saved = checkpoint.load(point.path)
     config = configs.override(configs.validate(saved.state["config"]), overrides)
-    choose_threads(config)
     root = command_seed(config.train.seed) if seed is None else seed
     policy = "stochastic" if stochastic else "greedy"
     about = {"run": run.id, "checkpoint": point.name, "env": config.env.id, "step": point.step}
     title = () if seconds is None else (config.env.id, f"step {point.step or 0:,}", *score_of(point))
     stage = Stage(config.env, episodes)
     try:
-        agent = build_agent(config, stage.engine, pick_device(config.train.device))
-        load_agent(agent, group(saved.tensors, "agent"))
-        shots = stage.shots(agent, root, deterministic=not stochastic)
+        net = SavedAgent.build(config, stage.engine, saved.agent).net
+        shots = stage.shots(net, root, deterministic=not stochastic)
         played = film.add(
             shots, stage, shown_actions(config, stage), about | {"policy": policy, "seed": root}, title, seconds
         )

@@ -9,12 +9,14 @@ from time import perf_counter, sleep
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from gymnast.judge.background import Warn, Worker, WorkerLost
-from gymnast.training.state import Session
+from gymnast.judge.background import Worker, WorkerLost
 from gymnast.video.encode import unfinished
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+    from gymnast.training.rows import Reporter
+    from gymnast.training.state import TrainState
 
 MOST_WAITING = 8  # films; a run that asks for more than the background can make does without some
 LOOK_SECONDS = 0.1  # between two looks at whether the last films are done
@@ -33,14 +35,12 @@ class Filmer:
 
     def __init__(
         self,
-        session: Session,
+        state: TrainState,
         folder: Path | None,
-        warn: Warn,
-        notice: Callable[[str], None],
-        filmed: Callable[[int, Path], None],
+        reporter: Reporter,
     ) -> None:
-        self._config, self._folder = session.config, folder
-        self._warn, self._notice, self._filmed = warn, notice, filmed
+        self._config, self._folder = state.config, folder
+        self._warn, self._notice, self._filmed = reporter.warn, reporter.notice, reporter.video
         self._worker: Worker | None = None
         self._niceness: int | None = None
         self._waiting: list[Order] = []
@@ -49,27 +49,24 @@ class Filmer:
         self._on = self._config.log.video != "off"
         if self._on and folder is None:
             self._stop("a run without a folder has no place for them; give it a runs_dir")
-        elif self._on and session.factory is not None:
+        elif self._on and state.factory is not None:
             self._stop("an env object cannot be sent to another process")
         # A run that goes on has filmed its best already, unless it was stopped before the film was made.
         has_film = folder is not None and (folder / "best.mp4").exists()
-        self._best_at = session.counters.best_at if has_film else None
+        self._best_at = state.judge.record.best_at if has_film else None
 
-    def film(self, session: Session) -> None:
+    def film(self, state: TrainState) -> None:
         """Orders what is due at this moment and takes notice of what is done; costs nothing where nothing is."""
         if not self._on:
             return
-        counters, every = session.counters, self._config.log.video
-        if (
-            isinstance(every, int)
-            and counters.env_steps // every > (counters.env_steps - session.rollout.size) // every
-        ):
-            weights = {name: tensor.detach().clone() for name, tensor in session.agent.state_dict().items()}
-            self._order(Order(f"step_{counters.env_steps}", counters.env_steps, weights))
-        if session.best_agent is not None and counters.best_at != self._best_at:
-            self._best_at = counters.best_at
+        step, every, judge = state.counters.env_steps, self._config.log.video, state.judge
+        if isinstance(every, int) and step // every > (step - state.rollout.size) // every:
+            weights = {name: tensor.detach().clone() for name, tensor in state.agent.state_dict().items()}
+            self._order(Order(f"step_{step}", step, weights))
+        if judge.best_agent is not None and judge.record.best_at != self._best_at:
+            self._best_at = judge.record.best_at
             self._waiting = [order for order in self._waiting if order.name != "best"]
-            self._order(Order("best", counters.best_at, session.best_agent))
+            self._order(Order("best", self._best_at, judge.best_agent))
         self._tend()
 
     def finish(self, interrupted: Callable[[], bool]) -> None:

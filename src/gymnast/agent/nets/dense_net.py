@@ -7,17 +7,16 @@ owner of its weights: its parameters become views of one flat memory (actor, the
 checkpoint or an evaluation sees what is learned here, and so that the norm, the clipping and the optimizer are one loop
 each for all parameters together.
 
-`Agent.act` and `Agent.evaluate` say what is right; `tests/unit/test_fast.py` holds this file to them. Agents that it
-cannot serve (`fast_net` gives None) are served by those.
+`Agent.act` and `Agent.evaluate` say what is right; `tests/unit/test_dense_net.py` holds this file to them. It is closed
+by default: `is_known` lists what it knows, and an agent with anything else goes to `TorchNet`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
-from weakref import WeakKeyDictionary
 
 import gymnasium as gym
 import numpy as np
@@ -25,10 +24,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from gymnast.agent import Agent
-from gymnast.agent.bodies.mlp import MLPEncoder
+from gymnast.agent.agent import Agent
+from gymnast.agent.batch import OBS, VALUE, Batch, Outputs
+from gymnast.agent.bodies.mlp import Flat, MLPEncoder, OneHot
+from gymnast.agent.heads import CategoricalHead, GaussianHead, State
 from gymnast.agent.nets import kernels
-from gymnast.agent.normalizer import RunningMoments
+from gymnast.agent.nets.base import Arrays, Choice, Metrics
+from gymnast.agent.nets.optimizer import OPTIMIZERS, Adam, Optimizer
+from gymnast.agent.normalizer import ObsNormalizer, RewardNormalizer, RunningMoments
 
 Floats = NDArray[np.float32]
 
@@ -38,6 +41,7 @@ MOST_SIZES = 8  # of batches whose buffers are kept: REINFORCE has another one e
 NO_NOISE = torch.zeros(0, 0)
 NOTHING = np.zeros((0, 0, 0), np.float32)
 FEW = 32  # rows up to which a compiled loop beats BLAS
+FEATURES = "features"  # the column of a prepared batch that replaces the observations
 
 
 @dataclass(frozen=True)
@@ -54,22 +58,27 @@ class Layer:
 class Work:
     """All that a forward and backward pass over `rows` samples writes to."""
 
-    def __init__(self, net: FastNet, rows: int) -> None:
+    def __init__(self, net: DenseNet, rows: int) -> None:
         n_actions = len(net.actor_bias)
         self.hidden: list[Floats] = [np.zeros((net.nets, rows, size), np.float32) for size in net.sizes]
         self.gradients: list[Floats] = [np.zeros_like(array) for array in self.hidden]
         self.outputs, self.outputs_gradient = (np.zeros((rows, n_actions), np.float32) for _ in range(2))
         self.values = np.zeros((rows, 1), np.float32)
         self.value = self.values[:, 0]
-        self.logp, self.entropy, self.weight, self.value_weight = np.zeros((4, rows), np.float32)
+        self.logp, self.entropy = np.zeros((2, rows), np.float32)
+        self.logp_slope, self.entropy_slope, self.value_slope = np.zeros((3, rows), np.float32)
         self.input: NDArray[Any] = np.zeros(0)
+        self.action: NDArray[Any] = np.zeros(0)
         self.mask = kernels.NO_MASK
 
 
-class FastNet:
+class DenseNet:
     """Forward, backward and acting. `nets` is 2 where actor and critic have a trunk each, 1 where they share it."""
 
+    compiled = True
+
     def __init__(self, agent: Agent) -> None:
+        self.agent = agent
         self.parts = agent.parts()
         self.parameters = [parameter for part in self.parts.values() for parameter in part]
         self.normalizer = agent.normalizer
@@ -91,6 +100,11 @@ class FastNet:
         self.acting: list[Floats] = []
         self.acting_outputs = np.zeros((0, 0), np.float32)
         self.noise = NO_NOISE
+        self.chosen: NDArray[Any] = np.zeros(0)
+        self.part_ends = np.array([span.stop for span in self.part_spans.values()])
+        self.optimizer: FlatOptimizer
+        self.last: Work  # of the last `forward`
+        self.untrained: set[str] = set()  # parts that no slope of the last `backward` reaches
 
     # Memory
 
@@ -122,9 +136,13 @@ class FastNet:
         """The flat memory in the parameters' shapes and order."""
         return [flat[slice(*self.spans[id(p)])].view(p.shape) for p in self.parameters]
 
+    def views_by_name(self, flat: Tensor) -> dict[str, Tensor]:
+        named = dict(self.agent.named_parameters())
+        return {name: flat[slice(*self.spans[id(p)])].view(p.shape) for name, p in named.items()}
+
     def holds(self) -> bool:
-        """Whether the agent's parameters still lie here: someone may have moved them (`agent.to(...)`)."""
-        return [p.data_ptr() for p in self.parameters] == self.addresses
+        """Whether the agent is still what it was: someone may have moved its parameters or frozen a layer."""
+        return is_known(self.agent) and [p.data_ptr() for p in self.parameters] == self.addresses
 
     def _bind(self, agent: Agent) -> None:
         """NumPy views of weights and gradients, trunks of actor and critic stacked: [nets, out, in]."""
@@ -203,7 +221,7 @@ class FastNet:
             x = out
         return x
 
-    def forward(self, x: NDArray[Any], work: Work) -> None:
+    def outputs(self, x: NDArray[Any], work: Work) -> None:
         """The actor's outputs [B, actions] and the values."""
         work.input = x
         features = self.trunk(x, work.hidden)
@@ -212,26 +230,65 @@ class FastNet:
 
     def evaluate(self, action: NDArray[Any], mask: NDArray[np.bool_] | None, work: Work) -> None:
         """Log-probabilities of the actions, and entropies, from the outputs, which are used up."""
-        work.mask = kernels.NO_MASK if mask is None else mask
+        work.action, work.mask = action, kernels.NO_MASK if mask is None else mask
         if self.log_std is None:
             kernels.score_categories(work.outputs, action, work.mask, work.logp, work.entropy)
         else:
             kernels.score_gaussian(work.outputs, action, self.log_std[0], work.logp, work.entropy)
 
-    def backward(self, action: NDArray[Any], entropy_weight: float, work: Work) -> None:
-        """The gradient of sum(weight * logp) + entropy_weight * sum(entropy) + sum(value_weight * value), with respect
-        to every weight, from what `evaluate` left and the `weight` and `value_weight` [B] set since."""
-        x, slope = work.input, np.float32(entropy_weight)
+    def prepare(self, batch: Batch) -> Batch:
+        columns = {name: column.numpy() for name, column in batch.columns.items()}
+        obs = columns.pop(OBS + self.key)
+        return Batch(columns | {FEATURES: self.features(obs)})
+
+    def shuffled(self, data: Batch, order: Tensor, size: int) -> Iterator[Batch]:
+        """One gather for all: minibatches are then consecutive rows."""
+        rows = order.numpy()
+        columns = {name: column.take(rows, 0) for name, column in data.columns.items()}
+        for begin in range(0, len(rows), size):
+            yield Batch({name: column[begin : begin + size] for name, column in columns.items()})
+
+    def forward(self, batch: Batch) -> Outputs:
+        """Arrays that are valid until the next batch of the same size."""
+        work = self.last = self.work(len(batch))
+        self.outputs(batch[FEATURES], work)
+        self.evaluate(batch["action"], batch.mask, work)
+        return Outputs(work.logp, work.entropy, {VALUE: work.value})
+
+    def slopes(self) -> Outputs:
+        """Where a kernel writes the slopes of the last outputs."""
+        work = self.last
+        return Outputs(work.logp_slope, work.entropy_slope, {VALUE: work.value_slope})
+
+    def backward(self, slopes: Outputs) -> None:
+        """The gradient of sum(logp_slope * logp + entropy_slope * entropy + value_slope * value) with respect to every
+        weight, from what `forward` left."""
+        work, value_slope = self.last, slopes.values[VALUE]
+        self.untrained = {"critic"} if value_slope is None else set()
+        for mine, given in zip(
+            (work.logp_slope, work.entropy_slope, work.value_slope), (*slopes[:2], value_slope), strict=True
+        ):
+            if given is not mine:
+                mine[:] = 0.0 if given is None else np.asarray(given)
+        x = work.input
         if self.log_std is None:
             kernels.category_gradient(
-                work.outputs, action, work.mask, work.entropy, work.weight, slope, work.outputs_gradient
+                work.outputs,
+                work.action,
+                work.mask,
+                work.entropy,
+                work.logp_slope,
+                work.entropy_slope,
+                work.outputs_gradient,
             )
         else:
             log_std, gradient = self.log_std
-            kernels.gaussian_gradient(work.outputs, log_std, work.weight, slope, gradient, work.outputs_gradient)
+            kernels.gaussian_gradient(
+                work.outputs, log_std, work.logp_slope, work.entropy_slope, gradient, work.outputs_gradient
+            )
         kernels.outputs_backward(
             work.outputs_gradient,
-            work.value_weight,
+            work.value_slope,
             work.hidden[-1] if self.layers else x[None],
             self.actor_weight,
             self.critic_weight[0],
@@ -254,97 +311,158 @@ class FastNet:
             else:
                 np.matmul(delta.transpose(0, 2, 1), x, out=layer.weight_gradient)
 
+    # Steps
+
+    def use_optimizer(self, name: str, eps: float) -> None:
+        self.optimizer = FlatOptimizer(self, OPTIMIZERS[name]({"": self.flat}, eps))
+
+    def step(self, rate: float, max_norm: float) -> NDArray[np.float64]:
+        """The squares of the norms before clipping, by part."""
+        squares = np.empty(len(self.part_ends))
+        kernels.clip_gradient(self.gradients, self.part_ends, max_norm, squares)
+        self.optimizer.step(rate)
+        return squares
+
+    def norm_metrics(self, steps: Sequence[Any], max_norm: float) -> Metrics:
+        if not steps:
+            return {}
+        squares = np.stack(steps)
+        norm = np.sqrt(squares.sum(1))
+        values: Metrics = {
+            "train/grad_norm": float(norm.mean()),
+            "train/grad_clipped_fraction": float((norm > max_norm).mean()),
+        }
+        means = dict(zip(self.part_spans, np.sqrt(squares).mean(0).tolist(), strict=True))
+        # a norm of nothing is not reported
+        return values | {f"train/grad_norm/{part}": m for part, m in means.items() if part not in self.untrained}
+
+    def reset_optimizer(self) -> None:
+        self.optimizer.reset()
+
+    def save_state(self) -> dict[str, Tensor]:
+        return self.optimizer.save_state()
+
+    def load_state(self, tensors: Mapping[str, Tensor]) -> None:
+        self.optimizer.load_state(tensors)
+
     # Acting
 
     def act(
-        self, obs: NDArray[Any], mask: NDArray[np.bool_] | None, generator: torch.Generator | None, out: NDArray[Any]
-    ) -> None:
-        """Samples an action for each observation into `out`, from the same random numbers as `Agent.act`.
+        self,
+        obs: Arrays,
+        state: State,
+        starts: NDArray[np.bool_],
+        mask: NDArray[np.bool_] | None,
+        sample: torch.Generator | None,
+    ) -> Choice:
+        """From the same random numbers as `Agent.act`.
 
-        Without a generator the likeliest is taken.
         Only the actor runs: the agent stands still during a rollout, so `score` can follow in large batches.
         """
-        rows = len(obs)
+        numbers = obs[self.key]
+        rows = len(numbers)
         if len(self.acting_outputs) != rows:
             self.acting = [np.zeros((1, rows, size), np.float32) for size in self.sizes]
             self.acting_outputs = np.zeros((rows, len(self.actor_bias)), np.float32)
             self.noise = torch.zeros(self.acting_outputs.shape)
-        features, outputs = self.trunk(self.features(obs), self.acting)[0], self.acting_outputs
+            self.chosen = np.empty((rows, *self.agent.head.shape), np.int64 if self.log_std is None else np.float32)
+        features, outputs = self.trunk(self.features(numbers), self.acting)[0], self.acting_outputs
         kernels.outputs_of(features, self.actor_weight, self.actor_bias, outputs)
-        noise = self.noise if generator else NO_NOISE
+        noise = self.noise if sample else NO_NOISE
         if self.log_std is None:
             if mask is not None:
                 kernels.mask_outputs(outputs, mask)
-            kernels.sample_category(outputs, noise.exponential_(generator=generator).numpy(), out)
+            kernels.sample_category(outputs, noise.exponential_(generator=sample).numpy(), self.chosen)
         else:
-            kernels.sample_gaussian(outputs, self.log_std[0], noise.normal_(generator=generator).numpy(), out)
+            kernels.sample_gaussian(outputs, self.log_std[0], noise.normal_(generator=sample).numpy(), self.chosen)
+        return Choice(self.chosen, None, None, state)
 
-    def score(self, obs: NDArray[Any], action: NDArray[Any], mask: NDArray[np.bool_] | None) -> tuple[Floats, Floats]:
-        """Log-probabilities of actions taken, and values, [B] each."""
-        rows = len(obs)
-        logp, value = np.empty(rows, np.float32), np.empty(rows, np.float32)
+    def score(self, batch: Batch) -> Outputs:
+        rows = len(batch)
+        logp, entropy, value = np.empty((3, rows), np.float32)
+        features, actions, mask = batch[FEATURES], batch["action"], batch.mask
         for begin in range(0, rows, BLOCK):
             some = slice(begin, min(begin + BLOCK, rows))
             work = self.work(some.stop - begin)
-            self.forward(self.features(obs[some]), work)
-            self.evaluate(action[some], None if mask is None else mask[some], work)
-            logp[some], value[some] = work.logp, work.value
-        return logp, value
+            self.outputs(features[some], work)
+            self.evaluate(actions[some], None if mask is None else mask[some], work)
+            logp[some], entropy[some], value[some] = work.logp, work.entropy, work.value
+        return Outputs(torch.from_numpy(logp), torch.from_numpy(entropy), {VALUE: torch.from_numpy(value)})
 
-    def score_rollout(
-        self, obs: NDArray[Any], action: NDArray[Any], mask: NDArray[np.bool_] | None, logp: Floats, value: Floats
-    ) -> None:
-        """Fills a rollout's log-probabilities and values [T, N]."""
-
-        def flat(array: NDArray[Any]) -> NDArray[Any]:
-            return array.reshape(-1, *array.shape[2:])
-
-        flat(logp)[:], flat(value)[:] = self.score(flat(obs), flat(action), None if mask is None else flat(mask))
-
-    def value(self, obs: NDArray[Any]) -> Floats:
-        """Values alone, of any number of observations."""
-        x = self.features(obs)
+    def values(self, obs: Arrays, state: State, starts: NDArray[np.bool_]) -> dict[str, Tensor]:
+        x = self.features(obs[self.key])
         hidden: list[Floats] = [np.empty((self.nets, len(x), size), np.float32) for size in self.sizes]
-        return self.trunk(x, hidden)[-1] @ self.critic_weight[0] + self.critic_bias
+        return {VALUE: torch.from_numpy(self.trunk(x, hidden)[-1] @ self.critic_weight[0] + self.critic_bias)}
 
 
-def supports(agent: Agent) -> bool:
-    """One vector of numbers or one category, tanh or relu layers, one choice or a plain Gaussian, on the CPU."""
-    if len(agent.obs_space) != 1 or not isinstance(agent.actor_body, MLPEncoder) or agent.cfg.layer_norm:
+class FlatOptimizer:
+    """An optimizer over the flat memory, saved and loaded by parameter like any other."""
+
+    def __init__(self, net: DenseNet, optimizer: Optimizer) -> None:
+        self.net, self.optimizer = net, optimizer
+        self.names = [name for name, _ in net.agent.named_parameters()]
+        self.flat = {moment: net.flat_memory() for moment in optimizer.moments}
+        self.arrays = [memory.numpy() for memory in self.flat.values()]
+        self.count = 0
+
+    def step(self, rate: float) -> None:
+        """All parameters as one."""
+        self.count += 1
+        if not isinstance(self.optimizer, Adam):
+            self.optimizer.apply([self.net.flat], [self.net.gradient], [self.flat], rate)
+            return
+        beta1, beta2 = self.optimizer.betas
+        rate, root = rate / (1 - beta1**self.count), math.sqrt(1 - beta2**self.count)
+        numbers = map(np.float32, (1 - beta1, 1 - beta2, rate, root, self.optimizer.eps))
+        kernels.adam(self.net.weights, self.net.gradients, *self.arrays, *numbers)
+
+    def reset(self) -> None:
+        self.count = 0
+        for memory in self.flat.values():
+            memory.zero_()
+
+    def save_state(self) -> dict[str, Tensor]:
+        if not self.count:
+            return {}
+        saved = {f"{name}/step": torch.tensor(float(self.count)) for name in self.names}
+        for moment, memory in self.flat.items():
+            views = self.net.views_by_name(memory)
+            saved |= {f"{name}/{moment}": views[name] for name in self.names}
+        return saved
+
+    def load_state(self, tensors: Mapping[str, Tensor]) -> None:
+        self.reset()
+        for moment, memory in self.flat.items():
+            for name, view in self.net.views_by_name(memory).items():
+                if f"{name}/{moment}" in tensors:
+                    view.copy_(tensors[f"{name}/{moment}"])
+        self.count = int(max((float(t) for key, t in tensors.items() if key.endswith("/step")), default=0.0))
+
+
+KNOWN: frozenset[type[nn.Module]] = frozenset(
+    {
+        *(Agent, MLPEncoder, Flat, OneHot, CategoricalHead, GaussianHead),
+        *(ObsNormalizer, RewardNormalizer, RunningMoments),
+        *(nn.Linear, nn.Tanh, nn.ReLU, nn.Sequential, nn.ModuleList, nn.ModuleDict),
+    }
+)
+
+
+def is_known(agent: Agent) -> bool:
+    """Whether an agent is made of nothing but what this file computes: one vector of numbers or one category, tanh or
+    relu layers, one value, one choice or a plain Gaussian, all trained, on the CPU. Types must match exactly."""
+    if any(type(module) not in KNOWN or module._forward_hooks for module in agent.modules()):
+        return False
+    if agent.value_names != (VALUE,) or len(agent.obs_space) != 1:
+        return False
+    if not all(p.requires_grad and p.device.type == "cpu" and p.dtype == torch.float32 for p in agent.parameters()):
         return False
     (space,) = agent.obs_space.values()
     is_vector = isinstance(space, gym.spaces.Box) and space.dtype == np.float32
-    is_category = isinstance(space, gym.spaces.Discrete) and agent.cfg.discrete_encoding == "one_hot"
-    if not is_vector and not (is_category and agent.cfg.hidden):
-        return False
-    if isinstance(agent.action_space, gym.spaces.Box):
-        if agent.cfg.std != "state_independent" or agent.cfg.squash:
-            return False
-    elif not isinstance(agent.action_space, gym.spaces.Discrete):
-        return False
-    on_cpu = all(p.device.type == "cpu" and p.dtype == torch.float32 for p in agent.parameters())
-    return on_cpu and agent.cfg.activation in ("tanh", "relu")
-
-
-_NETS: WeakKeyDictionary[Agent, FastNet | None] = WeakKeyDictionary()
-_switched_off: list[None] = []  # one entry for every `reference_only` that is open
-
-
-def fast_net(agent: Agent) -> FastNet | None:
-    """The agent's fast network, made once; None where it has to do without."""
-    if _switched_off:
-        return None
-    net = _NETS.get(agent)
-    if agent not in _NETS or (net is not None and not net.holds()):
-        net = _NETS[agent] = FastNet(agent) if supports(agent) else None
-    return net
-
-
-@contextmanager
-def reference_only() -> Iterator[None]:
-    """Inside, every agent goes the reference's way: for comparing the two."""
-    _switched_off.append(None)
-    try:
-        yield
-    finally:
-        _switched_off.pop()
+    is_category = isinstance(space, gym.spaces.Discrete) and bool(agent.cfg.hidden)
+    head = agent.head
+    if isinstance(head, CategoricalHead):
+        is_simple = head.single
+    else:
+        is_simple = isinstance(head, GaussianHead) and not head.squash and not head.state_dependent
+    return (is_vector or is_category) and is_simple

@@ -217,11 +217,11 @@ def category_gradient(
     action: NDArray[np.int64],
     mask: NDArray[np.bool_],
     entropy: Floats,
-    logp_weight: Floats,
-    entropy_weight: Any,
+    logp_slope: Floats,
+    entropy_slope: Floats,
     out: Floats,
 ) -> None:
-    """Of sum(logp_weight * logp) + entropy_weight * sum(entropy), with respect to the logits.
+    """Of sum(logp_slope * logp + entropy_slope * entropy), with respect to the logits.
 
     d logp_a / d z_j = [j = a] - p_j  and  d entropy / d z_j = -p_j (log p_j + entropy).
     """
@@ -229,8 +229,8 @@ def category_gradient(
     for b in range(rows):
         for a in range(n_actions):
             s = log_probs[b, a]
-            out[b, a] = -math.exp(s) * (logp_weight[b] + entropy_weight * (s + entropy[b]))
-        out[b, action[b]] += logp_weight[b]
+            out[b, a] = -math.exp(s) * (logp_slope[b] + entropy_slope[b] * (s + entropy[b]))
+        out[b, action[b]] += logp_slope[b]
         if len(mask):  # a masked logit was replaced: nothing flows through it
             for a in range(n_actions):
                 if not mask[b, a]:
@@ -256,20 +256,23 @@ def score_gaussian(means: Floats, action: Floats, log_std: Floats, logp: Floats,
 
 @compiled
 def gaussian_gradient(
-    off: Floats, log_std: Floats, logp_weight: Floats, entropy_weight: Any, log_std_gradient: Floats, out: Floats
+    off: Floats, log_std: Floats, logp_slope: Floats, entropy_slope: Floats, log_std_gradient: Floats, out: Floats
 ) -> None:
     """As for categories. With u = (a - mean) / std:
 
     d logp / d mean = u / std,  d logp / d log_std = u^2 - 1,  d entropy / d log_std = 1.
     """
     rows, n_actions = off.shape
+    total = 0.0
+    for b in range(rows):
+        total += entropy_slope[b]
     for a in range(n_actions):
-        log_std_gradient[a] = entropy_weight * f32(rows)
+        log_std_gradient[a] = f32(total)
     for b in range(rows):
         for a in range(n_actions):
             u = off[b, a]
-            log_std_gradient[a] += (u * u - ONE) * logp_weight[b]
-            out[b, a] = u * math.exp(-log_std[a]) * logp_weight[b]
+            log_std_gradient[a] += (u * u - ONE) * logp_slope[b]
+            out[b, a] = u * math.exp(-log_std[a]) * logp_slope[b]
 
 
 @compiled
@@ -334,22 +337,38 @@ def value_slope(error: Any, huber_delta: Any) -> tuple[Any, Any]:
 
 
 @compiled
-def value_weights(value: Floats, returns: Floats, huber_delta: Any, vf_coef: Any, out: Floats) -> float:
-    """The gradient of vf_coef * loss with respect to each value; returns the loss."""
-    total = 0.0
-    for b in range(len(value)):
+def policy_gradient_slopes(
+    weight: Floats,
+    value: Floats,
+    returns: Floats,
+    huber_delta: Any,
+    vf_coef: Any,
+    entropy_share: Any,
+    logp_slope: Floats,
+    entropy_slope: Floats,
+    value_slope_out: Floats,
+) -> float:
+    """Of -mean(weight * logp) + vf_coef * value loss - ent_coef * mean(entropy); returns the value loss.
+
+    `entropy_share` is -ent_coef / rows. Without returns (none given) there is no value loss.
+    """
+    share, total = f32(-1.0 / len(weight)), 0.0
+    for b in range(len(weight)):
+        logp_slope[b] = weight[b] * share
+        entropy_slope[b] = entropy_share
+    for b in range(len(returns)):
         slope, loss = value_slope(value[b] - returns[b], huber_delta)
-        out[b] = slope * vf_coef / f32(len(value))
+        value_slope_out[b] = slope * vf_coef / f32(len(value))
         total += loss
     return total / len(value)
 
 
-# What `ppo_weights` adds up for a minibatch.
+# What `ppo_slopes` adds up for a minibatch.
 GAIN, VALUE_LOSS, ENTROPY, KL, CLIPPED, RATIO, VALUE_CLIPPED, SUMS = range(8)
 
 
 @compiled
-def ppo_weights(
+def ppo_slopes(
     logp: Floats,
     old_logp: Floats,
     entropy: Floats,
@@ -361,11 +380,13 @@ def ppo_weights(
     value_clip: Any,
     huber_delta: Any,
     vf_coef: Any,
-    weight: Floats,
-    value_weight: Floats,
+    entropy_share: Any,
+    logp_slope: Floats,
+    entropy_slope: Floats,
+    value_slope_out: Floats,
     sums: NDArray[np.float64],
 ) -> None:
-    """The loss's gradient with respect to each log-probability and value. A bound that is off is negative.
+    """The loss's gradient with respect to each log-probability, entropy and value. A bound that is off is negative.
 
     The smaller of advantage * ratio and advantage * clipped ratio counts. Where that is the first, its gradient with
     respect to logp is advantage * ratio; the second, where it is smaller, is a constant.
@@ -381,7 +402,8 @@ def ppo_weights(
         bounded = low if ratio < low else (high if ratio > high else ratio)
         limited = advantage[b] * bounded
         counts = not plain > limited
-        weight[b] = -plain * share if counts else ZERO
+        logp_slope[b] = -plain * share if counts else ZERO
+        entropy_slope[b] = entropy_share
         gain_sum += plain if counts else limited
         entropy_sum += entropy[b]
         kl_sum += ratio - ONE - log_ratio
@@ -395,7 +417,7 @@ def ppo_weights(
             if not flows:
                 error = old_value[b] + (value_clip if change > ZERO else -value_clip) - returns[b]
         slope, loss = value_slope(error, huber_delta)
-        value_weight[b] = slope * vf_coef * share if flows else ZERO
+        value_slope_out[b] = slope * vf_coef * share if flows else ZERO
         value_loss_sum += loss
     sums[GAIN] = gain_sum
     sums[VALUE_LOSS] = value_loss_sum

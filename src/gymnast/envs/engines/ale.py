@@ -19,21 +19,47 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gymnast.core.seeds import derive_seed
+from gymnast.envs.engines.base import Engine, obstacle_of_own_envs
 from gymnast.envs.engines.replay import ActionLog, require_keys
 from gymnast.envs.spaces import ActionLayout, ObsLayout
+from gymnast.envs.suites import find_spec
 from gymnast.envs.suites.atari.env import ale_seed
+from gymnast.envs.suites.atari.task import MAX_FRAMES, NAMESPACE, AtariTask
 from gymnast.envs.types import EpisodeRecord, StepBatch
 
 if TYPE_CHECKING:
-    from gymnast.envs.suites.atari.task import AtariTask
+    from gymnast.envs.make import EnvMaker
 
 Ints = NDArray[np.int64]
 
 
-class AleEngine:
+class AleEngine(Engine):
     """`life_loss`: a lost life ends the learner's episode. `threads`: of the emulators; None: one a core."""
 
     engine = "ale"
+    priority = 40
+
+    @classmethod
+    def obstacle(cls, maker: EnvMaker) -> str | None:
+        is_atari, only = maker.suite.Task is AtariTask, f"Atari games ({NAMESPACE}*)"
+        return obstacle_of_own_envs(maker, is_atari, only, maker.config.kwargs)
+
+    @classmethod
+    def pays(cls, maker: EnvMaker, n_envs: int) -> str | None:
+        return "ALE's vector env steps Atari games in C++, and nothing wraps it"
+
+    @classmethod
+    def open(cls, maker: EnvMaker, n_envs: int, threads: int | None) -> AleEngine:
+        cfg, task = maker.config, maker.task
+        return cls(
+            n_envs,
+            name=cfg.id,
+            game=find_spec(cfg.id).kwargs["game"],
+            task=task,
+            max_frames=cfg.max_episode_steps or MAX_FRAMES,
+            life_loss=task.episodic_life and maker.role == "train",
+            threads=threads,
+        )
 
     def __init__(
         self,

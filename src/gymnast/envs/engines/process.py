@@ -14,26 +14,55 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection
 from multiprocessing.reduction import ForkingPickler
 from pickle import PicklingError
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
 from gymnast.core.errors import EnvFailure, UserError
+from gymnast.envs.engines.base import Engine
 from gymnast.envs.engines.buffers import Buffers
 from gymnast.envs.engines.replay import require_keys
 from gymnast.envs.engines.worker import Task, shared_arrays, work
 from gymnast.envs.spaces import ActionLayout, ObsLayout, mask_size
 from gymnast.envs.types import StepBatch
 
+if TYPE_CHECKING:
+    from gymnast.envs.make import EnvMaker
+
 _START_SECONDS = 60.0  # imports and the env's construction come on top of a step's time limit
 _CLOSE_SECONDS = 3.0  # for env.close(); a worker that needs longer is killed
 
 
-class ProcessEngine:
+class ProcessEngine(Engine):
     engine = "process"
     exact_resume = True
+    priority = 10
+
+    @classmethod
+    def obstacle(cls, maker: EnvMaker) -> str | None:
+        return "it cannot show pictures." if maker.render_mode is not None else None
+
+    @classmethod
+    def pays(cls, maker: EnvMaker, n_envs: int) -> str | None:
+        if maker.one_per_process:
+            return f"a process may hold one {maker.config.id} only"
+        if n_envs > 1 and maker.suite.is_slow(maker.config.id):
+            return f"{maker.config.id} takes over a millisecond a step"
+        return None
+
+    @classmethod
+    def open(cls, maker: EnvMaker, n_envs: int, threads: int | None) -> ProcessEngine:
+        cfg = maker.config
+        return cls(
+            maker,
+            n_envs,
+            name=maker.title,
+            action_masks=cfg.action_masks,
+            step_timeout=cfg.step_timeout,
+            workers=n_envs if maker.one_per_process else threads,
+        )
 
     def __init__(
         self,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import traceback
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 import numpy as np
@@ -13,20 +13,38 @@ from numpy.typing import NDArray
 
 from gymnast.core.errors import EnvFailure, UserError
 from gymnast.core.seeds import derive_seed
+from gymnast.envs.engines.base import Engine
 from gymnast.envs.engines.buffers import Buffers, refuse_nan
 from gymnast.envs.engines.replay import ActionLog, require_keys
 from gymnast.envs.recorder import recorder_of
 from gymnast.envs.spaces import ActionLayout, ObsLayout, mask_size, scalars
 from gymnast.envs.types import LIFE_LOST, EpisodeRecord, StepBatch
 
+if TYPE_CHECKING:
+    from gymnast.envs.make import EnvMaker
+
 _CHECKED_STEPS = 3  # of the vector, after every reset: long enough to see each env's first observations and rewards
 
 
-class SyncEngine:
+class SyncEngine(Engine):
     """`first_env` and `buffers`: for a worker that owns a slice of a larger vector, its place in it."""
 
     engine = "sync"
     exact_resume = True
+
+    @classmethod
+    def obstacle(cls, maker: EnvMaker) -> str | None:
+        if maker.one_per_process and maker.render_mode is None:
+            return "a process may hold one of these envs only, and this process may have another."
+        return None
+
+    @classmethod
+    def pays(cls, maker: EnvMaker, n_envs: int) -> str | None:
+        return "runs every env, and is fastest for one that is cheap to step"
+
+    @classmethod
+    def open(cls, maker: EnvMaker, n_envs: int, threads: int | None) -> SyncEngine:
+        return cls(maker, n_envs, name=maker.title, action_masks=maker.config.action_masks)
 
     def __init__(
         self,

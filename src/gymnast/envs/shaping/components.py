@@ -49,7 +49,7 @@ def find_shaper(env_id: str) -> Shaper | None:
     """The components of an env, or None. A module of the user's ("module:Env-v0") may register its own."""
     module, _, name = env_id.rpartition(":")
     if module:
-        from gymnast.envs.suites.gymnasium import find_spec
+        from gymnast.envs.suites import find_spec
 
         find_spec(env_id)  # imports the module
     if name not in SHAPERS.names():

@@ -1,0 +1,129 @@
+"""Envs by id, whatever their suite: which suite an id belongs to, whether it exists, and one env of it."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from gymnast.core.errors import UserError, did_you_mean, install_command
+from gymnast.core.registry import SUITES
+
+if TYPE_CHECKING:
+    import gymnasium as gym
+    from gymnasium.envs.registration import EnvSpec
+
+    from gymnast.envs.suites.base import Suite
+
+
+def suite_of(env_id: str) -> Suite:
+    """The suite of an id or "module:id": the one whose beginning fits, and the longest of those."""
+    name = env_id.rpartition(":")[2]
+    suite: Suite = SUITES.get(max((start for start in SUITES.names() if name.startswith(start)), key=len))()
+    return suite
+
+
+def list_env_ids() -> list[str]:
+    """Every id known right now, in alphabetical order; ids of packages that were not imported are not known."""
+    import gymnasium as gym
+
+    suites = _all_suites()
+    for suite in suites:
+        if suite.module is not None and suite.missing is None:
+            importlib.import_module(suite.module)
+    return sorted(name for name, spec in gym.registry.items() if not any(suite.new_name(spec) for suite in suites))
+
+
+def find_spec(env_id: str) -> EnvSpec:
+    """The registration of an id; a mistake is answered with the nearest ids."""
+    import gymnasium as gym
+
+    module, _, name = env_id.rpartition(":")
+    if module:
+        _import_module(module, env_id)
+    suite = suite_of(env_id)
+    if suite.module is not None:
+        if suite.missing:
+            raise UserError(missing_package(env_id, None, suite.missing))
+        importlib.import_module(suite.module)
+    known = [] if name in gym.registry else list_env_ids()  # which makes the suites register theirs
+    if spec := gym.registry.get(name):
+        if new_name := next(filter(None, (suite.new_name(spec) for suite in _all_suites())), None):
+            raise UserError(f"env.id: {env_id!r} is an old name. Use {new_name}")
+        return spec
+    versions = [other for other in known if other.rpartition("-v")[0].lower() == _without_version(name).lower()]
+    if versions:
+        raise UserError(f"env.id: there is no env {env_id!r}. Registered: {', '.join(versions)}.")
+    advice = did_you_mean(name, known) or " See `gymnast envs list`."
+    raise UserError(
+        f"env.id: there is no env {env_id!r}.{advice} An env of your own package is written as module:{name}."
+        if not module
+        else f"env.id: the module {module!r} registers no env {name!r}.{advice}"
+    )
+
+
+def make(
+    env_id: str,
+    kwargs: Mapping[str, Any] | None = None,
+    max_episode_steps: int | None = None,
+    render_mode: str | None = None,
+    training: bool = False,
+) -> gym.Env[Any, Any]:
+    """One env with its registered wrappers and its time limit, or `max_episode_steps` instead of that limit.
+
+    `training`: with what its suite does for the learner only, as ending an Atari episode with a life.
+    """
+    import gymnasium as gym
+
+    suite, spec, kwargs = suite_of(env_id), find_spec(env_id), dict(kwargs or {})
+    try:
+        return suite.make(spec, suite.task(kwargs), max_episode_steps, render_mode, training)
+    except (gym.error.DependencyNotInstalled, ModuleNotFoundError) as error:
+        raise UserError(missing_package(env_id, spec, error)) from error
+    except gym.error.Error as error:
+        raise UserError(f"env.id: {env_id!r} cannot be made: {error}") from error
+    except TypeError as error:
+        if not kwargs or "argument" not in str(error):
+            raise
+        reason = str(error).split(" was raised from")[0]
+        raise UserError(f"env.kwargs: {env_id!r} does not take {kwargs}: {reason}.") from error
+    except (KeyError, ValueError, AssertionError) as error:
+        if not kwargs:
+            raise
+        raise UserError(
+            f"env.kwargs: {env_id!r} cannot be made with {kwargs}: {type(error).__name__}: {error}."
+        ) from error
+
+
+def missing_package(env_id: str, spec: EnvSpec | None, error: Exception | str) -> str:
+    """What to install, where an env needs more than is there."""
+    entry = spec.entry_point if spec else ""
+    module = entry if isinstance(entry, str) else getattr(entry, "__module__", "")
+    if extra := suite_of(env_id).extra_of(module):
+        return f"env.id: {env_id!r} needs a package that is not installed. Run: {install_command(extra)}"
+    return f"env.id: {env_id!r} needs a package that is not installed: {' '.join(str(error).split())}"
+
+
+def _all_suites() -> list[Suite]:
+    return [SUITES.get(start)() for start in SUITES.names()]
+
+
+def _import_module(module: str, env_id: str) -> None:
+    # the command's own path does not include the working directory, where a user's module most likely is
+    if os.getcwd() not in sys.path and "" not in sys.path:
+        sys.path.append(os.getcwd())
+    try:
+        importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name is None or not (module == error.name or module.startswith(f"{error.name}.")):
+            raise UserError(
+                f"env.id: {env_id!r} needs the package {error.name!r}. Run: pip install {error.name}"
+            ) from error
+        raise UserError(f"env.id: there is no module {module!r} to find {env_id!r} in. Is it installed?") from error
+
+
+def _without_version(name: str) -> str:
+    stem, dash, version = name.rpartition("-v")
+    return stem if dash and version.isdigit() else name

@@ -1,5 +1,5 @@
-"""Exact answers for envs with a transition table: the best possible return, the policy that earns it, and what any
-other policy earns, all under the time limit.
+"""Exact answers for envs with a transition table: the best possible return, and what any policy earns, both under the
+time limit.
 
 A table is read off the env itself: `P[state][action] = [(probability, next state, reward, terminated), ...]` and
 `initial_state_distrib`, as Gymnasium's toy text envs, the bandits here, and any env of a user's that has both. Values
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import gymnasium as gym
 import numpy as np
@@ -21,7 +21,7 @@ from gymnast.config.facts import Optimum
 from gymnast.envs.make import make_env
 from gymnast.envs.recorder import Recorder
 from gymnast.envs.spaces import ObsLayout
-from gymnast.envs.types import Obs
+from gymnast.envs.types import Obs, ObsSpace
 from gymnast.envs.wrappers.action_remap import ActionRemap
 from gymnast.envs.wrappers.base import NamedWrapper
 from gymnast.envs.wrappers.time_limit import TimeLimit
@@ -34,15 +34,9 @@ DIGITS = 4  # that an optimum is shown with, and that a threshold is held agains
 _PLAIN_LAYERS = (Recorder, gym.wrappers.OrderEnforcing, gym.wrappers.PassiveEnvChecker, gym.wrappers.TimeLimit)
 
 
-@dataclass(frozen=True, eq=False)
-class Solution:
-    """What the best policy earns from the start, and what it does in each state with so many steps to go."""
-
-    optimum: float
-    policy: NDArray[np.int64]  # [steps to go - 1, states]; ends where more steps to go change nothing any more
-
-    def actions(self, steps_left: int) -> NDArray[np.int64]:
-        return self.policy[min(steps_left, len(self.policy)) - 1]
+class HasSpaces(Protocol):
+    obs_space: ObsSpace
+    action_space: gym.Space[Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,21 +56,18 @@ class Table:
         return self.reward + (self.chance * value[self.following]).sum(axis=2)
 
     @cached_property
-    def solution(self) -> Solution:
-        """Backward induction, from the last step to the first."""
+    def best_value(self) -> float:
+        """Expected return of the best policy: backward induction, from the last step to the first."""
         forbidden = 0.0 if self.mask is None else np.where(self.mask, 0.0, -np.inf)
         value = np.zeros(len(self.start))
-        policy = []
         for _ in range(self.horizon):
-            of_actions = self.action_values(value) + forbidden
-            before, value = value, of_actions.max(axis=1)
-            policy.append(of_actions.argmax(axis=1))
+            before, value = value, (self.action_values(value) + forbidden).max(axis=1)
             if np.array_equal(value, before):  # a fixed point: so it stays for all steps before
                 break
-        return Solution(float(self.start @ value), np.array(policy))
+        return float(self.start @ value)
 
     def value_of(self, policy: Floats) -> float:
-        """Expected return of a policy [states, actions] of probabilities that does not look at the time."""
+        """Expected return of a policy [states, actions] of probabilities that does not depend on the time."""
         moves = policy[:, :, np.newaxis] * self.chance
         gain = (policy * self.reward).sum(axis=1)
         value = np.zeros(len(self.start))
@@ -92,29 +83,36 @@ class Table:
         starts = np.count_nonzero(self.start)
         mean = f", mean over its {starts} starts" if starts > 1 else ""
         steps = f"{self.horizon:,} step{'s' if self.horizon > 1 else ''}"
-        return Optimum(
-            round(self.solution.optimum, DIGITS), f"backward induction over the transition table, {steps}{mean}"
-        )
+        return Optimum(round(self.best_value, DIGITS), f"backward induction over the transition table, {steps}{mean}")
 
 
 def find_table(cfg: EnvConfig) -> Table | None:
     """The table of an env as evaluation makes it, or None: it has no table or no time limit, its table is not all there
     is to it, or a wrapper makes it another task than the table's."""
-    env, twin = make_env(cfg, "eval"), make_env(cfg, "eval")
+    env = make_env(cfg, "eval")
     try:
-        return _read(env, twin, cfg.action_masks)
+        return _read(env, cfg)
     finally:
         env.close()
-        twin.close()
 
 
-def _read(env: gym.Env[Any, Any], twin: gym.Env[Any, Any], masked: bool) -> Table | None:
+def table_of(cfg: EnvConfig, env: HasSpaces) -> Table | None:
+    """`find_table` for one who has a vector of these envs: it makes none where the spaces already say that there is no
+    table."""
+    leaves = list(env.obs_space.values())
+    is_small = len(leaves) == 1 and len(leaves[0].shape or ()) <= 1
+    return find_table(cfg) if is_small and isinstance(env.action_space, spaces.Discrete) else None
+
+
+def _read(env: gym.Env[Any, Any], cfg: EnvConfig) -> Table | None:
     base: Any = env.unwrapped
     states, choices = base.observation_space, base.action_space
     if not (isinstance(getattr(base, "P", None), dict) and hasattr(base, "initial_state_distrib")):
         return None
     if not all(isinstance(space, spaces.Discrete) and space.start == 0 for space in (states, choices)):
         return None
+    twin = make_env(cfg, "eval")
+    twin.close()
     if base.P != twin.unwrapped.P:  # type: ignore[attr-defined]
         return None  # a new map for every env
     if getattr(base, "fickle_passenger", False):
@@ -137,7 +135,7 @@ def _read(env: gym.Env[Any, Any], twin: gym.Env[Any, Any], masked: bool) -> Tabl
         return None
     for chosen in reversed(remaps):  # the innermost names actions of the env, the next one names those
         actions = actions[chosen]
-    seen = _views(env, masked)
+    seen = _views(env, cfg.action_masks)
     return None if seen is None else Table(*_outcomes(base, actions), min(limits), *seen)
 
 

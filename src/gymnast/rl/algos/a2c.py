@@ -2,54 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from torch import Tensor
+from pydantic import Field
 
+from gymnast.config import algos as settings
+from gymnast.core.schedule import Schedule
 from gymnast.rl.learner import Learner, Metrics, explained_variance, normalized
-from gymnast.rl.optimizer import Optimizer, RMSprop
-from gymnast.rl.rollout import Batch, Rollout
 
 if TYPE_CHECKING:
-    from gymnast.config import A2CConfig
+    from gymnast.rl.rollout import Rollout
+
+
+class A2CConfig(settings.AlgoSettings):
+    """Advantage actor-critic, synchronous."""
+
+    name: Literal["a2c"] = Field(default="a2c", description="Algorithm.")
+    learning_rate: settings.LearningRate = Schedule.constant(7e-4)
+    n_steps: settings.Steps = 5
+    gamma: settings.Gamma = 0.99
+    gae_lambda: settings.GaeLambda = 1.0
+    ent_coef: settings.EntCoef = Schedule.constant(0.0)
+    vf_coef: settings.VfCoef = Schedule.constant(0.5)
+    max_grad_norm: settings.MaxGradNorm = 0.5
+    normalize_advantage: settings.NormalizeAdvantage = "off"
+    value_loss: settings.ValueLoss = "mse"
+    huber_delta: settings.HuberDelta = 1.0
+    optimizer: Literal["rmsprop", "adam"] = Field(default="rmsprop", description="Optimizer.")
+    optimizer_eps: settings.OptimizerEps = 1e-5
+    reset_optimizer_on_lr_jump: settings.LrJump = None
+    extensions: settings.Extensions = Field(default_factory=list)
+
+    @property
+    def optimizer_name(self) -> str:
+        return self.optimizer
 
 
 class A2C(Learner):
     """The plain policy gradient with a critic: PPO's first step, and no more."""
 
+    Settings = A2CConfig
     algo: A2CConfig
-
-    def make_optimizer(self) -> Optimizer:
-        if self.algo.optimizer == "adam":
-            return super().make_optimizer()
-        return RMSprop(self.parameters, self.algo.optimizer_eps)
 
     def update(self, rollout: Rollout, progress: float) -> Metrics:
         scheduled = self.schedule(progress)
-        data = rollout.flat()
+        batch = rollout.batch(["action", "logp", "value", "advantage", "returns"])
+        advantage = batch["advantage"]
         if self.algo.normalize_advantage != "off":
-            data.advantage = normalized(data.advantage)
-        fast = self.fast()
-        learned: Mapping[str, Tensor | float]
-        if fast is None:
-            loss, metrics = self.loss(data, progress)
-            learned = metrics | self.gradient_step(loss)
-        else:
-            learned = fast.policy_gradient(data.obs, data.action, data.mask, data.advantage, data.returns, progress)
+            advantage = normalized(advantage)
         return {
             **scheduled,
-            **learned,
-            "train/approx_kl": self.kl_since(data.obs, data.action, data.logp, data.mask),
-            "train/explained_variance": explained_variance(data.value, data.returns),
+            **self.policy_gradient(batch, advantage, batch["returns"], progress),
+            "train/approx_kl": self.kl_since(batch),
+            "train/explained_variance": explained_variance(batch["value"], batch["returns"]),
             "train/optimizer_resets": float(self.optimizer_resets),
         }
-
-    def loss(self, batch: Batch, progress: float) -> tuple[Tensor, dict[str, Tensor]]:
-        now = self.agent.evaluate(batch.obs, batch.action, batch.mask)
-        return self.total_loss(
-            -(batch.advantage * now.logp).mean(),
-            self.value_loss(now.value, batch.returns),
-            now.entropy.mean(),
-            progress,
-        )

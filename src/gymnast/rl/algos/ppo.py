@@ -2,80 +2,119 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-import torch
-from torch import Tensor
+from pydantic import Field
 
-from gymnast.rl.learner import Learner, Metrics, explained_variance, mean_metrics, normalized
-from gymnast.rl.rollout import Batch, Rollout, minibatches
+from gymnast.agent.batch import VALUE, Batch, Outputs
+from gymnast.config import algos as settings
+from gymnast.config.fields import Count, Positive, Rate
+from gymnast.core.lazy import torch
+from gymnast.core.schedule import Schedule
+from gymnast.rl.learner import Expression, Learner, Metrics, explained_variance, normalized
 
 if TYPE_CHECKING:
-    from gymnast.config import PPOConfig
+    from torch import Tensor
+
+    from gymnast.rl.algos.compiled import PPOKernel
+    from gymnast.rl.rollout import Rollout
+
+    PPOLosses = Expression | PPOKernel
+
+
+class PPOConfig(settings.AlgoSettings):
+    """Proximal policy optimisation."""
+
+    name: Literal["ppo"] = Field(default="ppo", description="Algorithm.")
+    learning_rate: settings.LearningRate = Schedule.constant(3e-4)
+    n_steps: settings.Steps = 2048
+    batch_size: Count = Field(default=64, description="Samples a gradient step; must divide n_envs x n_steps.")
+    n_epochs: Count = Field(default=10, description="Passes over each rollout.")
+    gamma: settings.Gamma = 0.99
+    gae_lambda: settings.GaeLambda = 0.95
+    clip_range: Rate = Field(
+        default=Schedule.constant(0.2), description="How far an update may move action probabilities; may be scheduled."
+    )
+    clip_range_vf: Rate | None = Field(default=None, description="The same for the value estimate; null: no clipping.")
+    ent_coef: settings.EntCoef = Schedule.constant(0.0)
+    vf_coef: settings.VfCoef = Schedule.constant(0.5)
+    max_grad_norm: settings.MaxGradNorm = 0.5
+    target_kl: Positive | None = Field(
+        default=None, description="Stop an update's epochs early when the KL exceeds 1.5 times this."
+    )
+    normalize_advantage: settings.NormalizeAdvantage = "batch"
+    value_loss: settings.ValueLoss = "mse"
+    huber_delta: settings.HuberDelta = 1.0
+    optimizer_eps: settings.OptimizerEps = 1e-5
+    reset_optimizer_on_lr_jump: settings.LrJump = None
+    extensions: settings.Extensions = Field(default_factory=list)
+
+    def passes(self, rollout_steps: int) -> tuple[int, int]:
+        return self.n_epochs, self.batch_size
 
 
 class PPO(Learner):
     """Several epochs of clipped policy-gradient steps on each rollout."""
 
+    Settings = PPOConfig
     algo: PPOConfig
 
     def update(self, rollout: Rollout, progress: float) -> Metrics:
         scheduled = self.schedule(progress)
-        data = rollout.flat()
+        batch = rollout.batch(["action", "logp", "value", "advantage", "returns"])
         if self.algo.normalize_advantage == "rollout":
-            data.advantage = normalized(data.advantage)
-        fast = self.fast()
-        learned: Mapping[str, Tensor | float]
-        if fast is not None and len(data.logp) % self.algo.batch_size == 0:
-            learned = fast.ppo(self.algo, data, progress, self.generator)
-        else:
-            learned = self.epochs(data, progress)
+            batch = batch.with_columns(advantage=normalized(batch["advantage"]))
+        learned = self.epochs(batch, progress)
         return {
             **scheduled,
             **learned,
-            "train/explained_variance": explained_variance(data.value, data.returns),
+            "train/explained_variance": explained_variance(batch["value"], batch["returns"]),
             "train/optimizer_resets": float(self.optimizer_resets),
         }
 
-    def epochs(self, data: Batch, progress: float) -> Metrics:
-        """The reference: what `fast.ppo` is tested against, and what agents that it cannot serve are trained by."""
-        seen: list[dict[str, Tensor]] = []
-        steps: list[dict[str, Tensor]] = []
+    def epochs(self, batch: Batch, progress: float) -> Metrics:
+        algo, net = self.algo, self.net
+        data, steps = net.prepare(batch), []
+        losses = self.losses(progress)
         epochs, kl_stop = 0, False
-        for _ in range(self.algo.n_epochs):
-            for batch in minibatches(data, self.algo.batch_size, self.generator):
-                loss, metrics = self.loss(batch, progress)
-                seen.append(metrics)
+        for _ in range(algo.n_epochs):
+            for some in self.minibatches(data, algo.batch_size):
+                slopes = losses.slopes(net.forward(some), some)
                 # Asking for the number waits for the device, so it is done only where the config sets a limit.
-                if self.algo.target_kl and float(metrics["train/approx_kl"]) > 1.5 * self.algo.target_kl:
+                if algo.target_kl and losses.last("train/approx_kl") > 1.5 * algo.target_kl:
                     kl_stop = True
                     break
-                steps.append(self.gradient_step(loss))
+                net.backward(slopes)
+                steps.append(net.step(self.rate, algo.max_grad_norm))
             if kl_stop:
                 break
             epochs += 1
-        return (
-            mean_metrics(seen)
-            | mean_metrics(steps)
-            | {
-                "train/ratio_first": seen[0]["train/ratio"],
-                "train/epochs": float(epochs),
-                "train/kl_stop": float(kl_stop),
-            }
-        )
+        return {
+            **losses.metrics(),
+            **net.norm_metrics(steps, algo.max_grad_norm),
+            "train/epochs": float(epochs),
+            "train/kl_stop": float(kl_stop),
+        }
 
-    def loss(self, batch: Batch, progress: float) -> tuple[Tensor, dict[str, Tensor]]:
+    def losses(self, progress: float) -> PPOLosses:
+        if self.uses_kernels:
+            from gymnast.rl.algos.compiled import PPOKernel
+
+            return PPOKernel(self, progress)
+        return Losses(self, progress)
+
+    def loss(self, out: Outputs, batch: Batch, progress: float) -> tuple[Tensor, dict[str, Tensor]]:
         """The clipped objective on one minibatch, and what there is to see in it."""
         clip = self.algo.clip_range.value(progress)
-        advantage = normalized(batch.advantage) if self.algo.normalize_advantage == "batch" else batch.advantage
-        now = self.agent.evaluate(batch.obs, batch.action, batch.mask)
-        log_ratio = now.logp - batch.logp
+        advantage = batch["advantage"]
+        if self.algo.normalize_advantage == "batch":
+            advantage = normalized(advantage)
+        log_ratio = out.logp - batch["logp"]
         ratio = log_ratio.exp()
         policy_loss = -torch.minimum(advantage * ratio, advantage * ratio.clamp(1 - clip, 1 + clip)).mean()
-        value, value_metrics = self.clip_value(now.value, batch.value, progress)
+        value, value_metrics = self.clip_value(out.values[VALUE], batch["value"], progress)
         loss, metrics = self.total_loss(
-            policy_loss, self.value_loss(value, batch.returns), now.entropy.mean(), progress
+            policy_loss, self.value_loss(value, batch["returns"]), out.entropy.mean(), progress
         )
         with torch.no_grad():
             metrics |= value_metrics | {
@@ -93,3 +132,13 @@ class PPO(Learner):
         change = value - old
         beyond = (change.detach().abs() > limit).float().mean()
         return old + change.clamp(-limit, limit), {"train/clip_fraction_vf": beyond}
+
+
+class Losses(Expression):
+    """PPO's loss on any network."""
+
+    def __init__(self, ppo: PPO, progress: float) -> None:
+        super().__init__(lambda out, batch: ppo.loss(out, batch, progress), ppo.extensions)
+
+    def metrics(self) -> Metrics:
+        return super().metrics() | {"train/ratio_first": self.seen[0]["train/ratio"]}

@@ -6,83 +6,115 @@ Only complete episodes are learned from, and nothing is thrown away: what an unf
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-import torch
-from torch import Tensor
+import numpy as np
+from pydantic import Field
 
-from gymnast.agent import Agent
+from gymnast.agent.batch import OBS, VALUE, Batch
+from gymnast.config import algos as settings
 from gymnast.core.errors import UserError
-from gymnast.rl.collector import values_of
-from gymnast.rl.learner import Learner, Metrics, explained_variance, normalized
+from gymnast.core.lazy import torch
+from gymnast.core.schedule import Schedule
+from gymnast.rl.learner import Learner, Metrics, explained_variance, group, normalized
 from gymnast.rl.returns import discounted_returns
-from gymnast.rl.rollout import Rollout
 
 if TYPE_CHECKING:
-    from gymnast.config import ReinforceConfig
+    from torch import Tensor
 
-Columns = dict[str, Tensor]  # named tensors over the steps of one env's timeline
+    from gymnast.rl.rollout import Rollout
+
 PENDING_LIMIT = 1_000_000  # steps of one unfinished episode; by then there is no end to wait for
+Columns = dict[str, "Tensor"]  # named tensors over the steps of one env's timeline
+
+
+class ReinforceConfig(settings.AlgoSettings):
+    """REINFORCE on complete episodes."""
+
+    name: Literal["reinforce"] = Field(default="reinforce", description="Algorithm.")
+    learning_rate: settings.LearningRate = Schedule.constant(1e-3)
+    n_steps: settings.Steps = 256
+    gamma: settings.Gamma = 0.99
+    baseline: Literal["none", "mean", "value"] = Field(
+        default="value", description="What is subtracted from the returns."
+    )
+    target: Literal["returns", "advantages"] = Field(
+        default="advantages", description="What weighs the log-probabilities."
+    )
+    normalize_advantage: settings.NormalizeAdvantage = "batch"
+    ent_coef: settings.EntCoef = Schedule.constant(0.0)
+    vf_coef: settings.VfCoef = Schedule.constant(0.5)
+    max_grad_norm: settings.MaxGradNorm = 0.5
+    value_loss: settings.ValueLoss = "mse"
+    huber_delta: settings.HuberDelta = 1.0
+    optimizer_eps: settings.OptimizerEps = 1e-5
+    reset_optimizer_on_lr_jump: settings.LrJump = None
+    extensions: settings.Extensions = Field(default_factory=list)
+
+    @property
+    def trains_critic(self) -> bool:
+        return self.baseline == "value"
+
+    def problems(self, config: Any) -> list[settings.RuleProblem]:
+        if self.target == "advantages" and self.baseline == "none":
+            text = (
+                "advantages are returns minus a baseline, and algo.baseline is none."
+                " Use algo.target=returns, or algo.baseline=mean or value."
+            )
+            return [settings.RuleProblem(("algo.target", "algo.baseline"), text)]
+        if config.agent.memory is not None:
+            text = f"reinforce learns from whole episodes, not from sequences with agent.memory={config.agent.memory}."
+            return [settings.RuleProblem(("algo.name", "agent.memory"), f"{text} Use ppo or a2c.")]
+        return super().problems(config)
 
 
 class Reinforce(Learner):
     """One gradient step on every episode that ended in this rollout, from its first step to its last."""
 
+    Settings = ReinforceConfig
     algo: ReinforceConfig
+    pending: list[Columns]
+    mean_return, mean_count = 0.0, 0  # the running mean baseline
 
-    def __init__(self, agent: Agent, algo: ReinforceConfig, generator: torch.Generator) -> None:
-        super().__init__(agent, algo, generator)
-        self.pending: list[Columns] = []  # one an env
-        self.mean_return, self.mean_count = 0.0, 0  # the running mean baseline
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.pending = []  # one an env
 
     def update(self, rollout: Rollout, progress: float) -> Metrics:
-        scheduled = self.schedule(progress)
+        metrics = self.schedule(progress)
         data = self.complete_episodes(rollout)
         waiting = sum(len(columns["reward"]) for columns in self.pending)
-        metrics = scheduled | {
+        metrics |= {
             "train/pending_steps": float(waiting),
             "train/optimizer_resets": float(self.optimizer_resets),
             "train/complete_episodes": 0.0,
         }
         if data is None:
             return metrics
-        mask = data.get("mask")
-        obs = {key.removeprefix("obs."): tensor for key, tensor in data.items() if key.startswith("obs.")}
-        returns, value = data["returns"], values_of(self.agent, obs)
+        returns = data.pop("returns")
+        ended, _ = data.pop("ended"), data.pop("reward")
+        batch = Batch(data)
+        obs = {key: rows.numpy() for key, rows in batch.obs.items()}
+        value = self.net.values(obs, {}, np.zeros(len(batch), np.bool_))[VALUE]
         baseline = self.baseline(returns, value)
         weight = returns if self.algo.target == "returns" else returns - baseline
         if self.algo.normalize_advantage != "off":
             weight = normalized(weight)
-        target = returns if self.algo.baseline == "value" else None  # nothing else teaches the critic
-        fast = self.fast()
-        if fast is None:
-            metrics |= self.reference_step(obs, data["action"], mask, weight, target, progress)
-        else:
-            metrics |= fast.policy_gradient(obs, data["action"], mask, weight, target, progress)
+        target = returns if self.algo.trains_critic else None  # nothing else teaches the critic
+        metrics |= self.policy_gradient(batch, weight, target, progress)
         if self.algo.baseline == "mean":  # moved after use: an estimate that contains its own sample is biased
             self.mean_count += len(returns)
             self.mean_return += (float(returns.mean()) - self.mean_return) * len(returns) / self.mean_count
         return metrics | {
-            "train/complete_episodes": data["ended"].sum().float(),
+            "train/complete_episodes": ended.sum().float(),
             "train/baseline": baseline.mean(),
-            "train/approx_kl": self.kl_since(obs, data["action"], data["logp"], mask),
+            "train/approx_kl": self.kl_since(batch),
             "train/explained_variance": explained_variance(value, returns),
         }
 
-    def reference_step(
-        self,
-        obs: dict[str, Tensor],
-        action: Tensor,
-        mask: Tensor | None,
-        weight: Tensor,
-        target: Tensor | None,
-        progress: float,
-    ) -> dict[str, Tensor]:
-        """One step on -mean(weight * logp), the value loss (none without a target) and the entropy."""
-        now = self.agent.evaluate(obs, action, mask)
-        value_loss = torch.zeros((), device=weight.device) if target is None else self.value_loss(now.value, target)
-        loss, losses = self.total_loss(-(weight * now.logp).mean(), value_loss, now.entropy.mean(), progress)
-        return losses | self.gradient_step(loss)
+    def advantages(self, rollout: Rollout) -> None:
+        """Only charted: whole returns where an episode ends in the rollout, values beyond its end elsewhere."""
+        self.generalised_advantages(rollout, 1.0)
 
     def baseline(self, returns: Tensor, value: Tensor) -> Tensor:
         """What is subtracted from the returns: it lowers the gradient's variance and leaves its mean alone."""
@@ -92,14 +124,10 @@ class Reinforce(Learner):
 
     def complete_episodes(self, rollout: Rollout) -> Columns | None:
         """Every episode that has ended by now, with its returns; the rest waits. None where none has ended."""
-        streams = {f"obs.{key}": tensor for key, tensor in rollout.obs.items()} | {
-            "action": rollout.action,
-            "logp": rollout.logp,
-            "reward": rollout.reward,
-            "ended": rollout.ended,
-        }
-        if rollout.mask is not None:
-            streams["mask"] = rollout.mask
+        names = [
+            name for name in rollout.streams if name.startswith(OBS) or name in ("action", "logp", "reward", "mask")
+        ]
+        streams = {name: rollout[name] for name in names} | {"ended": rollout.ended}
         done: list[Columns] = []
         waiting: list[Columns] = []
         for env in range(rollout.n_envs):
@@ -121,9 +149,10 @@ class Reinforce(Learner):
         self.pending = waiting
         if not done:
             return None
-        return {name: torch.cat([columns[name] for columns in done]).to(rollout.device) for name in done[0]}
+        return {name: torch.cat([columns[name] for columns in done]) for name in done[0]}
 
     def forget_episodes(self) -> None:
+        super().forget_episodes()
         self.pending = []
 
     def save_state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -132,11 +161,8 @@ class Reinforce(Learner):
             tensors |= {f"pending/{env}/{name}": rows for name, rows in columns.items()}
         return tensors, values | {"mean_return": self.mean_return, "mean_count": self.mean_count}
 
-    def load_state(self, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
-        pending = {key: tensor for key, tensor in tensors.items() if key.startswith("pending/")}
-        super().load_state({key: tensor for key, tensor in tensors.items() if key not in pending}, values)
+    def load_state(self, tensors: dict[str, Tensor], values: dict[str, Any], optimizer: bool, episodes: bool) -> None:
+        super().load_state(tensors, values, optimizer, episodes)
         self.mean_return, self.mean_count = values["mean_return"], values["mean_count"]
-        self.pending = [{} for _ in {key.split("/")[1] for key in pending}]
-        for key, tensor in pending.items():
-            _, env, name = key.split("/", 2)
-            self.pending[int(env)][name] = tensor
+        pending = group(tensors, "pending") if episodes else {}
+        self.pending = [group(pending, str(env)) for env in range(len({key.split("/")[0] for key in pending}))]

@@ -19,7 +19,7 @@ from gymnast.config.fields import Count, Float, Positive, Section
 from gymnast.config.files import parse_yaml
 from gymnast.config.problems import explain_errors
 from gymnast.core.errors import UserError
-from gymnast.training.keep import solved_threshold
+from gymnast.training.record import solved_threshold
 from gymnast.verbs.speed.libraries import Baseline, baselines_for
 from gymnast.verbs.train import resolve_config
 

@@ -19,9 +19,9 @@ from gymnast.core.errors import EnvFailure, UserError
 from gymnast.core.seeds import derive_seed
 from gymnast.judge.evaluate import evaluate
 from gymnast.metrics.clock import TrainingTime
-from gymnast.training.keep import new_run, record, versions
-from gymnast.training.loop import Row
-from gymnast.training.state import build
+from gymnast.training.build import build
+from gymnast.training.record import new_run, record, versions
+from gymnast.training.rows import Row
 
 Tell = Callable[[dict[str, Any]], None]
 
@@ -60,7 +60,7 @@ def run(job: dict[str, Any], tell: Tell) -> dict[str, Any]:
             raise UserError("interrupted before its end.")
         if job["final"]:
             seed = derive_seed(config.train.seed, "benchmark")
-            final = evaluate(session.agent, session.eval_env, config.stop.episodes, seed).returns.tolist()
+            final = evaluate(session.net, session.judge.env, config.stop.episodes, seed).returns.tolist()
     finally:
         session.close()
     return {

@@ -62,11 +62,6 @@ def steps_for(config: RunConfig, n_envs: int, fewest: int = FEWEST_STEPS) -> int
     return n_steps if not left and n_steps >= min(fewest, config.algo.n_steps) else None
 
 
-def passes(config: RunConfig) -> tuple[int, int]:
-    """Epochs over each sample, and samples a gradient step, of any algorithm."""
-    return getattr(config.algo, "n_epochs", 1), getattr(config.algo, "batch_size", config.rollout_steps)
-
-
 def engines_for(config: RunConfig, env_rate: float, n_envs: int | None = None) -> list[str]:
     """Engines that can run this env, less those that cannot be faster."""
     from gymnast.envs.make import choose_engine

@@ -12,10 +12,9 @@ import numpy as np
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from gymnast.agent import Agent
-from gymnast.rl.collector import to_tensors
-from gymnast.training.state import Session
-from gymnast.verbs.speed.advice import passes
+from gymnast.agent.agent import Agent
+from gymnast.agent.batch import OBS, VALUE, Batch
+from gymnast.training.state import TrainState
 
 PATIENCE = 0.2  # seconds for each thing that is timed
 MOST_ROWS = 16_384  # of a matrix that is only there to be timed
@@ -37,7 +36,7 @@ class Product:
 
 def products_of(agent: Agent, obs: dict[str, Any]) -> list[Product]:
     """The matrix products of one forward pass of actor and critic, whatever modules ask torch for them."""
-    tensors = to_tensors(obs, next(agent.parameters()).device)
+    tensors = {key: torch.from_numpy(array).to(agent.device) for key, array in obs.items()}
     batch = len(next(iter(tensors.values())))
     found: list[Product] = []
 
@@ -84,10 +83,10 @@ def matmul_rate(rows: int, inner: int, outer: int) -> float:
     return 2.0 * rows * inner * outer / seconds
 
 
-def arithmetic(session: Session) -> dict[str, Any]:
+def arithmetic(session: TrainState) -> dict[str, Any]:
     """FLOPs of an env step (acting, then both passes in every epoch), and the rate its largest product runs at."""
-    found = products_of(session.agent, session.now.obs)
-    epochs, batch = passes(session.config)
+    found = products_of(session.agent, session.collector.now.obs)
+    epochs, batch = session.config.algo.passes(session.config.rollout_steps)
     forward = sum(product.flops for product in found)
     flops = forward * (1 + (1 + BACKWARD) * epochs)
     largest = max(found, key=lambda product: product.flops)
@@ -101,20 +100,20 @@ def arithmetic(session: Session) -> dict[str, Any]:
     }
 
 
-def network_rate(session: Session) -> float:
+def network_rate(session: TrainState) -> float:
     """Steps a second if torch did nothing but this network's passes, at the sizes that training has."""
-    agent, device = session.agent, next(session.agent.parameters()).device
-    epochs, batch = passes(session.config)
-    now = to_tensors(session.now.obs, device)
-    n_envs = session.env.n_envs
+    agent, n_envs = session.agent, session.env.n_envs
+    epochs, batch = session.config.algo.passes(session.config.rollout_steps)
+    now = {key: torch.from_numpy(array).to(agent.device) for key, array in session.collector.now.obs.items()}
     many = {key: leaf[torch.arange(batch) % n_envs] for key, leaf in now.items()}
-    with torch.no_grad():
-        action = agent.act(many).action
+    columns = {OBS + key: leaf for key, leaf in many.items()} | {"action": agent.act(many).action}
+    columns["starts"] = torch.ones(batch, dtype=torch.bool, device=agent.device)
+    samples = Batch(columns, agent.initial_state(batch) if agent.has_memory else {})
     parameters = [parameter for parameter in agent.parameters() if parameter.requires_grad]
 
     def learn() -> None:
-        judged = agent.evaluate(many, action)
-        loss = judged.logp.mean() + judged.entropy.mean() + judged.value.mean()
+        judged = agent.evaluate(samples)
+        loss = judged.logp.mean() + judged.entropy.mean() + judged.values[VALUE].mean()
         torch.autograd.grad(loss, parameters, allow_unused=True)
 
     a_step = best_seconds(lambda: agent.act(now)) / n_envs + epochs * best_seconds(learn, 1.0) / batch

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from gymnast import config as configs
 from gymnast.core.errors import UserError
 from gymnast.core.machine import cores, cpu_model
-from gymnast.training.keep import solved_threshold, versions
+from gymnast.training.record import solved_threshold, versions
 from gymnast.verbs.progress import SILENT, Progress
 from gymnast.verbs.speed.advice import changes
 from gymnast.verbs.speed.libraries import Baseline, baselines_for, parse_names, parse_paths

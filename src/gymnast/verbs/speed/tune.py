@@ -24,7 +24,7 @@ from gymnast.core.errors import UserError
 from gymnast.core.files import write_atomic
 from gymnast.core.machine import cores, cpu_model
 from gymnast.verbs.progress import SILENT, Progress
-from gymnast.verbs.speed.advice import FEWEST_STEPS, engines_for, passes, steps_for, thread_counts
+from gymnast.verbs.speed.advice import FEWEST_STEPS, engines_for, steps_for, thread_counts
 from gymnast.verbs.speed.process import OURS, Worker
 from gymnast.verbs.speed.results import Choice, Tuning
 from gymnast.verbs.speed.speed import steady
@@ -254,7 +254,7 @@ def steps_to_see_a_reward(every: float) -> int:
 
 def shorter(config: RunConfig) -> RunConfig:
     """The same work for each step, in iterations short enough for short windows."""
-    _, batch = passes(config)
+    _, batch = config.algo.passes(config.rollout_steps)
     if batch == config.rollout_steps or config.rollout_steps <= SHORT_ROLLOUT:
         return config
     unit = math.lcm(config.env.n_envs, batch) // config.env.n_envs

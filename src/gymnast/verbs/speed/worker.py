@@ -24,9 +24,12 @@ from gymnast.core.errors import EnvFailure, UserError
 from gymnast.core.seeds import derive_seed
 from gymnast.envs.make import choose_engine, make_vec
 from gymnast.metrics.clock import Clock, TrainingTime
+from gymnast.runs.saved_agent import choose_threads
 from gymnast.sinks import make_sinks
-from gymnast.training.loop import Row, train
-from gymnast.training.state import Session, build, choose_threads
+from gymnast.training.build import build
+from gymnast.training.loop import train
+from gymnast.training.rows import Row
+from gymnast.training.state import TrainState
 from gymnast.verbs.random_actions import random_actions
 from gymnast.verbs.speed.limit import arithmetic, network_rate
 
@@ -40,7 +43,7 @@ class Bench:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.sessions: dict[str, Session] = {}
+        self.sessions: dict[str, TrainState] = {}
 
     def build(self, name: str, config: dict[str, Any]) -> Answer:
         """A session, with its first iteration behind it."""
@@ -117,7 +120,7 @@ def threads_in_use() -> int:
     return torch.get_num_threads() * parts_of_a_batch()
 
 
-def window(session: Session, seconds: float, folder: Path) -> Answer:
+def window(session: TrainState, seconds: float, folder: Path) -> Answer:
     """Trains for that long, then to the end of the iteration; how far it got, and where the time went."""
     choose_threads(session.config)
     stop = session.config.stop.model_copy(update={"seconds": seconds})

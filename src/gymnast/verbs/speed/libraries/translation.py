@@ -25,6 +25,10 @@ def refuse(config: RunConfig, name: str, title: str, algos: Sequence[str]) -> No
     elif shaped := [key for key, weight in env.shaping.items() if weight]:
         without = " ".join(f"--set env.shaping.{key}=0" for key in shaped)
         problem = f"env.shaping has {', '.join(shaped)}, which only Gymnast has. Add {without}."
+    elif config.agent.memory is not None:
+        problem = (
+            f"agent.memory is {config.agent.memory}, and {title} is compared without. Add --set agent.memory=null."
+        )
     if problem:
         raise UserError(f"--against {name}: {problem}")
 

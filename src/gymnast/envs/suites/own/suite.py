@@ -1,10 +1,17 @@
-"""The ids of this package's own envs. Importing this module registers them; each is imported when it is made."""
+"""This package's own envs. Importing this module registers their ids; each env is imported when it is made."""
 
 from __future__ import annotations
 
 import gymnasium as gym
 
+from gymnast.envs.suites.base import Suite
 from gymnast.envs.suites.own.bandit import BERNOULLI_ARMS
+
+
+class OwnSuite(Suite):
+    def extra_of(self, module: str) -> str | None:
+        return "box2d" if module.startswith("gymnast.envs.suites.own.lunar_lander") else None
+
 
 gym.register("gymnast/Bandit-v0", entry_point="gymnast.envs.suites.own.bandit:Bandit")
 gym.register(

@@ -1,0 +1,85 @@
+"""Adam and RMSprop, number for number torch.optim's (`tests/unit/test_optimizer.py`).
+
+torch.optim itself is not used because making one imports torch's compiler, which takes longer than a small run trains.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from gymnast.core import torch_private
+
+
+class Optimizer:
+    """Keeps `moments` and a count of steps for each parameter, by its name, from its first gradient on."""
+
+    moments: ClassVar[tuple[str, ...]]
+
+    def __init__(self, parameters: Mapping[str, Tensor], eps: float) -> None:
+        self.parameters, self.eps = dict(parameters), eps
+        self.state: dict[str, dict[str, Tensor]] = {}
+
+    def zero_grad(self) -> None:
+        for parameter in self.parameters.values():
+            parameter.grad = None
+
+    @torch.no_grad()
+    def step(self, rate: float) -> None:
+        """Moves every parameter that has a gradient."""
+        moving = {name: p for name, p in self.parameters.items() if p.grad is not None}
+        for name, parameter in moving.items():
+            if name not in self.state:
+                self.state[name] = {"step": torch.zeros((), device=parameter.device)} | {
+                    moment: torch.zeros_like(parameter) for moment in self.moments
+                }
+        states = [self.state[name] for name in moving]
+        torch_private.add_([state["step"] for state in states], 1.0)
+        self.apply(list(moving.values()), [p.grad for p in moving.values() if p.grad is not None], states, rate)
+
+    def apply(
+        self, parameters: list[Tensor], gradients: list[Tensor], states: list[dict[str, Tensor]], rate: float
+    ) -> None:
+        raise NotImplementedError
+
+    def reset(self) -> None:
+        self.state.clear()
+
+    def save_state(self) -> dict[str, Tensor]:
+        return {f"{name}/{moment}": t for name, state in self.state.items() for moment, t in state.items()}
+
+    def load_state(self, tensors: Mapping[str, Tensor]) -> None:
+        self.state.clear()
+        for key, tensor in tensors.items():
+            name, _, moment = key.rpartition("/")
+            device = self.parameters[name].device
+            self.state.setdefault(name, {})[moment] = tensor.to(device).clone()
+
+
+class Adam(Optimizer):
+    moments = ("exp_avg", "exp_avg_sq")
+    betas = (0.9, 0.999)
+
+    def apply(
+        self, parameters: list[Tensor], gradients: list[Tensor], states: list[dict[str, Tensor]], rate: float
+    ) -> None:
+        means, squares, steps = ([state[name] for state in states] for name in (*self.moments, "step"))
+        torch_private.adam_(parameters, gradients, means, squares, steps, rate, self.betas, self.eps)
+
+
+class RMSprop(Optimizer):
+    moments = ("square_avg",)
+    alpha = 0.99
+
+    def apply(
+        self, parameters: list[Tensor], gradients: list[Tensor], states: list[dict[str, Tensor]], rate: float
+    ) -> None:
+        for parameter, gradient, state in zip(parameters, gradients, states, strict=True):
+            square = state["square_avg"].mul_(self.alpha).addcmul_(gradient, gradient, value=1 - self.alpha)
+            parameter.addcdiv_(gradient, square.sqrt().add_(self.eps), value=-rate)
+
+
+OPTIMIZERS: dict[str, type[Optimizer]] = {"adam": Adam, "rmsprop": RMSprop}

@@ -1,0 +1,24 @@
+"""torch, imported when it is first used: reading an algorithm's settings must not take torch's two seconds."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+
+class LazyModule:
+    """Stands for a module; keeps every attribute that was asked for, so that only the first use pays."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, attribute: str) -> Any:
+        value = getattr(importlib.import_module(self._name), attribute)
+        setattr(self, attribute, value)
+        return value
+
+
+if TYPE_CHECKING:
+    import torch as torch
+else:
+    torch = LazyModule("torch")

@@ -1,0 +1,62 @@
+"""The private functions of torch that are used, each with a public fallback for a version that has it no more.
+
+They are the loops over many tensors behind `torch.optim`, which is not used because making an optimizer imports torch's
+compiler: that takes longer than a small run trains (docs/log.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+
+def norms(tensors: Sequence[Tensor]) -> list[Tensor]:
+    """The Euclidean norm of each."""
+    together = getattr(torch, "_foreach_norm", None)
+    return list(together(tensors)) if together else [torch.linalg.vector_norm(tensor) for tensor in tensors]
+
+
+def multiply_(tensors: Sequence[Tensor], factor: Tensor) -> None:
+    together = getattr(torch, "_foreach_mul_", None)
+    if together:
+        together(tensors, factor)
+        return
+    for tensor in tensors:
+        tensor.mul_(factor)
+
+
+def add_(tensors: Sequence[Tensor], others: Sequence[Tensor] | float) -> None:
+    together = getattr(torch, "_foreach_add_", None)
+    if together:
+        together(tensors, others)
+        return
+    for i, tensor in enumerate(tensors):
+        tensor.add_(others if isinstance(others, float) else others[i])
+
+
+def adam_(
+    parameters: list[Tensor],
+    gradients: list[Tensor],
+    means: list[Tensor],
+    squares: list[Tensor],
+    steps: list[Tensor],
+    rate: float,
+    betas: tuple[float, float],
+    eps: float,
+) -> None:
+    """One step of Adam, in place. `steps` count from 1."""
+    fused = getattr(torch, "_fused_adam_", None)
+    if fused:
+        kinds = {"amsgrad": False, "maximize": False, "weight_decay": 0.0}
+        fused(
+            parameters, gradients, means, squares, [], steps, lr=rate, beta1=betas[0], beta2=betas[1], eps=eps, **kinds
+        )
+        return
+    for parameter, gradient, mean, square, step in zip(parameters, gradients, means, squares, steps, strict=True):
+        mean.lerp_(gradient, 1 - betas[0])
+        square.mul_(betas[1]).addcmul_(gradient, gradient, value=1 - betas[1])
+        count = float(step)
+        root = square.sqrt().div_((1 - betas[1] ** count) ** 0.5).add_(eps)
+        parameter.addcdiv_(mean, root, value=-rate / (1 - betas[0] ** count))

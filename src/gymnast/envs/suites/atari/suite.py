@@ -1,0 +1,35 @@
+"""Atari games, as the Arcade Learning Environment registers them: ALE/Pong-v5 and the like."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from gymnast.envs.suites.atari.task import NAMESPACE, AtariTask
+from gymnast.envs.suites.base import Suite
+
+if TYPE_CHECKING:
+    import gymnasium as gym
+    from gymnasium.envs.registration import EnvSpec
+
+
+class AtariSuite(Suite):
+    module = "ale_py"
+    extra = "atari"
+    Task = AtariTask
+
+    def make(
+        self, spec: EnvSpec, task: Any, limit: int | None, render_mode: str | None, training: bool
+    ) -> gym.Env[Any, Any]:
+        from gymnast.envs.suites.atari import env
+
+        return env.make(spec, task, limit, render_mode, training)
+
+    def is_slow(self, env_id: str) -> bool:
+        return True
+
+    def new_name(self, spec: EnvSpec) -> str | None:
+        """Pong-v0 to PongNoFrameskip-v4 are bare games without pictures. Here ALE/Pong-v5 is all of them."""
+        if spec.id.startswith(NAMESPACE) or not str(spec.entry_point).startswith("ale_py"):
+            return None
+        title = str(spec.kwargs["game"]).title().replace("_", "")
+        return f"{NAMESPACE}{title}-v5: as made here it is what NoFrameskip-v4 was."

@@ -1,0 +1,96 @@
+"""What a family of envs says for itself. Imports no gymnasium: a config is checked without it."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pydantic import ValidationError
+
+from gymnast.config.fields import Section
+from gymnast.config.problems import explain_errors
+from gymnast.core.errors import UserError, package_problem
+
+if TYPE_CHECKING:
+    import gymnasium as gym
+    from gymnasium.envs.registration import EnvSpec
+
+
+class Suite:
+    """A family of envs; SUITES says how its ids begin. This one makes what is registered with Gymnasium as it is.
+
+    A suite that says nothing else is one of plain Gymnasium envs. `make` is overridden where there is more to do.
+    """
+
+    module: ClassVar[str | None] = None  # importing it registers the ids; None: importing the suite does
+    extra: ClassVar[str | None] = None  # of pyproject.toml, which installs what the envs need
+    Task: ClassVar[type[Section] | None] = None  # what env.kwargs may hold; None: what the env's constructor takes
+    one_per_process: ClassVar[bool] = False  # two envs in one process would disturb each other
+
+    def make(
+        self, spec: EnvSpec, task: Any, limit: int | None, render_mode: str | None, training: bool
+    ) -> gym.Env[Any, Any]:
+        """One env. `limit`: of raw steps, instead of the registered one. `training`: with what is for the learner only.
+
+        `task`: the checked Task; where there is none, env.kwargs as they are.
+        """
+        import gymnasium as gym
+
+        kwargs = task.model_dump() if isinstance(task, Section) else dict(task)
+        # no banner on standard output, which may be a JSON line's; no window where pictures only are wanted
+        os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
+        if render_mode == "rgb_array" and not os.environ.get("DISPLAY"):
+            os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
+        if render_mode is not None:
+            if _draws_nothing(spec):
+                raise UserError(f"{spec.id} draws no pictures: it can be trained and scored, not watched.")
+            kwargs["render_mode"] = render_mode
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=".*is out of date.*")  # an older version is the user's choice
+            return gym.make(spec, max_episode_steps=limit, disable_env_checker=True, **kwargs)
+
+    def is_slow(self, env_id: str) -> bool:
+        """Whether a step takes over a millisecond, so that processes of their own are worth their cost."""
+        return False
+
+    def new_name(self, spec: EnvSpec) -> str | None:
+        """The id to use instead of one that `module` registers too, with the reason; None: use it."""
+        return None
+
+    def problems(self, kwargs: Mapping[str, Any]) -> list[str]:
+        """Everything wrong with env.kwargs, a line each, as far as it is known before an env is made."""
+        if self.Task is None:
+            return []
+        try:
+            self.Task.model_validate(dict(kwargs))
+        except ValidationError as error:
+            known = f" Known: {', '.join(self.Task.model_fields)}."
+            lines, _ = explain_errors(error, self.Task, kwargs, {})
+            return [f"{line}{known}" if "unknown key" in line else line for line in lines]
+        return []
+
+    def task(self, kwargs: Mapping[str, Any]) -> Any:
+        """The checked Task of env.kwargs; without a Task, the kwargs themselves."""
+        if problems := self.problems(kwargs):
+            raise UserError("\n".join(f"env.kwargs: {problem}" for problem in problems))
+        return kwargs if self.Task is None else self.Task.model_validate(dict(kwargs))
+
+    @property
+    def missing(self) -> str | None:
+        """What must be installed before the ids exist, as a sentence with the command; None: nothing."""
+        return None if self.module is None else package_problem(self.module.partition(".")[0], self.extra)
+
+    def extra_of(self, module: str) -> str | None:
+        """The extra that installs what envs of this module need, where they do not all need the same."""
+        return self.extra
+
+
+def _draws_nothing(spec: EnvSpec) -> bool:
+    """Whether an env's class says so itself; one that says nothing may be asked."""
+    from gymnasium.envs.registration import load_env_creator
+
+    entry = spec.entry_point
+    creator = load_env_creator(entry) if isinstance(entry, str) else entry
+    return getattr(creator, "metadata", {}).get("render_modes") == []

@@ -1,0 +1,100 @@
+"""From a config to an agent that acts, and from a checkpoint to its weights: the one way for every verb."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, Self
+
+import gymnasium as gym
+import torch
+from torch import Tensor
+
+from gymnast.agent.agent import Agent
+from gymnast.agent.batch import VALUE
+from gymnast.agent.nets import Net, choose_net
+from gymnast.core.devices import pick_device, set_threads
+from gymnast.core.errors import UserError
+from gymnast.core.registry import ENCODERS, EXTENSIONS
+from gymnast.core.seeds import derive_seed
+from gymnast.envs.types import ObsSpace
+
+if TYPE_CHECKING:
+    from gymnast.config import RunConfig
+
+
+class HasSpaces(Protocol):
+    """What an agent must know of its env: spaces as the learner sees them."""
+
+    obs_space: ObsSpace
+    action_space: gym.Space[Any]
+
+
+@dataclass(frozen=True)
+class SavedAgent:
+    """An agent and the network that acts for it; it takes the weights of any checkpoint of its config."""
+
+    config: RunConfig
+    net: Net
+
+    @classmethod
+    def build(cls, config: RunConfig, env: HasSpaces, tensors: dict[str, Tensor] | None = None) -> Self:
+        """For an env, with threads and device as in training, so that every number is the same."""
+        choose_threads(config)
+        built = cls(config, choose_net(build_agent(config, env)))
+        if tensors is not None:
+            built.load(tensors)
+        return built
+
+    @property
+    def agent(self) -> Agent:
+        return self.net.agent
+
+    def load(self, tensors: dict[str, Tensor]) -> None:
+        load_agent(self.agent, tensors)
+
+
+def build_agent(config: RunConfig, env: HasSpaces) -> Agent:
+    """An untrained agent for an env, on its device. Its weights depend on the seed alone."""
+    if config.env.action_masks and not isinstance(
+        env.action_space, gym.spaces.Discrete | gym.spaces.MultiDiscrete | gym.spaces.MultiBinary
+    ):
+        raise UserError(f"env.action_masks: true makes no sense for actions in {env.action_space}. Set it to false.")
+    values = [VALUE, *(value for spec in config.algo.extensions for value in EXTENSIONS.get(spec.name).values)]
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(derive_seed(config.train.seed, "weights"))
+        agent = Agent(env.obs_space, env.action_space, config.agent, config.algo.gamma, values, config.env.reward.scale)
+    return agent.to(pick_device(config.train.device, is_large(config)))
+
+
+def is_large(config: RunConfig) -> bool:
+    """Whether the network gains from an accelerator and from several threads."""
+    return bool(getattr(ENCODERS.get(config.agent.encoder), "is_large", False))
+
+
+def choose_threads(config: RunConfig) -> None:
+    """The config's number, or what pays for its network: convolutions keep all cores busy, small layers one."""
+    set_threads(config.train.threads, is_large(config))
+
+
+def load_agent(agent: Agent, tensors: dict[str, Tensor]) -> None:
+    """All of an agent's weights and statistics; a mismatch is a user's mistake, reported with the way out."""
+    mine = agent.state_dict()
+    wrong = [
+        name
+        for name in mine.keys() | tensors.keys()
+        if name not in mine or name not in tensors or mine[name].shape != tensors[name].shape
+    ]
+    if wrong:
+        raise UserError(
+            f"the checkpoint's agent does not fit this config: {', '.join(sorted(wrong)[:3])}"
+            f"{' ...' if len(wrong) > 3 else ''} differ. Keep agent and env as they were, or start with --init-from."
+        )
+    agent.load_state_dict(tensors)
+
+
+def init_agent_from(agent: Agent, tensors: dict[str, Tensor]) -> tuple[list[str], list[str]]:
+    """Copies what fits by name and shape from another agent; returns the names taken and those left as they were."""
+    mine = agent.state_dict()
+    taken = [name for name in mine if name in tensors and mine[name].shape == tensors[name].shape]
+    agent.load_state_dict({name: tensors[name] for name in taken}, strict=False)
+    return taken, [name for name in mine if name not in taken]

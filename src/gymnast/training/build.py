@@ -1,0 +1,80 @@
+"""A run at step 0, from its config."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+
+from gymnast.agent.nets import choose_net
+from gymnast.alerts.advice import Known
+from gymnast.alerts.book import AlertBook
+from gymnast.config import load_facts
+from gymnast.core.errors import UserError
+from gymnast.core.registry import ALGOS
+from gymnast.core.seeds import derive_seed
+from gymnast.envs.make import make_training_vec, make_vec
+from gymnast.envs.tabular.oracle import table_of
+from gymnast.judge.judge import Judge
+from gymnast.play.step_table import labels_of
+from gymnast.rl.collector import Collector
+from gymnast.rl.extensions import make_extensions
+from gymnast.rl.rollout import Rollout
+from gymnast.runs.saved_agent import build_agent, choose_threads
+from gymnast.training.state import EnvFactory, TrainState
+from gymnast.video import require_packages
+
+if TYPE_CHECKING:
+    from gymnast.agent.nets import Net
+    from gymnast.config import RunConfig
+    from gymnast.envs.types import VecEnv
+    from gymnast.rl.learner import Learner
+
+
+def build(config: RunConfig, threshold: float | None, factory: EnvFactory | None = None) -> TrainState:
+    if config.log.video != "off":
+        require_packages(f"log.video: {config.log.video}")
+    choose_threads(config)
+    env = make_training_vec(config, factory)
+    net = choose_net(build_agent(config, env))
+    extensions = make_extensions(config)
+    shuffle = torch.Generator().manual_seed(derive_seed(config.train.seed, "minibatches"))
+    learner = ALGOS.get(config.algo.name)(net, config, shuffle, extensions)
+    facts = load_facts(config.env.id)
+    uniform = None if config.env.action_masks else net.agent.head.uniform_entropy
+    return TrainState(
+        config=config,
+        net=net,
+        collector=Collector(env, net, config.train.seed),
+        learner=learner,
+        rollout=make_rollout(config, learner),
+        judge=make_judge(config, threshold, net, env, factory),
+        alerts=AlertBook(Known(config, facts, threshold, uniform)),
+        labels=labels_of(net.agent, facts),
+        factory=factory,
+    )
+
+
+def make_rollout(config: RunConfig, learner: Learner) -> Rollout:
+    streams = dict(learner.streams)
+    for extension in learner.extensions:
+        streams |= extension.streams
+    sizes = config.algo.n_steps, config.env.n_envs
+    return Rollout(*sizes, learner.agent, config.env.action_masks, config.agent.sequence_length, streams)
+
+
+def make_judge(config: RunConfig, threshold: float | None, net: Net, env: VecEnv, factory: EnvFactory | None) -> Judge:
+    """A threshold that nobody can reach, wherever it comes from, is refused before the first step."""
+    table = table_of(config.env, env) if factory is None and not net.agent.has_memory else None
+    problem = None if table is None or threshold is None else table.optimum.problem(threshold, config.env.id)
+    if problem is not None:
+        env.close()
+        raise UserError(f"stop.threshold: {problem}")
+    return Judge(
+        config,
+        threshold,
+        net,
+        table,
+        make_env=lambda: make_vec(config.env, config.eval_n_envs, "eval", factory),
+        can_leave_process=factory is None,
+    )

@@ -1,0 +1,181 @@
+"""A training run and its folder: what is written down, from the first step to how it ended."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gymnast import config as configs
+from gymnast.core.errors import EnvFailure
+from gymnast.core.machine import cores, cpu_model
+from gymnast.runs.references import Run, create_run
+
+if TYPE_CHECKING:
+    from gymnast.config import RunConfig
+    from gymnast.judge.exact import ExactScore
+    from gymnast.training.loop import Result
+    from gymnast.training.rows import Observer
+    from gymnast.training.state import TrainState
+
+PACKAGES = ("gymnast", "torch", "gymnasium", "numpy", "envpool")
+
+
+def new_run(
+    config: RunConfig,
+    variant: str | None,
+    runs_dir: Path,
+    parent: str | None = None,
+    history: Run | None = None,
+    program: str = "gymnast",
+) -> Run:
+    """A run's folder, made when everything that could fail at the start has not."""
+    run = create_run(
+        runs_dir,
+        env=config.env.id,
+        variant=variant,
+        algo=config.algo.name,
+        seed=config.train.seed,
+        config_yaml=configs.dump(config),
+        command=[program, *sys.argv[1:]],
+        versions=versions(),
+        machine=f"{cpu_model()}, {cores()} cores",
+    )
+    if parent is not None:
+        run.update(parent=parent)
+    if history is not None:
+        for old, new in ((history.metrics_path, run.metrics_path), (history.diagnostics_path, run.diagnostics_path)):
+            if old.is_file():
+                new.write_bytes(old.read_bytes())
+    return run
+
+
+def versions() -> dict[str, str]:
+    found = {"python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def solved_threshold(config: RunConfig, facts: configs.EnvFacts | None) -> float | None:
+    """The mean return that counts as solved: the config's, the preset's, or the one registered with the env."""
+    if config.stop.threshold is not None:
+        return config.stop.threshold
+    if facts is not None and facts.solved is not None:
+        return facts.solved.threshold
+    from gymnast.envs.suites import find_spec
+
+    return find_spec(config.env.id).reward_threshold
+
+
+def record(
+    state: TrainState, run: Run, notes: Sequence[str] = (), quiet: bool = False, observer: Observer | None = None
+) -> Result:
+    """Trains into the run's folder; the folder knows how it ended, whatever happens. The session stays open."""
+    from gymnast.agent.nets import kernels
+    from gymnast.sinks import make_sinks
+    from gymnast.sinks.trackers.sink import TrackedRun
+    from gymnast.training.loop import train
+
+    config = state.config
+    run.start()
+
+    def note(text: str) -> None:
+        run.log(text)
+        sinks.notice(text)
+
+    def warn(text: str) -> None:
+        note(text)
+        if quiet or "console" not in config.log.sinks:
+            print(f"gymnast: {text}", file=sys.stderr)
+
+    sinks = make_sinks(
+        config.log.sinks,
+        title=f"{config.env.id} · {config.algo.name} · seed {config.train.seed} · {run.id}",
+        total_steps=config.train.total_timesteps,
+        start_step=state.counters.env_steps,
+        facts={"threshold": state.judge.threshold},
+        metrics_path=run.metrics_path,
+        quiet=quiet,
+        warn=warn,
+        run=TrackedRun(
+            folder=run.path.resolve(),
+            id=run.id,
+            algo=config.algo.name,
+            env=config.env.id,
+            start_step=state.counters.env_steps,
+            config=config.model_dump(mode="json"),
+        ),
+        note=note,
+    )
+    if state.net.compiled and not kernels.is_compiled():
+        notes = [*notes, "compiling the fast network: a few seconds, once on this machine"]
+    status, result = "crashed", None
+    try:
+        for text in [*notes, f"{state.env.engine} engine, {state.env.n_envs} envs; {run.path}"]:
+            note(text)
+        result = train(state, sinks, run.checkpoints_dir, observer, run.videos_dir)
+        status = "interrupted" if result.stop_reason == "interrupted" else "finished"
+    except KeyboardInterrupt:
+        status = "interrupted"
+        raise
+    except EnvFailure as failure:
+        run.log(str(failure))
+        raise
+    finally:
+        sinks.close_files()
+        try:
+            run.finish(status, summary_of(state, result))
+            report(run)
+        finally:
+            sinks.close(status)  # trackers take the folder as it is now
+    return result
+
+
+def report(run: Run) -> None:
+    """report.md, however the run ended. A disk that is full by now takes nothing but the page."""
+    from gymnast.report.page import write_report
+
+    try:
+        write_report(run)
+    except OSError as error:
+        with suppress(OSError):
+            run.log(f"no report: {error}")
+
+
+def summary_of(state: TrainState, result: Result | None) -> dict[str, Any]:
+    """What run.json keeps: the verdict's score where there is one, else the best evaluation's."""
+    record = state.judge.record
+    scored = {"env_steps": state.counters.env_steps, "eval_mean": None} if result is None else json_result(result)
+    score = scored["eval_mean"] if scored["eval_mean"] is not None else record.best_score
+    return scored | {"score": score, "best_at": record.best_at, "threshold": state.judge.threshold}
+
+
+def json_result(result: Result) -> dict[str, Any]:
+    scores = result.verdict.evaluation if result.verdict else None
+    exact = result.verdict.exact if result.verdict else None
+    return {
+        "env_steps": result.env_steps,
+        "seconds": round(result.seconds, 3),
+        "fps": round(result.fps, 1),
+        "solved": result.solved,
+        "eval_mean": scores.mean if scores else None,
+        "interval": list(scores.interval()) if scores else None,
+        "episodes": scores.episodes if scores else 0,
+        **exact_result(exact),
+        "stop_reason": result.stop_reason,
+    }
+
+
+def exact_result(exact: ExactScore | None) -> dict[str, float | None]:
+    """Null where the env has no transition table."""
+    if exact is None:
+        return dict.fromkeys(("exact_value", "optimum", "regret"))
+    return {"exact_value": exact.value, "optimum": exact.optimum, "regret": exact.regret}

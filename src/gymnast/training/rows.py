@@ -1,0 +1,122 @@
+"""Rows of metrics: made of what a run is at a moment, given to sinks, alerts and whoever watches."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gymnast.metrics.catalogue import catalogue
+
+if TYPE_CHECKING:
+    from gymnast.sinks import SinkGroup
+    from gymnast.training.state import TrainState
+
+Row = dict[str, float]
+Observer = Callable[[Row], None]
+OBS_NUMBERS = 1_000_000  # of a leaf, that a row's mean and standard deviation are taken from
+
+
+class Reporter:
+    """Everything the loop says goes through here. `observer` sees a copy of every row and cannot change anything."""
+
+    def __init__(self, state: TrainState, sinks: SinkGroup | None, observer: Observer | None) -> None:
+        self._state, self._sinks, self._observer = state, sinks, observer
+
+    def row(self, row: Row, record: Mapping[str, Any] | None = None) -> None:
+        """A row, the alerts that follow from it, and diagnostics where there are any."""
+        step = self._state.counters.env_steps
+        alerts = self._state.alerts.check(row)
+        if self._sinks is not None:
+            self._sinks.write(step, row)
+            self._sinks.tell(step, alerts, record)
+        if self._observer is not None:
+            self._observer(dict(row))
+
+    def tick(self) -> None:
+        """Between two rows: the display moves on."""
+        if self._sinks is not None:
+            self._sinks.tick(self._state.counters.env_steps)
+
+    def checkpoint(self, names: list[str], seconds: float) -> None:
+        if self._sinks is not None:
+            self._sinks.checkpoint(self._state.counters.env_steps, names, seconds)
+
+    def warn(self, text: str) -> None:
+        if self._sinks is None:
+            warnings.warn(text, stacklevel=2)
+        else:
+            self._sinks.warn(text)
+
+    def notice(self, text: str) -> None:
+        if self._sinks is not None:
+            self._sinks.notice(text)
+
+    def video(self, step: int, path: Path) -> None:
+        if self._sinks is not None:
+            self._sinks.video(step, path)
+
+
+def make_row(state: TrainState) -> Row:
+    """All there is to say about this moment, by the names of the metric catalogue."""
+    counters, rollout = state.counters, state.rollout
+    statistics = {name: rollout[name].numpy() for name in ("reward", "action", "value", "advantage")}
+    statistics["return"] = rollout["returns"].numpy()
+    statistics["obs"] = np.concatenate([sample(obs.numpy()) for obs in rollout.obs.values()])
+    values: dict[str, Any] = {}
+    for name, numbers in statistics.items():
+        values[f"rollout/{name}_mean"], values[f"rollout/{name}_std"] = mean_and_std(numbers)
+    rewarded = int(rollout["reward"].count_nonzero())
+    values["rollout/reward_nonzero_fraction"] = rewarded / rollout.size
+    if rewarded:
+        values["rollout/samples_per_reward"] = rollout.size / rewarded
+    if (std := state.agent.std()) is not None:
+        values["train/std"] = std
+    rates = state.clock.report(counters.env_steps, counters.updates)
+    state.meter.put(values | _position(state) | {"time/frames": counters.frames} | rates)
+    return state.meter.row()
+
+
+def late_row(state: TrainState, values: Row) -> Row:
+    """A row for a result on an earlier moment alone: rows of training do not depend on when one arrives."""
+    return catalogue().sort(_position(state) | {"time/elapsed": state.clock.elapsed} | values)
+
+
+def moment(state: TrainState) -> Row:
+    """What is known between two rows, for a checkpoint that cannot wait for the next one."""
+    return state.meter.peek() | {
+        "time/total_timesteps": float(state.counters.env_steps),
+        "time/updates": float(state.counters.updates),
+        "time/elapsed": state.clock.elapsed,
+    }
+
+
+def _position(state: TrainState) -> Row:
+    counters = state.counters
+    return {
+        "time/total_timesteps": float(counters.env_steps),
+        "time/vec_steps": float(counters.vec_steps),
+        "time/updates": float(counters.updates),
+        "time/progress": state.progress,
+        "solved": float(state.judge.is_solved),
+    }
+
+
+def mean_and_std(numbers: NDArray[Any]) -> tuple[float, float]:
+    """In float64, whatever they come in; half the time of NumPy's own for few numbers."""
+    values = numbers.astype(np.float64).ravel()
+    mean = float(values.sum()) / len(values)
+    values -= mean
+    return mean, math.sqrt(float(values.dot(values)) / len(values))
+
+
+def sample(obs: NDArray[Any]) -> NDArray[np.float32]:
+    """Numbers of a leaf for its statistics: all of them, or those of evenly spaced rows where they are pictures."""
+    rows = obs.reshape(-1, *obs.shape[2:])
+    most = max(1, OBS_NUMBERS // max(1, rows[0].size))
+    return rows[:: -(-len(rows) // most)].astype(np.float32).ravel()

@@ -1,0 +1,48 @@
+"""Which engine `auto` takes for every preset and any number of envs, and the reason it gives."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+
+from gymnast import config as configs
+from gymnast.envs.make import choose_engine
+
+pytest.importorskip("ale_py")
+pytest.importorskip("envpool")
+
+MANY = 64
+# By env id: from how many envs on which engine is taken. Every other env is stepped by sync, whatever their number.
+TABLE = {
+    "CartPole-v1": {1: "sync", 4: "cartpole"},
+    "Acrobot-v1": {1: "sync", 8: "envpool"},
+    "LunarLander-v3": {1: "sync", 8: "envpool"},
+    "LunarLanderContinuous-v3": {1: "sync", 8: "envpool"},
+    "BipedalWalker-v3": {1: "sync", 8: "envpool"},
+    "ALE/Breakout-v5": {1: "ale"},
+    "ALE/Pong-v5": {1: "ale"},
+}
+REASONS = {
+    "sync": "runs every env, and is fastest for one that is cheap to step",
+    "cartpole": "a compiled loop of our own steps {id}, and nothing wraps it",
+    "envpool": "EnvPool steps {id} faster than Python does, and nothing wraps it",
+    "ale": "ALE's vector env steps Atari games in C++, and nothing wraps it",
+}
+TARGETS = [f"{preset.id}:{variant}" for preset in configs.list_presets() for variant in preset.variants]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_auto_takes_what_it_always_took(target: str) -> None:
+    env = configs.load(target).config.env
+    edges = [*TABLE.get(env.id, {1: "sync"}).items(), (MANY + 1, "")]
+    for (first, engine), (beyond, _) in pairwise(edges):
+        for n_envs in range(first, beyond):
+            for role in ("train", "eval", "play"):
+                reason = REASONS[engine].format(id=env.id)
+                assert choose_engine(env, n_envs, role=role) == (engine, reason)  # type: ignore[arg-type]
+    assert choose_engine(env, MANY, render_mode="rgb_array") == ("sync", REASONS["sync"])
+
+
+def test_every_id_of_the_table_is_a_preset() -> None:
+    assert TABLE.keys() <= {preset.id for preset in configs.list_presets()}
