@@ -193,9 +193,9 @@ def test_what_purejaxrl_cannot_be_told() -> None:
     assert notes == [
         *purejaxrl.ALWAYS,
         "agent.hidden is [64, 64] there, not [32]",
+        'agent.activation is "tanh" there, not "elu"',
         "algo.target_kl is null there, not 0.02",
         "algo.learning_rate stays at its start 0.001: it cannot be scheduled there",
-        'agent.activation is "tanh" there, not "elu"',
     ]
     relu, notes = purejaxrl.translate(config("CartPole-v1:zoo", "agent.activation=relu"))
     assert json.loads(relu.arguments[1])["ACTIVATION"] == "relu"

@@ -23,9 +23,10 @@ from gymnast.verbs.speed.advice import changes, more_envs, steps_for
 from gymnast.verbs.speed.libraries import baselines_for, parse_names, parse_paths
 from gymnast.verbs.speed.libraries.sb3 import points, translate
 from gymnast.verbs.speed.limit import products_of
+from gymnast.verbs.speed.results import Candidate
 from gymnast.verbs.speed.runs import _median
 from gymnast.verbs.speed.speed import Windows, limits, steady, thread_settings
-from gymnast.verbs.speed.tune import Candidate, shorter, steps_to_see_a_reward, write_choice
+from gymnast.verbs.speed.tune import shorter, steps_to_see_a_reward, write_choice
 
 
 def config(target: str = "CartPole-v1:zoo", *overrides: str) -> configs.RunConfig:
@@ -104,7 +105,7 @@ def test_what_cannot_be_translated_is_reported() -> None:
         config("CartPole-v1:zoo", "algo.ent_coef=lin_0.01", "algo.value_loss=huber", "agent.layer_norm=true")
     )
     assert job["arguments"]["ent_coef"] == 0.01
-    assert [note.split()[0] for note in notes] == ["algo.ent_coef", "algo.value_loss", "agent.layer_norm"]
+    assert [note.split()[0] for note in notes] == ["algo.ent_coef", "agent.layer_norm", "algo.value_loss"]
     assert translate(config("CartPole-v1:zoo"))[1] == []
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from rich.console import Console
@@ -31,9 +32,10 @@ def print_tuning(found: Tuning) -> None:
     console.print()
     rows: list[list[Cell]] = []
     for row in found.table:
-        marks = [word for word, is_so in (("best", row == found.best), ("as it is", row.current)) if is_so]
-        numbers = [str(row.n_envs), str(row.n_steps), str(row.threads or "auto"), rate(row.rate), gain(row.gain)]
-        rows.append([row.engine, *numbers, str(row.rounds), Text(", ".join(marks), style="bold green")])
+        marks = [word for word, is_so in (("best", row is found.best), ("as it is", row.current)) if is_so]
+        numbers = [str(row.n_envs), str(row.n_steps), str(row.threads or "auto"), rate(row.rate)]
+        numbers += [gain(row.gain(found.current)), str(len(row.rates))]
+        rows.append([row.engine, *numbers, Text(", ".join(marks), style="bold green")])
     titles = ("n_envs", "n_steps", "threads", "steps/s", "gain")
     columns = [Column("engine"), *(Column(title, right=True) for title in titles)]
     columns += [Column("rounds", right=True, style="dim", drop=1), Column("")]
@@ -42,7 +44,7 @@ def print_tuning(found: Tuning) -> None:
     if found.best.current:
         console.print("the current settings are already the fastest", style="green")
     else:
-        console.print(_settings(found.best.set))
+        console.print(_settings(found.best.overrides()))
         if found.best.n_envs != found.current.n_envs:
             console.print("another n_envs changes what is learned from: check that it still learns as well")
     every = found.steps_between_rewards
@@ -75,7 +77,7 @@ def duration(seconds: float) -> str:
     return f"{seconds:.2f} s" if math.isfinite(seconds) else "never"
 
 
-def _settings(overrides: list[str]) -> Text:
+def _settings(overrides: Sequence[str]) -> Text:
     return Text(" ".join(f"--set {setting}" for setting in overrides), style="cyan")
 
 

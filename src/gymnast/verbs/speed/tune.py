@@ -10,7 +10,6 @@ import math
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,7 +25,7 @@ from gymnast.core.machine import cores, cpu_model
 from gymnast.verbs.progress import SILENT, Progress
 from gymnast.verbs.speed.advice import FEWEST_STEPS, engines_for, steps_for, thread_counts
 from gymnast.verbs.speed.process import OURS, Worker
-from gymnast.verbs.speed.results import Choice, Tuning
+from gymnast.verbs.speed.results import Candidate, Tuning
 from gymnast.verbs.speed.speed import steady
 from gymnast.verbs.train import resolve_config
 
@@ -39,48 +38,6 @@ FIRST_SHARE = 0.4  # of the time left, for the rounds before the last
 LAST = 3  # reach the last round
 SHORTEST = 0.1  # seconds of a window
 CLEARLY = 1.05  # an engine is preferred to the one that would be chosen anyway if it is this much faster
-
-
-@dataclass(eq=False)
-class Candidate:
-    engine: str
-    n_envs: int
-    n_steps: int
-    threads: int | None
-    current: bool = False
-    rates: list[float] = field(default_factory=list)
-
-    @property
-    def name(self) -> str:
-        return f"{self.engine} {self.n_envs} x {self.n_steps}, threads {self.threads or 'auto'}"
-
-    @property
-    def rate(self) -> float:
-        """The best window's: other work on the machine only ever slows one down."""
-        return max(self.rates, default=0.0)
-
-    def overrides(self) -> tuple[str, ...]:
-        threads = "null" if self.threads is None else self.threads
-        return (
-            f"env.engine={self.engine}",
-            f"env.n_envs={self.n_envs}",
-            f"algo.n_steps={self.n_steps}",
-            f"train.threads={threads}",
-        )
-
-    def row(self, now: Candidate) -> Choice:
-        """Compared with the config as it is."""
-        return Choice(
-            engine=self.engine,
-            n_envs=self.n_envs,
-            n_steps=self.n_steps,
-            threads=self.threads,
-            rate=self.rate,
-            gain=self.rate / now.rate - 1.0,
-            rounds=len(self.rates),
-            current=self.current,
-            set=list(self.overrides()),
-        )
 
 
 def tune(
@@ -109,9 +66,9 @@ def tune(
         target=resolved.target,
         env=config.env.id,
         machine={"cpu": cpu_model(), "cores": cores()},
-        best=best.row(now),
-        current=now.row(now),
-        table=[candidate.row(now) for candidate in search.ranked()],
+        best=best,
+        current=now,
+        table=search.ranked(),
         steps_between_rewards=search.reward_every,
         n_steps_advice=search.fewest_steps if search.fewest_steps > config.algo.n_steps else None,
         seconds=search.spent(),

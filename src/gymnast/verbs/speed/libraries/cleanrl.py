@@ -7,18 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 from gymnast.verbs.speed.libraries.command import STEPS, Command
 from gymnast.verbs.speed.libraries.sb3 import points
-from gymnast.verbs.speed.libraries.translation import at_start, differences, refuse
+from gymnast.verbs.speed.libraries.translation import ELSEWHERE, at_start, differences, refuse
 
 if TYPE_CHECKING:
     from gymnast.config import RunConfig
 
 REPORT = re.compile(r"^SPS: \d+")  # one after each update
-FIXED = {
-    "agent.layer_norm": False,
+FIXED = ELSEWHERE | {
     "agent.ortho_init": True,
-    "algo.value_loss": "mse",
     "algo.optimizer_eps": 1e-5,
-    "algo.reset_optimizer_on_lr_jump": None,
     "env.max_episode_steps": None,
     "env.reward.scale": 1.0,
 }
@@ -38,7 +35,6 @@ NORMALIZED = {
     "agent.clip_reward": 10.0,
     "agent.std": "state_independent",
     "agent.log_std_init": 0.0,
-    "agent.squash": False,
     "agent.rescale_actions": False,
 }
 PIXELS = {"agent.encoder": "nature_cnn", "agent.hidden": [], "agent.shared": True, "env.reward.clip": 1.0}

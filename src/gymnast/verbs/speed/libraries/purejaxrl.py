@@ -8,7 +8,7 @@ import re
 from typing import TYPE_CHECKING
 
 from gymnast.core.errors import UserError
-from gymnast.verbs.speed.libraries.cleanrl import hyperparameters
+from gymnast.verbs.speed.libraries.cleanrl import FIXED_IN, hyperparameters
 from gymnast.verbs.speed.libraries.command import RUNNERS, STEPS, Command
 from gymnast.verbs.speed.libraries.translation import differences, refuse
 
@@ -18,24 +18,7 @@ if TYPE_CHECKING:
 REPORT = re.compile(r"^steps (\d+)$")
 ENVS = ("CartPole-v1", "Acrobot-v1", "MountainCar-v0")  # those of gymnax that are Gymnasium's too and have few actions
 OTHER_NAMES = {"learning-rate": "LR", "clip-coef": "CLIP_EPS"}  # than CleanRL's
-FIXED = {
-    "agent.encoder": "mlp",
-    "agent.hidden": [64, 64],
-    "agent.layer_norm": False,
-    "agent.ortho_init": True,
-    "agent.shared": False,
-    "agent.normalize_obs": False,
-    "agent.normalize_reward": False,
-    "algo.normalize_advantage": "batch",
-    "algo.target_kl": None,
-    "algo.value_loss": "mse",
-    "algo.optimizer_eps": 1e-5,
-    "algo.reset_optimizer_on_lr_jump": None,
-    "env.kwargs": {},
-    "env.max_episode_steps": None,
-    "env.reward.scale": 1.0,
-    "env.reward.clip": None,
-}
+FIXED = FIXED_IN["ppo"] | {"algo.normalize_advantage": "batch", "algo.target_kl": None}  # written after CleanRL's
 ALWAYS = (
     "the env is gymnax's, written in JAX; where its time limit ends an episode, it learns as if the task had ended",
     "a whole training is one compiled program, run again and again: compiling is not in its rate, and its first update "
@@ -53,15 +36,14 @@ def translate(config: RunConfig) -> tuple[Command, list[str]]:
         )
     algo = config.algo
     assert algo.name == "ppo"
-    notes = [*ALWAYS, *differences(config, FIXED)]
+    activation = config.agent.activation if config.agent.activation == "relu" else "tanh"
+    notes = [*ALWAYS, *differences(config, FIXED | {"agent.activation": activation})]
     settings = {
         OTHER_NAMES.get(name, name.upper().replace("-", "_")): value
         for name, value in hyperparameters(config, notes).items()
     }
     if algo.clip_range_vf != algo.clip_range:
         notes.append("algo.clip_range_vf is algo.clip_range there")
-    activation = config.agent.activation if config.agent.activation in ("tanh", "relu") else "tanh"
-    notes += differences(config, {"agent.activation": activation})
     settings |= {"ENV_NAME": config.env.id, "ACTIVATION": activation}
     arguments = (json.dumps(settings), str(config.train.seed), config.train.device, STEPS)
     needs = ("jax", "flax", "optax", "distrax", "gymnax", "brax", "navix", "ppo", "wrappers")

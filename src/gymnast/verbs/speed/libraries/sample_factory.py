@@ -9,21 +9,17 @@ from typing import TYPE_CHECKING
 from gymnast.core.errors import UserError
 from gymnast.core.machine import cores
 from gymnast.verbs.speed.libraries.command import RUNNERS, STEPS, Command
-from gymnast.verbs.speed.libraries.translation import at_start, differences, refuse
+from gymnast.verbs.speed.libraries.translation import ELSEWHERE, at_start, differences, refuse
 
 if TYPE_CHECKING:
     from gymnast.config import RunConfig
 
 REPORT = re.compile(r"Total num frames: (\d+)")  # every five seconds
-FIXED = {
+FIXED = ELSEWHERE | {
     "agent.encoder": "mlp",
-    "agent.layer_norm": False,
-    "agent.squash": False,
     "agent.rescale_actions": False,
     "algo.normalize_advantage": "batch",
     "algo.target_kl": None,
-    "algo.value_loss": "mse",
-    "algo.reset_optimizer_on_lr_jump": None,
     "env.kwargs": {},
     "env.max_episode_steps": None,
 }

@@ -11,6 +11,14 @@ from gymnast.core.errors import UserError
 if TYPE_CHECKING:
     from gymnast.config import RunConfig
 
+# What no other library has: there, these are always so
+ELSEWHERE = {
+    "agent.layer_norm": False,
+    "agent.squash": False,
+    "algo.value_loss": "mse",
+    "algo.reset_optimizer_on_lr_jump": None,
+}
+
 
 def refuse(config: RunConfig, name: str, title: str, algos: Sequence[str]) -> None:
     """Says in a line why this cannot be compared, and what to change."""
