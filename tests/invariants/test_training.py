@@ -14,8 +14,8 @@ from gymnast.envs.types import StepBatch
 from gymnast.metrics.catalogue import catalogue
 from gymnast.rl import collector as collect_module
 from gymnast.rl.rollout import Rollout
-from gymnast.training.loop import Result, prepare_returns, train
 from gymnast.training.build import build
+from gymnast.training.loop import Result, prepare_returns, train
 from gymnast.training.state import TrainState
 from tests.envs_for_tests import full_id
 from tests.invariants.conftest import small_config

@@ -19,10 +19,12 @@ from gymnast.alerts.text import alert_line
 from gymnast.metrics.catalogue import catalogue
 from gymnast.rl.collector import collect
 from gymnast.sinks import SinkGroup
+from gymnast.sinks.base import Sink
 from gymnast.sinks.folder import FolderSink
-from gymnast.training.loop import prepare_returns, train
 from gymnast.training.build import build
+from gymnast.training.loop import prepare_returns, train
 from gymnast.training.state import TrainState
+from tests.sinks_for_tests import run_info
 
 Row = dict[str, float]
 QUICK = ("eval.episodes=5", "stop.episodes=5", "log.every=1")
@@ -313,17 +315,17 @@ def test_alerts_come_back_from_their_file(tmp_path: Path) -> None:
 
 
 def test_the_folder_is_written_when_alerts_begin_or_end(tmp_path: Path) -> None:
-    sink, path = FolderSink(tmp_path), tmp_path / "alerts.json"
+    sink, path = FolderSink(run_info(tmp_path)), tmp_path / "alerts.json"
     group = SinkGroup([sink], warn=print)
-    group.tell(5, [], None)
+    group.report(5, [], None)
     assert not path.exists()
-    group.tell(6, [some_alert()], {"histograms": {"value": {"counts": [1], "edges": [0.0, math.nan]}}})
+    group.report(6, [some_alert()], {"histograms": {"value": {"counts": [1], "edges": [0.0, math.nan]}}})
     assert read_alerts(path)[0].count == 3
-    group.tell(7, [some_alert(count=4)], None)
+    group.report(7, [some_alert(count=4)], None)
     assert read_alerts(path)[0].count == 3  # only its count changed
-    group.tell(8, [some_alert(count=4, firing=False)], None)
+    group.report(8, [some_alert(count=4, firing=False)], None)
     assert not read_alerts(path)[0].firing
-    group.tell(9, [some_alert(count=5, firing=False)], None)
+    group.report(9, [some_alert(count=5, firing=False)], None)
     group.close()
     assert read_alerts(path)[0].count == 5
     (line,) = (tmp_path / "diagnostics.jsonl").read_text().splitlines()
@@ -331,22 +333,18 @@ def test_the_folder_is_written_when_alerts_begin_or_end(tmp_path: Path) -> None:
 
 
 def test_a_sink_hears_of_each_alert_once() -> None:
-    class Tracker:
+    class Keeper(Sink):
         def __init__(self) -> None:
             self.heard: list[tuple[int, str]] = []
-
-        def write(self, step: int, row: Row) -> None: ...
-
-        def close(self) -> None: ...
 
         def alert(self, step: int, one: Alert) -> None:
             self.heard.append((step, one.rule))
 
-    tracker = Tracker()
-    group = SinkGroup([tracker], warn=print)
+    keeper = Keeper()
+    group = SinkGroup([keeper], warn=print)
     for step in (4, 5, 6):
-        group.tell(step, [some_alert(since=5)] if step >= 5 else [], None)
-    assert tracker.heard == [(5, "kl_high")]
+        group.report(step, [some_alert(since=5)] if step >= 5 else [], None)
+    assert keeper.heard == [(5, "kl_high")]
 
 
 def test_a_line_says_what_was_seen_and_what_to_try() -> None:

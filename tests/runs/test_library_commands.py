@@ -220,7 +220,7 @@ def test_purejaxrl_has_envs_and_a_repository_of_its_own(tmp_path: Path) -> None:
     (tmp_path / "purejaxrl").mkdir()
     (found,) = baselines_for(config(), ["purejaxrl"], me, {"purejaxrl": str(tmp_path)})
     with found.start("windows") as commands, pytest.raises(UserError) as reported:
-        commands.hear()  # no JAX here, and an empty folder there
+        commands.ready()  # no JAX here, and an empty folder there
     assert re.fullmatch(r"purejaxrl: \S+ cannot import jax, [^\n]*ppo, wrappers\. Run: [^\n]*", str(reported.value))
 
 
@@ -377,10 +377,10 @@ def test_a_command_that_fails_is_quoted(tmp_path: Path) -> None:
 
 def test_what_an_interpreter_has(tmp_path: Path) -> None:
     with program(tmp_path, needs=("pytest", "torch")) as commands:
-        about = commands.hear()
+        about = commands.ready()
         assert about["version"] == pytest.__version__
         assert about["threads"] >= 1
     lacking = program(tmp_path, needs=("torch", "no_such_package.ppo", "nor_this"))
     with lacking, pytest.raises(UserError) as told:
-        lacking.hear()
+        lacking.ready()
     assert str(told.value) == (f"it: {sys.executable} cannot import no_such_package.ppo, nor_this. Run: pip install it")

@@ -20,18 +20,18 @@ from gymnast import config as configs
 from gymnast import video
 from gymnast.core.errors import UserError
 from gymnast.envs.make import make_vec
+from gymnast.jobs.worker import Worker
 from gymnast.judge import background
-from gymnast.judge.background import Worker
 from gymnast.judge.evaluate import evaluate
 from gymnast.play.stage import Stage
+from gymnast.rl.learner import group
 from gymnast.runs import checkpoint
 from gymnast.runs.references import resolve, resolve_checkpoint
-from gymnast.sinks import SinkGroup
 from gymnast.runs.saved_agent import build_agent, load_agent
-from gymnast.rl.learner import group
+from gymnast.sinks import SinkGroup
 from gymnast.verbs.train import evaluate_ref, start
 from gymnast.verbs.video import film_ref
-from gymnast.video import filmer as filming
+from gymnast.video import maker
 from gymnast.video.film import CARD_SECONDS, HOLD_SECONDS, shown_actions
 from gymnast.video.overlay import annotated
 
@@ -52,6 +52,7 @@ DEFAULTS: dict[str, Any] = {
 def prompt(monkeypatch: pytest.MonkeyPatch) -> None:
     """A busy machine would keep workers of low priority waiting for minutes."""
     monkeypatch.setattr(background, "NICENESS", 0)
+    monkeypatch.setattr(maker, "NICENESS", 0)
 
 
 @pytest.fixture(scope="module")
@@ -198,7 +199,7 @@ def test_an_env_without_pictures_is_told_in_a_line(runs: Path, tmp_path: Path) -
     assert end["env_steps"] == 1024
     run = resolve("@last", tmp_path)
     log = (run.path / "log.txt").read_text()
-    assert log.count("no films: ") == 1
+    assert log.count("no videos: ") == 1
     assert "draws no pictures" in log
     with pytest.raises(UserError, match="draws no pictures"):
         film("@last", tmp_path)
@@ -222,18 +223,18 @@ def test_a_run_films_its_best_and_by_schedule(tmp_path: Path, monkeypatch: pytes
 
 
 def test_a_worker_that_gets_no_time_is_replaced_at_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first film maker is stopped as soon as it is there; the run's film is made all the same."""
+    """The first worker is stopped as soon as it is there; the run's video is made all the same."""
     made: list[Worker] = []
 
     class Stopped(Worker):
-        def __init__(self, task: Any, niceness: int | None = None) -> None:
-            super().__init__(task, niceness)
+        def __init__(self, *args: Any, **options: Any) -> None:
+            super().__init__(*args, **options)
             made.append(self)
-            if niceness is None:
+            if len(made) == 1:
                 os.kill(self.pid, signal.SIGSTOP)
 
-    monkeypatch.setattr(filming, "Worker", Stopped)
-    monkeypatch.setattr(filming, "GRACE", 0.0)
+    monkeypatch.setattr(maker, "Worker", Stopped)
+    monkeypatch.setattr(maker, "LAST_VIDEOS_SECONDS", 0.0)
     start("CartPole-v1", [*TINY, "log.video=best"], tmp_path, seed=1, steps=1024, quiet=True, summary=False)
     assert len(made) == 2
     videos = resolve("@last", tmp_path).videos_dir

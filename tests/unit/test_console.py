@@ -21,7 +21,9 @@ from gymnast.sinks import SinkGroup
 from gymnast.sinks.console.console import ConsoleSink
 from gymnast.sinks.console.panels import render_row, sparkline, summary_panel
 from gymnast.sinks.jsonl import JsonlSink, read_metrics
+from tests.sinks_for_tests import run_info
 
+ROOT = Path(__file__).parents[2]
 PHASES = {"env": 0.21, "act": 0.28, "copy": 0.03, "returns": 0.02, "update": 0.4, "log": 0.02, "eval": 0.04}
 
 
@@ -140,18 +142,18 @@ def test_the_summary_says_what_to_try() -> None:
 
 def test_an_alert_is_a_line_where_there_is_no_table() -> None:
     stream = io.StringIO()
-    group = SinkGroup([ConsoleSink("title", 100, stream=stream)], print)
-    group.tell(5, [alarm("kl_high")], None)
-    group.tell(6, [alarm("kl_high")], None)  # told once
+    group = SinkGroup([ConsoleSink(run_info(), stream)], print)
+    group.report(5, [alarm("kl_high")], None)
+    group.report(6, [alarm("kl_high")], None)  # reported once
     group.close()
     assert stream.getvalue().startswith("! 5: kl_high: Too much.")
     assert stream.getvalue().count("kl_high") == 1
 
 
-def test_a_cause_is_told_once() -> None:
+def test_a_cause_is_named_once() -> None:
     stream = io.StringIO()
-    group = SinkGroup([ConsoleSink("title", 100, stream=stream)], print)
-    group.tell(5, [alarm("kl_high"), alarm("entropy_collapse")], None)
+    group = SinkGroup([ConsoleSink(run_info(), stream)], print)
+    group.report(5, [alarm("kl_high"), alarm("entropy_collapse")], None)
     first, second = stream.getvalue().splitlines()
     assert first.endswith("Too fast. Try algo.learning_rate=0.003.")
     assert second.endswith("Same cause as kl_high.")
@@ -168,8 +170,8 @@ def test_sparkline() -> None:
 def test_plain_lines_have_the_files_numbers(tmp_path: Path) -> None:
     stream = io.StringIO()
     warnings: list[str] = []
-    console = ConsoleSink("CartPole-v1 · ppo", 100_000, stream=stream)
-    group = SinkGroup([console, JsonlSink(tmp_path / "metrics.jsonl")], warnings.append)
+    console = ConsoleSink(run_info(), stream)
+    group = SinkGroup([console, JsonlSink(run_info(tmp_path))], warnings.append)
     first = full_row(20_000)
     for name in [name for name in first if name.startswith("eval/")]:
         del first[name]
@@ -181,7 +183,7 @@ def test_plain_lines_have_the_files_numbers(tmp_path: Path) -> None:
     group.close()
     assert warnings == []
     title, head, *lines = stream.getvalue().splitlines()
-    assert title == "CartPole-v1 · ppo"
+    assert title == "CartPole-v1 · ppo · seed 1"
     assert lines[2] == "checkpoint saved"
     cells = [line.split() for line in (lines[0], lines[1], lines[3])]
     assert [row[0] for row in cells] == ["20,000", "40,000", "50,000"]
@@ -197,7 +199,7 @@ def test_plain_lines_have_the_files_numbers(tmp_path: Path) -> None:
 
 def test_quiet_says_nothing() -> None:
     stream = io.StringIO()
-    console = ConsoleSink("x", 100, quiet=True, stream=stream)
+    console = ConsoleSink(run_info(quiet=True), stream)
     console.write(1, full_row())
     console.notice("solved")
     console.tick(2)
@@ -210,7 +212,7 @@ def on_a_terminal(code: str, env: dict[str, str]) -> str:
     leader, follower = pty.openpty()
     command = [sys.executable, "-c", textwrap.dedent(code)]
     settings = {**os.environ, "COLUMNS": "100", "LINES": "40", "PYTHONIOENCODING": "utf-8", **env}
-    with subprocess.Popen(command, stdout=follower, stderr=follower, env=settings) as process:
+    with subprocess.Popen(command, stdout=follower, stderr=follower, env=settings, cwd=ROOT) as process:
         os.close(follower)
         chunks = []
         while True:
@@ -228,7 +230,8 @@ def on_a_terminal(code: str, env: dict[str, str]) -> str:
 
 LIVE = """
     from gymnast.sinks.console.console import ConsoleSink
-    console = ConsoleSink("CartPole-v1", 1000, {"threshold": 475.0})
+    from tests.sinks_for_tests import run_info
+    console = ConsoleSink(run_info(threshold=475.0))
     console.write(100, {"time/total_timesteps": 100, "rollout/ep_rew_mean": 20.0, "time/elapsed": 3.0})
     console.notice("checkpoint saved")
     console.tick(150)
@@ -258,7 +261,7 @@ def test_a_dumb_terminal_gets_plain_lines() -> None:
 
 def test_ascii_streams_do_not_crash() -> None:
     raw = io.BytesIO()
-    console = ConsoleSink("CartPole-v1 · ppo", 100, stream=io.TextIOWrapper(raw, encoding="ascii"))
+    console = ConsoleSink(run_info(), io.TextIOWrapper(raw, encoding="ascii"))
     console.write(10, full_row())
     console.notice("→ done")
     assert b"CartPole-v1 ? ppo" in raw.getvalue()

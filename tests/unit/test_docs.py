@@ -19,7 +19,8 @@ ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 # What CONTRIBUTING.md adds as an example does not exist, and is not meant to.
-EXAMPLES = {"src/gymnast/rl/vpg.py", "src/gymnast/agent/residual.py", "src/gymnast/metrics/sinks/scores.py"}
+EXAMPLES = {"src/gymnast/rl/vpg.py", "src/gymnast/agent/residual.py", "src/gymnast/sinks/scores.py"}
+EXAMPLES |= {"src/gymnast/jobs/launchers/idle.py"}
 PLACEHOLDER = re.compile(r"\b[A-Z]{2,}\b|\*|\.\.\.")  # src/gymnast/presets/ENV.yaml
 
 
@@ -62,8 +63,8 @@ def test_metrics_named_in_the_guide_exist() -> None:
 def test_an_algorithms_page_has_every_metric_of_its_update(algo: str) -> None:
     """Taken from a real update, not from a list that could be forgotten."""
     from gymnast import config
-    from gymnast.training.loop import train
     from gymnast.training.build import build
+    from gymnast.training.loop import train
 
     steps = 64  # of 2 envs: long enough for episodes of an untrained CartPole agent to end
     settings = [f"algo.name={algo}", "env.n_envs=2", f"algo.n_steps={steps}", f"train.total_timesteps={2 * steps}"]

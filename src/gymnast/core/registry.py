@@ -128,3 +128,9 @@ SINKS = Registry(
         "tensorboard": "gymnast.sinks.trackers.tensorboard:TensorBoardTracker",
     },
 )
+LAUNCHERS = Registry(
+    "launcher",
+    {
+        "local": "gymnast.jobs.launchers.local:LocalLauncher",
+    },
+)

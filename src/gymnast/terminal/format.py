@@ -20,7 +20,7 @@ from rich.text import Text
 UNLIMITED = 2000  # columns of a file or a pipe: nothing is cut or wrapped for a reader that is a program
 READABLE = 110  # columns of a panel: wider ones are harder to read
 GAP = 2
-PATIENCE = 2.0  # seconds without a sign of life
+SILENT_SECONDS = 2.0  # before a bar shows that something is under way
 STATUS_STYLES = {
     "running": "bold cyan",
     "finished": "green",
@@ -103,7 +103,7 @@ def patience(steps: int) -> Iterator[Callable[[], None]]:
 
     def tick() -> None:
         progress.advance(task)
-        if not progress.live.is_started and time.monotonic() - begin > PATIENCE:
+        if not progress.live.is_started and time.monotonic() - begin > SILENT_SECONDS:
             progress.start()
 
     try:

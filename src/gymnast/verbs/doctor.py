@@ -13,7 +13,7 @@ from rich.text import Text
 
 from gymnast.runs.references import list_runs
 from gymnast.terminal.format import Cell, Column, facts_grid, heading, output, table
-from gymnast.verbs.extras import EXTRAS, version_of
+from gymnast.verbs.extras import all_extras, version_of
 
 CORE = ("gymnast", "torch", "gymnasium", "numpy", "pydantic", "rich", "click", "ruamel.yaml", "safetensors")
 OLDEST_PYTHON = (3, 11)
@@ -37,7 +37,7 @@ def examine(runs_dir: Path, as_json: bool = False) -> dict[str, Any]:
                 "brings": extra.brings,
                 "command": None if extra.installed else extra.command,
             }
-            for extra in EXTRAS.values()
+            for extra in all_extras().values()
         },
         "runs_dir": {
             "path": str(runs_dir),

@@ -27,6 +27,7 @@ from gymnast.envs.engines.replay import require_keys
 from gymnast.envs.engines.worker import Task, shared_arrays, work
 from gymnast.envs.spaces import ActionLayout, ObsLayout, mask_size
 from gymnast.envs.types import StepBatch
+from gymnast.jobs.worker import how_it_ended
 
 if TYPE_CHECKING:
     from gymnast.envs.make import EnvMaker
@@ -188,8 +189,7 @@ class ProcessEngine(Engine):
                 self._end_processes()
                 raise EnvFailure(result)
         process.join(_CLOSE_SECONDS)
-        code = process.exitcode
-        how = f"was killed by signal {-code}" if code is not None and code < 0 else f"ended with exit code {code}"
+        how = how_it_ended(process.exitcode)
         self._end_processes()
         raise EnvFailure(f"{self.name}: {who} {how}.")
 

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from gymnast import config as configs
 from gymnast.core.errors import UserError
+from gymnast.jobs.worker import Worker
 from gymnast.verbs.progress import Progress
 from gymnast.verbs.speed.libraries import Baseline
-from gymnast.verbs.speed.process import OURS, Worker
+from gymnast.verbs.speed.process import our_worker
 from gymnast.verbs.speed.results import Solved, Solving, Start, Startup
 
 if TYPE_CHECKING:
@@ -148,20 +149,31 @@ def _solve_ours(config: RunConfig, threshold: float, seed: int) -> dict[str, Any
         f"stop.episodes={SOLVE_EPISODES}",  # the verdict only ends the run: what counts is the evaluation before it
     )
     job = configs.override(config, criterion)
-    with Worker("gymnast", OURS) as worker:
+    with our_worker() as worker:
         return worker.ask(do="solve", config=job.model_dump(mode="json"), threshold=threshold)
 
 
 def _solve_theirs(baseline: Baseline, threshold: float, seed: int, threads: int | None) -> dict[str, Any]:
-    with baseline.worker("solve") as worker:
-        return worker.ask(seed=seed, threshold=threshold, episodes=SOLVE_EPISODES, every=SOLVE_EVERY, threads=threads)
+    asked = {
+        "seed": seed,
+        "threads": threads,
+        "every": SOLVE_EVERY,
+        "episodes": SOLVE_EPISODES,
+        "threshold": threshold,
+        "verdict_episodes": 0,  # the evaluation is the verdict
+        "on_solved": True,
+        "final": False,
+    }
+    with Worker(baseline.run("benchmark", asked=asked), name=baseline.name) as worker:
+        solved_at, seconds = worker.wait_for("result")["solved_at"] or (None, None)
+    return {"solved_at": solved_at, "seconds": seconds}
 
 
 def _best_threads(baseline: Baseline, progress: Progress) -> int | None:
     """The setting a library is fastest with, default (None) or one thread."""
     progress.step(f"{baseline.name}: which thread setting is its best")
     with baseline.start("windows") as worker:
-        if worker.hear()["threads"] == 1:
+        if worker.ready()["threads"] == 1:
             return None
         rates: dict[int | None, float] = {}
         for threads in (None, 1, None, 1):

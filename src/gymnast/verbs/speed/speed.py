@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Any
 from gymnast import config as configs
 from gymnast.core.errors import UserError
 from gymnast.core.machine import cores, cpu_model
+from gymnast.jobs.worker import Worker
 from gymnast.training.record import solved_threshold, versions
 from gymnast.verbs.progress import SILENT, Progress
 from gymnast.verbs.speed.advice import changes
 from gymnast.verbs.speed.libraries import Baseline, baselines_for, parse_names, parse_paths
 from gymnast.verbs.speed.libraries.command import Commands
-from gymnast.verbs.speed.process import OURS, Worker
+from gymnast.verbs.speed.process import our_worker
 from gymnast.verbs.speed.results import Advice, Limit, OtherLibrary, Rates, Speed, ThreadSetting, Training, Tried
 from gymnast.verbs.speed.runs import measure_solving, measure_startup
 from gymnast.verbs.train import resolve_config
@@ -142,7 +143,7 @@ def measure_training(
     base = steady(config).model_dump(mode="json")
     progress.plan(seconds * windows * 2 * (1 + len(baselines)) + LIMIT_SECONDS)
     progress.step("starting")
-    with Worker("gymnast", OURS) as ours:
+    with our_worker() as ours:
         about = ours.ask(do="build", name="ours", config=base)
         env, whole = Windows(), Windows()
         with ExitStack() as running:  # no other library holds memory or a core while changes are measured
@@ -220,7 +221,7 @@ def start(baseline: Baseline, config: RunConfig, running: ExitStack, progress: P
     progress.step(f"starting {baseline.name}")
     worker = baseline.start("windows")
     running.push(worker)
-    about = worker.hear()
+    about = worker.ready()
     settings = thread_settings(about["threads"], two_may_pay=config.agent.encoder != "mlp")
     return Running(baseline, worker, about, {threads: Windows() for threads in settings})
 

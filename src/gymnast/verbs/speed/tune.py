@@ -22,9 +22,10 @@ from gymnast.config.tuned import Tuned, keep
 from gymnast.core.errors import UserError
 from gymnast.core.files import write_atomic
 from gymnast.core.machine import cores, cpu_model
+from gymnast.jobs.worker import Worker
 from gymnast.verbs.progress import SILENT, Progress
 from gymnast.verbs.speed.advice import FEWEST_STEPS, engines_for, steps_for, thread_counts
-from gymnast.verbs.speed.process import OURS, Worker
+from gymnast.verbs.speed.process import our_worker
 from gymnast.verbs.speed.results import Candidate, Tuning
 from gymnast.verbs.speed.speed import steady
 from gymnast.verbs.train import resolve_config
@@ -53,7 +54,7 @@ def tune(
     resolved = resolve_config(target, overrides)
     config = resolved.config
     progress.plan(seconds)
-    with Worker("gymnast", OURS) as worker:
+    with our_worker() as worker:
         search = Search(worker, config, seconds, progress)
         search.run()
     best, now = max(search.alive, key=lambda candidate: candidate.rate), search.current

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gymnast.core.errors import UserError, did_you_mean
+from gymnast.jobs.worker import Job, Worker
 from gymnast.verbs.extras import EXTRAS
 from gymnast.verbs.speed.libraries import cleanrl, purejaxrl, sample_factory, sb3
 from gymnast.verbs.speed.libraries.command import RUNNERS, Command, Commands
-from gymnast.verbs.speed.process import Worker
 
 if TYPE_CHECKING:
     from gymnast.config import RunConfig
@@ -87,15 +87,11 @@ class Baseline:
         """In one of `windows` and `once`."""
         if isinstance(self.job, Command):
             return Commands(self.name, self.python, self.job, self.library.how_to_get(self.python), self.modules)
-        return self.worker(mode)
+        return Worker(self.run(mode), name=self.name)
 
-    def worker(self, mode: str) -> Worker:
-        """The process of a library that has a runner, which also knows the modes `solve` and `benchmark`."""
-        if isinstance(self.job, Command):
-            raise TypeError(f"{self.name} is a command, not a worker")
-        worker = Worker(self.name, [self.python, str(self.library.runner)])
-        worker.tell({**self.job, "mode": mode})
-        return worker
+    def run(self, mode: str, **arguments: Any) -> Job:
+        """What the runner is to do, for a library that has one; it also knows `benchmark`."""
+        return Job(f"{self.library.runner}:{mode}", {"spec": self.job, **arguments}, self.python)
 
 
 def baselines_for(
