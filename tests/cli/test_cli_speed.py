@@ -63,7 +63,8 @@ def test_startup(gymnast: Command, sb3: None) -> None:
     assert outcome.code == 0, outcome.err
     startup = outcome.json["startup"]
     assert startup["steps"] == 5120
-    assert [row["who"] for row in startup["rows"]] == ["gymnast", "sb3"]  # its default is one thread here
+    # sb3's default is one thread here, so there is no other setting
+    assert [(row["who"], row["threads"]) for row in startup["rows"]] == [("gymnast", None), ("sb3", None)]
     assert all(0 < row["first_update"] <= row["whole"] for row in startup["rows"])
     assert "rates" not in outcome.json
 

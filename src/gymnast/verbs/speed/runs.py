@@ -55,7 +55,7 @@ def measure_startup(
         progress.done(SHORT_RUN_SECONDS)
         for baseline in baselines:
             for threads in (None, 1):
-                if threads != defaults.get(baseline.name):
+                if threads is None or threads != defaults[baseline.name]:
                     progress.step(f"start {turn + 1} of {rounds}: {baseline.name}, threads {threads or 'default'}")
                     took, defaults[baseline.name] = _their_start(baseline, threads, steps)
                     starts.setdefault((baseline.name, threads), []).append(took)
