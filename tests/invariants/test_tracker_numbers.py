@@ -29,6 +29,7 @@ from gymnast.verbs.train import resume
 from tests.invariants.conftest import small_config
 from tests.invariants.test_resume import interrupt_after
 from tests.invariants.wandb_file import wandb_history, wandb_records
+from tests.processes import wait_for
 from tests.sinks_for_tests import run_info
 
 for package in ("wandb", "trackio", "tensorboard"):
@@ -70,7 +71,7 @@ def run(homes: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
     run = new_run(config, None, runs_dir)
     assert record(session, run, quiet=True, observer=interrupt_after(5)).stop_reason == "interrupted"
     session.close()
-    assert resume(run.id, [], runs_dir, quiet=True)["env_steps"] == 2048
+    assert resume(run.id, [], runs_dir, quiet=True).env_steps == 2048
     return run
 
 
@@ -216,8 +217,7 @@ def test_wandb_that_loses_its_service_costs_one_warning(homes: Path, tmp_path: P
     group = SinkGroup([JsonlSink(run_info(tmp_path)), tracker], warnings.append)
     group.write(100, {"train/loss": 1.0})
     steps = tmp_path / "trackers" / "wandb" / "steps.txt"
-    while not steps.exists() or not steps.read_text():
-        time.sleep(0.05)
+    wait_for(lambda: steps.exists() and steps.read_text(), "row in wandb")
     assert tracker._worker is not None
     listed = subprocess.run(["ps", "-e", "-o", "pid=,ppid=,comm="], capture_output=True, text=True, check=True).stdout
     core = [int(pid) for pid, parent, name in map(str.split, listed.splitlines()) if int(parent) == tracker._worker.pid]

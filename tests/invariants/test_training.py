@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import resource
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -60,7 +61,7 @@ def test_same_seed_same_bits_and_another_seed_others(make_session: Any) -> None:
 def test_every_row_is_catalogued_and_in_order(algo: str, make_session: Any) -> None:
     _, rows = run(make_session(small_config(algo)))
     for row in rows:
-        assert catalogue().check(row) == []
+        assert [name for name, value in row.items() if catalogue().get(name).out_of_bounds(value)] == []
         assert list(row) == list(catalogue().sort(row))
 
 
@@ -273,21 +274,28 @@ def test_masks_reach_rollout_and_evaluation(make_session: Any) -> None:
     assert np.isfinite(rows[-1]["train/loss"])
 
 
+def resident_bytes() -> int:
+    """What this process holds now, which its peak would not say; 0 on a system that cannot tell."""
+    statm = Path("/proc/self/statm")
+    return int(statm.read_text().split()[1]) * resource.getpagesize() if statm.exists() else 0
+
+
 def test_memory_does_not_grow(make_session: Any) -> None:
     config = small_config("a2c", train={"total_timesteps": 60_000}, eval={"every": 0}, log={"every": 640})
     session = make_session(config)
-    sizes: list[int] = []
+    objects: list[int] = []
+    resident: list[int] = []
 
     def watch(row: dict[str, float]) -> None:
         if row["time/updates"] % 100 == 0:
             gc.collect()
-            sizes.append(len(gc.get_objects()))
+            objects.append(len(gc.get_objects()))
+            resident.append(resident_bytes())
 
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     train(session, observer=watch)
-    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-    assert sizes[-1] <= sizes[1] * 1.02
-    assert grown < 30_000  # kilobytes
+    middle = len(objects) // 2  # what is imported late has been imported by then
+    assert objects[-1] <= objects[middle] + 100  # over 400 updates: fewer than one object in four
+    assert resident[-1] <= resident[middle] + 2**20  # one rollout kept of every update would be 30,000 x 44 bytes
 
 
 def test_initialising_takes_what_fits_and_says_what(make_session: Any) -> None:

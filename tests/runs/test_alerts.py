@@ -51,7 +51,10 @@ def alert(book: AlertBook, rule: str) -> Alert:
     return found[0]
 
 
-# rule, target, what is spoilt, the patch that must be advised
+# A rate that breaks the agent in its first update, and episodes so short that no luck raises the score afterwards
+BROKEN = ("algo.learning_rate=1.0", "algo.vf_coef=0", "env.max_episode_steps=8")
+# rule, target, what is spoilt, the patch that must be advised. Each trips its rule with every seed: a run that diverges
+# is another one on another processor.
 SPOILT = [
     ("not_finite", "CartPole-v1", ("algo.learning_rate=1e38",), {"algo.learning_rate": "lin_0.003"}),
     ("reward_scale", "CartPole-v1", ("env.reward.scale=1e4",), {"env.reward.scale": 1.0}),
@@ -59,23 +62,18 @@ SPOILT = [
     ("reward_altered", "Pendulum-v1", ("env.reward.clip=0.01",), {"env.reward.clip": None}),
     ("reward_altered", "LunarLander-v3", ("env.shaping.time=50",), {"env.shaping.time": 0.5}),
     ("horizon_short", "CartPole-v1", ("algo.gamma=0.5",), {"algo.gamma": 0.99}),
-    ("kl_high", "CartPole-v1", ("algo.learning_rate=1.0",), {"algo.learning_rate": "lin_0.003"}),
+    ("kl_high", "CartPole-v1:a2c", ("algo.learning_rate=1.0",), {"algo.learning_rate": "lin_0.003"}),
     ("clip_fraction_high", "CartPole-v1", ("algo.clip_range=0.001",), {"algo.clip_range": 0.3}),
     ("update_tiny", "CartPole-v1", ("algo.learning_rate=3e-6",), {"algo.learning_rate": "lin_0.003"}),
     ("update_tiny", "CartPole-v1:reinforce", ("algo.learning_rate=1e-6",), {"algo.learning_rate": "lin_0.01"}),
     ("entropy_stuck", "CartPole-v1", ("algo.ent_coef=10.0",), {"algo.ent_coef": 0.0}),
     ("entropy_collapse", "CartPole-v1", ("algo.learning_rate=1.0",), {"algo.learning_rate": "lin_0.003"}),
-    ("entropy_falling", "CartPole-v1", ("algo.learning_rate=1.0",), {"algo.learning_rate": "lin_0.003"}),
+    ("entropy_falling", "CartPole-v1", BROKEN, {"algo.learning_rate": "lin_0.003"}),
     ("action_collapse", "CartPole-v1", ("algo.learning_rate=1.0",), {"algo.learning_rate": "lin_0.003"}),
     ("dead_units", "CartPole-v1", ("algo.learning_rate=1.0",), {"algo.learning_rate": "lin_0.003"}),
     ("critic_wrong", "CartPole-v1", ("algo.vf_coef=0",), {"algo.vf_coef": 0.5}),
     ("gradient_large", "CartPole-v1", ("algo.max_grad_norm=1e-8",), {"algo.max_grad_norm": 0.5}),
-    (
-        "gradient_vanishes",
-        "CartPole-v1",
-        ("algo.learning_rate=1.0", "algo.vf_coef=0"),
-        {"algo.learning_rate": "lin_0.003"},
-    ),
+    ("gradient_vanishes", "CartPole-v1", BROKEN, {"algo.learning_rate": "lin_0.003"}),
     ("spread_grows", "Pendulum-v1", ("algo.ent_coef=10.0", "algo.learning_rate=0.01"), {"algo.ent_coef": 0.0}),
     ("advantage_scale", "CartPole-v1:a2c", ("algo.normalize_advantage=off", "env.reward.scale=1000"), None),
     ("all_cut", "CartPole-v1", ("env.max_episode_steps=8",), {"env.max_episode_steps": None}),
@@ -176,8 +174,8 @@ def test_a_falling_rate_is_told() -> None:
 
 
 def test_every_rule_has_its_test() -> None:
-    here = Path(__file__).read_text(encoding="utf-8")
-    assert [rule.name for rule in RULES if f'"{rule.name}"' not in here] == []
+    by_themselves = {"policy_not_uniform", "reward_sparse", "ratio_off", "rate_falls"}  # the four tests above
+    assert {rule for rule, *_ in SPOILT} | by_themselves == {rule.name for rule in RULES}
     tested = {target for _, target, _, _ in SPOILT}
     assert tested <= {*WHOLE, *BEGUN}  # and the healthy run of every preset that is spoilt
     assert all(rule.severity in SEVERITIES for rule in RULES)

@@ -19,7 +19,7 @@ from gymnast.alerts.alert import Alert, Evidence
 from gymnast.metrics.catalogue import catalogue
 from gymnast.sinks import SinkGroup
 from gymnast.sinks.console.console import ConsoleSink
-from gymnast.sinks.console.panels import render_row, sparkline, summary_panel
+from gymnast.sinks.console.panels import render_row
 from gymnast.sinks.jsonl import JsonlSink, read_metrics
 from tests.sinks_for_tests import run_info
 
@@ -132,14 +132,6 @@ def test_alerts_stand_above_the_table_and_it_still_fits(width: int, lines: int |
         assert re.search(r"clip_fraction_vf +\S+", "\n".join(drawn[8:]))
 
 
-def test_the_summary_says_what_to_try() -> None:
-    lines = draw(summary_panel({"env": "CartPole-v1", "alerts": [alarm("kl_high")]}), 100)
-    text = "\n".join(lines)
-    assert "kl_high  Too much." in text
-    assert "7 rows, from 5 steps to the end" in text
-    assert "algo.learning_rate=0.003" in text
-
-
 def test_an_alert_is_a_line_where_there_is_no_table() -> None:
     stream = io.StringIO()
     group = SinkGroup([ConsoleSink(run_info(), stream)], print)
@@ -157,14 +149,6 @@ def test_a_cause_is_named_once() -> None:
     first, second = stream.getvalue().splitlines()
     assert first.endswith("Too fast. Try algo.learning_rate=0.003.")
     assert second.endswith("Same cause as kl_high.")
-
-
-def test_sparkline() -> None:
-    assert sparkline([], 10) == ""
-    assert sparkline([0, 7], 2) == "▁█"
-    assert sparkline([0, 0, 7, 7, 3.5, float("nan")], 5) == "▁▁██▅"
-    assert sparkline([3.0], 4) == "▁▁▁▁"
-    assert len(sparkline(list(range(1000)), 37)) == 37
 
 
 def test_plain_lines_have_the_files_numbers(tmp_path: Path) -> None:
@@ -265,39 +249,3 @@ def test_ascii_streams_do_not_crash() -> None:
     console.write(10, full_row())
     console.notice("→ done")
     assert b"CartPole-v1 ? ppo" in raw.getvalue()
-
-
-def test_the_summary_says_what_happened_and_what_is_next() -> None:
-    result = {
-        "run": "k7f3q-cartpole-v1-ppo-s1",
-        "env": "CartPole-v1",
-        "algo": "ppo",
-        "solved": True,
-        "mean": 498.214,
-        "low": 496.0,
-        "high": 500.0,
-        "episodes": 100,
-        "judge": "greedy",
-        "threshold": 475.0,
-        "env_steps": 61_440,
-        "seconds": 72.0,
-        "fps": 5100.2,
-        "stop_reason": "solved",
-        "next": [("gymnast eval @last", "score it on other episodes")],
-    }
-    text = "\n".join(draw(summary_panel(result), 80))
-    for part in (
-        "SOLVED  CartPole-v1 · ppo",
-        "498.21  95% interval 496.00 to 500.00",
-        "100 fresh episodes, greedy",
-        "475",
-        "61,440 steps in 1:12  5,100 steps/s",
-        "k7f3q-cartpole-v1-ppo-s1",
-        "gymnast eval @last",
-        "  score it on other episodes",
-    ):
-        assert part in text
-    assert "NOT SOLVED" in "\n".join(draw(summary_panel({**result, "solved": False, "stop_reason": "steps"}), 80))
-    stopped = {"env": "X-v0", "solved": False, "stop_reason": "interrupted", "env_steps": 5}
-    assert "INTERRUPTED" in "\n".join(draw(summary_panel(stopped), 60))
-    assert "DONE" in "\n".join(draw(summary_panel({"env": "X-v0", "solved": None, "stop_reason": "steps"}), 60))

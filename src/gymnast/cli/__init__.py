@@ -16,7 +16,7 @@ from gymnast.core.errors import EnvFailure, Stopped, UserError
 __all__ = ["app", "entry", "main"]
 
 # Each module adds its verbs to the root command; `gymnast --help` shows them in this order.
-for module in ("agents", "runs", "settings", "speed", "benchmark", "doctor"):
+for module in ("train", "eval", "video", "report", "runs", "envs", "config", "speed", "benchmark", "doctor"):
     import_module(f"gymnast.cli.{module}")
 
 
@@ -31,7 +31,7 @@ def usage_line(error: click.ClickException) -> str:
 
 
 def main() -> NoReturn:
-    """Runs the command; a user's mistake is told in a line and ends with 2, an env's failure with 1."""
+    """Runs the command; a user's mistake is one line and ends with 2, an env's failure with 1."""
     code, failure = 0, ""
     try:
         app.main(prog_name="gymnast", standalone_mode=False)

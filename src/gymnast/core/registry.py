@@ -61,6 +61,7 @@ WRAPPERS = Registry(
         "action_repeat": "gymnast.envs.wrappers.action_repeat:ActionRepeat",
         "grayscale": "gymnast.envs.wrappers.pictures:Grayscale",
         "resize": "gymnast.envs.wrappers.pictures:Resize",
+        "drop_components": "gymnast.envs.wrappers.drop_components:DropComponents",
         "rescale_observation": "gymnast.envs.wrappers.rescale_observation:RescaleObservation",
     },
     hints={

@@ -12,7 +12,8 @@ from collections.abc import Mapping, Sequence
 from time import perf_counter
 from typing import IO, TYPE_CHECKING
 
-from gymnast.metrics.catalogue import catalogue, duration
+from gymnast.core.text import duration
+from gymnast.metrics.catalogue import catalogue
 from gymnast.metrics.rows import STEP, is_late, step_of
 from gymnast.sinks.base import DISPLAYS, RunInfo, Sink
 

@@ -13,9 +13,10 @@ from typing import Any
 from rich.text import Text
 
 from gymnast.core.errors import EnvFailure, Stopped, UserError
+from gymnast.core.text import number, score
 from gymnast.jobs.pool import ENDS
 from gymnast.terminal.format import Cell, Column, output, table
-from gymnast.verbs.benchmark.page import number, seconds, solved_cells, with_interval, write_report
+from gymnast.verbs.benchmark.page import seconds, solved_cells, with_interval, write_report
 from gymnast.verbs.benchmark.plan import OURS, Row, Task, checked, parse_seeds, read_plan, settle
 from gymnast.verbs.benchmark.pool import Trial, run_trials
 from gymnast.verbs.benchmark.report import MEASURES, Summary, judged
@@ -132,10 +133,10 @@ def run_and_keep(trials: Sequence[Trial], at_once: int, store: Store, bar: Bar, 
 
 def told(record: Record) -> str:
     """A run in a few words."""
-    score = number(judged(record) if record["final"] is None else record["final"]["mean"])
+    reached = number(judged(record) if record["final"] is None else record["final"]["mean"])
     if record["solved"]:
-        return f"{score}, solved at {record['solved_steps']:,} steps in {record['solved_seconds']:,.1f} s"
-    return f"{score}, not solved in {record['env_steps']:,} steps, {record['seconds']:,.1f} s"
+        return f"{reached}, solved at {record['solved_steps']:,} steps in {record['solved_seconds']:,.1f} s"
+    return f"{reached}, not solved in {record['env_steps']:,} steps, {record['seconds']:,.1f} s"
 
 
 def print_summaries(summaries: Sequence[Summary], path: Path) -> None:
@@ -159,7 +160,7 @@ def print_summaries(summaries: Sequence[Summary], path: Path) -> None:
             time = seconds(side["seconds"]) if side["runs"] else ""
             lines.append([who, str(side["runs"]), *found, time])
         for who, chances in summary["improvement"].items():
-            found = [with_interval(chances[name], 2) for name in MEASURES]
+            found = [with_interval(chances[name], score) for name in MEASURES]
             lines.append([f"chance to beat {who}", "", *found, ""])
         titles = ("runs", *(f"{name}, IQM [95 %]" for name in MEASURES.values()), "seconds")
         console.print(table(console, [Column(""), *(Column(title, right=True) for title in titles)], lines))

@@ -63,10 +63,6 @@ class Process:
         threading.Thread(target=self._read, daemon=True).start()
         self._worked = 0.0  # seconds since its last report that it was not stopped
 
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
     def _read(self) -> None:
         """Every report with the moment it came."""
         assert self._process.stdout is not None
@@ -121,7 +117,7 @@ class Commands(ExitStack):
         self._environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
         if modules is not None:
             self._environment["PYTHONPATH"] = str(modules)
-        self.running: dict[int | None, Process] = {}
+        self._running: dict[int | None, Process] = {}
         self._folder = self.enter_context(tempfile.TemporaryDirectory(ignore_cleanup_errors=True))
 
     @cached_property
@@ -141,10 +137,10 @@ class Commands(ExitStack):
         """A window of some `seconds`, or a whole run of some `steps`."""
         if "steps" in request:
             return self._once(threads, request["steps"])
-        if threads not in self.running:
-            self.running[threads] = self._start(threads, ENDLESS)
-            self.running[threads].window(0.0)  # its first report: all is warm
-        return self.running[threads].window(request["seconds"])
+        if threads not in self._running:
+            self._running[threads] = self._start(threads, ENDLESS)
+            self._running[threads].window(0.0)  # its first report: all is warm
+        return self._running[threads].window(request["seconds"])
 
     def wait(self) -> None:
         """A whole run has ended by the time it is answered for."""

@@ -1,9 +1,8 @@
-"""Runs held against each other: which belong together, what they measure, and how surely."""
+"""Sides of a comparison: which runs belong together, what tells them apart, and their curves in one."""
 
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,11 +12,11 @@ import numpy as np
 
 from gymnast.core.errors import UserError, did_you_mean
 from gymnast.core.statistics import interval, iqm
+from gymnast.core.text import setting
 from gymnast.metrics.catalogue import catalogue
-from gymnast.report.chart import Points
+from gymnast.report.charts.model import Curve, Points, finite
 from gymnast.report.run_facts import RunFacts
 from gymnast.runs.references import list_runs, resolve
-from gymnast.terminal.format import setting
 
 CLOCKS = {
     "steps": ("time/total_timesteps", "env steps"),
@@ -43,15 +42,6 @@ class Side:
     @property
     def envs(self) -> list[str]:
         return list(dict.fromkeys(facts.info.env for facts in self.runs))
-
-
-@dataclass(frozen=True)
-class Bundle:
-    """A metric of a side: the runs' mean without the extremes, and its 95 % interval where there are several."""
-
-    line: Points
-    band: list[tuple[float, float, float]]
-    runs: list[Points]
 
 
 def find_sides(refs: Sequence[str], runs_dir: Path, group: str = "seed") -> list[Side]:
@@ -116,7 +106,7 @@ def flat_settings(facts: RunFacts) -> dict[str, Any]:
 
 
 def differing_settings(sides: Sequence[Side]) -> dict[str, list[Any]]:
-    """A value a side; where its runs differ, a list of theirs. The seed is told elsewhere."""
+    """A value a side; where its runs differ, a list of theirs."""
     flat = [[flat_settings(facts) for facts in side.runs] for side in sides]
     keys = dict.fromkeys(key for runs in flat for settings in runs for key in settings)
     rows = {key: [_common([settings.get(key) for settings in runs]) for runs in flat] for key in keys}
@@ -158,18 +148,20 @@ def metric_name(asked: str, sides: Sequence[Side]) -> str:
     raise UserError(f"--metric {asked}: there is no such metric.{near} docs/metrics.md has all of them.")
 
 
-def bundle(curves: Sequence[Points]) -> Bundle | None:
-    """A run that ended earlier keeps its last value; the line begins where all of them have one."""
-    finite = [[(x, y) for x, y in curve if math.isfinite(y)] for curve in curves]
-    runs = [curve for curve in finite if curve]
+def mean_curve(name: str, curves: Sequence[Points]) -> Curve | None:
+    """Several runs in one curve: their mean without the extremes, and its 95 % interval.
+
+    A run that ended earlier keeps its last value; the line begins where all of them have one.
+    """
+    runs = [curve for curve in map(finite, curves) if curve]
     if not runs:
         return None
     if len(runs) == 1:
-        return Bundle(runs[0], [], [])
+        return Curve(name, runs[0])
     begin, end = max(curve[0][0] for curve in runs), max(curve[-1][0] for curve in runs)
     grid = np.linspace(min(begin, end), end, GRID)
     columns = [np.array(curve, dtype=np.float64).T for curve in runs]
     values = np.stack([np.interp(grid, steps, scores) for steps, scores in columns], axis=1)
     line = list(zip(grid.tolist(), iqm(values).tolist(), strict=True))
     band = [(float(x), *interval(iqm, row)) for x, row in zip(grid, values, strict=True)]
-    return Bundle(line, band, list(runs))
+    return Curve(name, line, band=band, runs=runs)
