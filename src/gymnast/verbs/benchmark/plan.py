@@ -94,7 +94,7 @@ class Row(Section):
     target: str
     seeds: Seeds = "5"
     steps: Count | None = None
-    bar: Float | None = None  # mean score to reach; None: what counts as solved anyway
+    target_score: Float | None = None  # mean score to reach; None: what counts as solved anyway
     within: Positive | None = None  # seconds of training
     against: Names = Field(default_factory=list)
     equal_steps: bool = False
@@ -103,12 +103,12 @@ class Row(Section):
     @property
     def key(self) -> tuple[Any, ...]:
         """Rows that ask the same question, of however many seeds and libraries."""
-        return (self.target, self.equal_steps, self.steps, self.bar, *self.set)
+        return (self.target, self.equal_steps, self.steps, self.target_score, *self.set)
 
     def command(self, seeds: Sequence[int]) -> str:
-        """That makes this row anew."""
+        """That makes this row again."""
         words = ["gymnast", "benchmark", self.target, "--seeds", write_seeds(seeds)]
-        options = {"--steps": self.steps, "--bar": self.bar, "--within": self.within}
+        options = {"--steps": self.steps, "--target-score": self.target_score, "--within": self.within}
         for option, value in options.items():
             words += [] if value is None else [option, f"{value:.12g}"]
         words += ["--against", ",".join(self.against)] if self.against else []
@@ -167,11 +167,11 @@ class Task:
 
 
 def settle(rows: Sequence[Row], pythons: Mapping[str, str]) -> list[Task]:
-    """Everything that can be wrong with any row is told before the first run."""
+    """Everything that can be wrong with any row is reported before the first run."""
     tasks, problems = [], []
     for row in rows:
         settings = [*ALWAYS, *(EQUAL_STEPS if row.equal_steps else UNTIL_SOLVED)]
-        settings += [] if row.bar is None else [f"stop.threshold={row.bar!r}"]
+        settings += [] if row.target_score is None else [f"stop.threshold={row.target_score!r}"]
         try:
             resolved = resolve_config(row.target, [*settings, *row.set], steps=row.steps)
             row = row.model_copy(update={"target": resolved.target})
