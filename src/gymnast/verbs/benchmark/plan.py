@@ -20,7 +20,7 @@ from gymnast.config.files import parse_yaml
 from gymnast.config.problems import explain_errors
 from gymnast.core.errors import UserError
 from gymnast.training.record import solved_threshold
-from gymnast.verbs.speed.libraries import Opponent, opponents
+from gymnast.verbs.speed.libraries import Baseline, baselines_for
 from gymnast.verbs.train import resolve_config
 
 OURS = "gymnast"
@@ -152,7 +152,7 @@ class Task:
     row: Row
     config: configs.RunConfig
     threshold: float | None
-    opponents: list[Opponent]
+    baselines: list[Baseline]
 
     @property
     def fingerprint(self) -> str:
@@ -176,11 +176,11 @@ def settle(rows: Sequence[Row], pythons: Mapping[str, str]) -> list[Task]:
             resolved = resolve_config(row.target, [*settings, *row.set], steps=row.steps)
             row = row.model_copy(update={"target": resolved.target})
             threshold = solved_threshold(resolved.config, resolved.facts)
-            others = opponents(resolved.config, row.against, pythons)
-            for other in others:
-                if not other.can_be_scored:
-                    raise UserError(f"--against {other.name}: its scores cannot be read. Use `gymnast bench`.")
-            tasks.append(Task(row, resolved.config, threshold, others))
+            baselines = baselines_for(resolved.config, row.against, pythons)
+            for baseline in baselines:
+                if not baseline.can_be_scored:
+                    raise UserError(f"--against {baseline.name}: its scores cannot be read. Use `gymnast speed`.")
+            tasks.append(Task(row, resolved.config, threshold, baselines))
         except UserError as error:
             problems += [line if len(rows) == 1 else f"{row.target}: {line}" for line in str(error).splitlines()]
     if problems:

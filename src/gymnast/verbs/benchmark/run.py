@@ -20,7 +20,7 @@ from gymnast.verbs.benchmark.pool import Trial, run_trials
 from gymnast.verbs.benchmark.store import Record, Store, make_record
 from gymnast.verbs.benchmark.summary import RowSummary, judged
 from gymnast.verbs.progress import SILENT, Progress
-from gymnast.verbs.speed.libraries import parse_names, parse_pythons
+from gymnast.verbs.speed.libraries import parse_names, parse_paths
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ def benchmark(
     rows = rows_of(targets, plan, seeds, parse_names(against), asked)
     if not rows and not report:
         raise UserError("name a target like CartPole-v1, a --plan, or say --report.")
-    tasks = settle(rows, parse_pythons(pythons))
+    tasks = settle(rows, parse_paths("--python", pythons))
     store = Store(out)
     store.ask(tasks, first=plan is not None and not targets)
     if redo:
@@ -104,7 +104,7 @@ def rows_of(
 
 def trials_of(task: Task, store: Store) -> list[Trial]:
     """Seed by seed, so that half of the runs is half of the seeds for everybody."""
-    sides = {OURS: None, **{other.name: other for other in task.opponents}}
+    sides = {OURS: None, **{baseline.name: baseline for baseline in task.baselines}}
     seeds = parse_seeds(task.row.seeds)
     return [Trial(task, seed, sides[who], store.scratch(task, who, seed)) for seed in seeds for who in sides]
 
@@ -123,7 +123,7 @@ def run_and_keep(trials: Sequence[Trial], at_once: int, store: Store, progress: 
                 ended += 1
                 share = f"{ended} of {len(trials)}"
                 if event.kind == "result":
-                    notes = [] if trial.opponent is None else trial.opponent.notes
+                    notes = [] if trial.baseline is None else trial.baseline.notes
                     record = make_record(trial.task, trial.who, trial.seed, event.data, notes)
                     store.keep(record)
                     progress.say(f"{share}  {trial.name}: {brief(record)}")
