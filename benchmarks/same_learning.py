@@ -19,11 +19,11 @@ from gymnast.training.build import build
 from gymnast.training.loop import train
 
 CASES = {"CartPole-v1:zoo": 30_000, "CartPole-v1:a2c": 60_000, "CartPole-v1:reinforce": 60_000}
-LOOKS = 6
+EVALUATIONS = 6
 
 
 def scores(target: str, steps: int, seed: int, reference: bool) -> list[float]:
-    settings = [f"train.seed={seed}", f"train.total_timesteps={steps}", f"eval.every={steps // LOOKS}"]
+    settings = [f"train.seed={seed}", f"train.total_timesteps={steps}", f"eval.every={steps // EVALUATIONS}"]
     config = configs.load(target, [*settings, "stop.on_solved=false", "train.threads=1"]).config
     seen: list[float] = []
 
@@ -35,13 +35,13 @@ def scores(target: str, steps: int, seed: int, reference: bool) -> list[float]:
         session = build(config, None)
         train(session, observer=observe)
         session.close()
-    return seen[:LOOKS]
+    return seen[:EVALUATIONS]
 
 
 def main() -> None:
     seeds = int(sys.argv[1]) if len(sys.argv) > 1 else 10
     for target, steps in CASES.items():
-        print(f"{target}, greedy score every {steps // LOOKS:,} steps, mean of {seeds} seeds ± standard error")
+        print(f"{target}, greedy score every {steps // EVALUATIONS:,} steps, mean of {seeds} seeds ± standard error")
         for way in ("fast", "reference"):
             table = np.array([scores(target, steps, seed, way == "reference") for seed in range(1, seeds + 1)])
             error = table.std(0, ddof=1) / np.sqrt(seeds)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -50,7 +51,7 @@ def test_killed_stopped_and_continued(gymnast: Command, tmp_path: Path) -> None:
         "benchmark",
         "CartPole-v1:zoo",
         *TINY,
-        "--bar",
+        "--target-score",
         "500",
         "--seeds",
         "3",
@@ -96,9 +97,9 @@ def test_killed_stopped_and_continued(gymnast: Command, tmp_path: Path) -> None:
 
     nothing = gymnast(*arguments, **ONE_THREAD)
     assert records(out) == third
-    row = (out / "RESULTS.md").read_text().split("## Learning curves")[0]
+    row = re.sub(" +", " ", (out / "RESULTS.md").read_text().split("## Learning curves")[0])
     assert "| CartPole-v1 | zoo | gymnast | 0/3 |" in row
-    assert "`gymnast benchmark CartPole-v1:zoo --seeds 3 --steps 1024 --bar 500 --set eval.episodes=2" in row
+    assert "`gymnast benchmark CartPole-v1:zoo --seeds 3 --steps 1024 --target-score 500 --set eval.episodes=2" in row
     assert "CartPole-v1:zoo" in nothing.out
     assert len(list((out / "pictures").glob("*.svg"))) == 1
     everything = json.loads((out / "results.json").read_text())
@@ -122,7 +123,7 @@ def test_beside_another_library(gymnast: Command, tmp_path: Path) -> None:
     ours, theirs = runs["gymnast-s2"], runs["sb3-s2"]
     for run in (ours, theirs):
         assert (run["env_steps"], run["solved"], run["solved_steps"]) == (1024, False, None)
-        assert [point[0] for point in run["curve"]] == [256, 512, 768, 1024]  # looked at the same moments
+        assert [point[0] for point in run["curve"]] == [256, 512, 768, 1024]  # evaluated at the same moments
         for _, score, _ in run["curve"]:  # raw returns: -1 a step, at most 200 of them, the mean of two episodes
             assert -200 <= score <= -80
             assert float(2 * score).is_integer()
@@ -137,12 +138,12 @@ def test_beside_another_library(gymnast: Command, tmp_path: Path) -> None:
     assert "--seeds 2-2 --steps 1024 --against sb3 --equal-steps" in row["command"]
 
 
-def test_the_rival_stops_when_its_verdict_says_solved(gymnast: Command, tmp_path: Path) -> None:
+def test_the_other_library_stops_when_its_verdict_says_solved(gymnast: Command, tmp_path: Path) -> None:
     pytest.importorskip("stable_baselines3")
-    arguments = ["benchmark", "CartPole-v1:zoo", *TINY, "--seeds", "1", "--bar", "5", "--against", "sb3"]
+    arguments = ["benchmark", "CartPole-v1:zoo", *TINY, "--seeds", "1", "--target-score", "5", "--against", "sb3"]
     outcome = gymnast(*arguments, "--out", tmp_path, **ONE_THREAD)
     assert outcome.code == 0, outcome.err
-    for run in records(tmp_path).values():  # 5 points are what any policy gets: solved at the first look
+    for run in records(tmp_path).values():  # 5 points are what any policy gets: solved at the first evaluation
         assert (run["solved"], run["solved_steps"], run["env_steps"]) == (True, 256, 256)
         assert run["verdict"]["mean"] >= 5
     assert outcome.out.count("1/1") == 2
@@ -150,7 +151,7 @@ def test_the_rival_stops_when_its_verdict_says_solved(gymnast: Command, tmp_path
 
 def test_a_run_that_fails_does_not_stop_the_others(gymnast: Command, tmp_path: Path) -> None:
     crashing = "tests.envs_for_tests:test/Crashing-v0"
-    settings = ("--set", "algo.n_steps=32", *TINY, "--bar", "2", "--seeds", "1", "--jobs", "1")
+    settings = ("--set", "algo.n_steps=32", *TINY, "--target-score", "2", "--seeds", "1", "--jobs", "1")
     outcome = gymnast("benchmark", crashing, "CartPole-v1", *settings, "--out", tmp_path, **ONE_THREAD)
     assert outcome.code == 1
     assert "the gearbox is on fire" in outcome.err
@@ -168,7 +169,7 @@ def test_mistakes_are_told_before_anything_runs(
         (["CartPol-v1"], "Did you mean 'CartPole-v1'"),
         (["CartPole-v1:nope"], "unknown variant 'nope'"),
         (["CartPole-v1", "--seeds", "five"], "--seeds five: must be a number of seeds like 5"),
-        (["CartPole-v1", "--bar", "501"], "above the best possible"),
+        (["CartPole-v1", "--target-score", "501"], "above the best possible"),
         (["CartPole-v1", "--against", "sb4"], "Did you mean 'sb3'"),
         (["CartPole-v1:reinforce", "--against", "sb3"], "no reinforce"),
         (["--plan", str(tmp_path / "none.yaml")], "No such file"),

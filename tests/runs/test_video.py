@@ -29,7 +29,8 @@ from gymnast.runs import checkpoint
 from gymnast.runs.references import resolve, resolve_checkpoint
 from gymnast.runs.saved_agent import build_agent, load_agent
 from gymnast.sinks import SinkGroup
-from gymnast.verbs.train import evaluate_ref, start
+from gymnast.verbs.eval import evaluate_ref
+from gymnast.verbs.train import start
 from gymnast.verbs.video import record_video
 from gymnast.video import maker
 from gymnast.video.film import CARD_SECONDS, HOLD_SECONDS, shown_actions

@@ -114,7 +114,7 @@ def test_a_bare_interpreter_can_work(tmp_path: Path) -> None:
     bare = tmp_path / "python"
     bare.write_text(f'#!/bin/sh\nexec "{sys.executable}" -I -S "$@"\n')
     bare.chmod(0o755)
-    runner = ROOT / "src" / "gymnast" / "verbs" / "speed" / "libraries" / "run_sb3.py"
+    runner = ROOT / "src" / "gymnast" / "verbs" / "speed" / "libraries" / "runners" / "run_sb3.py"
     with Worker(Job(f"{runner}:windows", python=str(bare))) as worker, pytest.raises(WorkerLost, match="cannot import"):
         worker.ready()
 
