@@ -15,10 +15,11 @@ from gymnast.config import EnvConfig, load
 from gymnast.core.errors import UserError
 from gymnast.envs.make import make_env, make_vec
 from gymnast.envs.tabular.oracle import Table, find_table
-from gymnast.judge.evaluate import Evaluation, Verdict, evaluate
+from gymnast.judge.evaluate import Evaluation, evaluate
 from gymnast.judge.exact import ExactScore, exact_score, policy_of
-from gymnast.training.loop import train
+from gymnast.judge.verdict import Verdict
 from gymnast.training.build import build
+from gymnast.training.loop import train
 from gymnast.training.state import TrainState
 
 CORRIDOR, FORK = "Corridor-v0", "Fork-v0"
@@ -71,24 +72,34 @@ def table_of(env_id: str, **settings: Any) -> Table:
     return table
 
 
+def best_actions(table: Table) -> list[Any]:
+    """[steps to go][state]: by the values of the actions, with nothing to earn at 0 steps to go."""
+    value, actions = np.zeros(len(table.start)), [np.zeros(len(table.start), np.int64)]
+    for _ in range(table.horizon):
+        of_actions = table.action_values(value)
+        actions.append(of_actions.argmax(axis=1))
+        value = of_actions.max(axis=1)
+    return actions
+
+
 @pytest.mark.parametrize(("steps", "best"), [(1, -0.5), (2, -1.0), (3, 8.0), (50, 8.0)])
 def test_corridor_on_paper(steps: int, best: float) -> None:
     """With fewer than 3 steps the end is out of reach: stay, for -0.5 each. With 3 or more: -1 - 1 + 10 = 8."""
-    assert table_of(CORRIDOR, max_episode_steps=steps).solution.optimum == best
+    assert table_of(CORRIDOR, max_episode_steps=steps).best_value == best
 
 
 def test_the_best_policy_depends_on_the_time_left() -> None:
-    solution = table_of(CORRIDOR, max_episode_steps=10).solution
-    assert solution.actions(3).tolist() == [1, 1, 1]
-    assert solution.actions(2).tolist() == [0, 1, 1]  # from the first field it is too late
-    assert solution.actions(1).tolist() == [0, 0, 1]
-    assert solution.actions(10).tolist() == [1, 1, 1]
+    actions = best_actions(table_of(CORRIDOR, max_episode_steps=10))
+    assert actions[3].tolist() == [1, 1, 1]
+    assert actions[2].tolist() == [0, 1, 1]  # from the first field it is too late
+    assert actions[1].tolist() == [0, 0, 1]
+    assert actions[10].tolist() == [1, 1, 1]
 
 
 def test_gamble_on_paper() -> None:
     """One step: 1/2 x 4 = 2. Two: 2 + 1/2 x 2 = 3. Three: 2 + 1/2 x 3 = 3.5. To the limit 4."""
     for steps, best in ((1, 2.0), (2, 3.0), (3, 3.5), (500, 4.0)):
-        assert table_of(FORK, max_episode_steps=steps).solution.optimum == pytest.approx(best, abs=1e-12)
+        assert table_of(FORK, max_episode_steps=steps).best_value == pytest.approx(best, abs=1e-12)
 
 
 def test_value_of_a_random_policy_on_paper() -> None:
@@ -102,7 +113,7 @@ def test_value_of_a_random_policy_on_paper() -> None:
 def test_masks_take_actions_away_from_the_best_policy_too() -> None:
     """Field 1 does not allow to go right: the end is out of reach, and staying for 10 steps costs 10 x 0.5."""
     masked = table_of(CORRIDOR, max_episode_steps=10, action_masks=True)
-    assert masked.solution.optimum == -5.0
+    assert masked.best_value == -5.0
     assert masked.mask is not None
     assert masked.mask.tolist() == [[True, True], [True, False], [True, True]]
 
@@ -174,40 +185,43 @@ def test_the_best_policy_earns_its_value_in_the_real_env(env_id: str, settings: 
     """The mean of the returns lies within 4 standard errors of the optimum."""
     cfg = EnvConfig(id=env_id, **settings)
     table, env = table_of(env_id, **settings), make_env(cfg)
-    returns = []
+    best, returns = best_actions(table), []
     for episode in range(episodes):
         state, _ = env.reset(seed=episode)
         total, left, over = 0.0, table.horizon, False
         while not over:
-            state, reward, terminated, truncated, _ = env.step(int(table.solution.actions(left)[state]))
+            state, reward, terminated, truncated, _ = env.step(int(best[left][state]))
             total, left, over = total + float(reward), left - 1, terminated or truncated
         assert left >= 0
         returns.append(total)
     env.close()
     error = float(np.std(returns)) / np.sqrt(episodes)
-    assert np.mean(returns) == pytest.approx(table.solution.optimum, abs=4 * error + 1e-9)
+    assert np.mean(returns) == pytest.approx(table.best_value, abs=4 * error + 1e-9)
 
 
 @pytest.fixture
-def session() -> Iterator[TrainState]:
+def sharp() -> Iterator[tuple[TrainState, Table]]:
     """A table as an agent: the action that is best with 20 steps to go is 7 times as likely as each other one."""
     settings = ["train.total_timesteps=2048", "env.n_envs=2", "algo.batch_size=64", "agent.hidden=[]"]
     built = build(load("FrozenLake-v1", settings).config, None)
-    assert built.table is not None
+    table = built.judge.table
+    assert table is not None
     with torch.no_grad():
         built.agent.actor_out.weight.zero_()
-        for state, action in enumerate(built.table.solution.actions(20)):
+        for state, action in enumerate(best_actions(table)[20]):
             built.agent.actor_out.weight[action, state] = np.log(7.0)
-    yield built
+    yield built, table
     built.close()
 
 
 @pytest.mark.parametrize("deterministic", [True, False])
-def test_an_agents_exact_value_is_what_its_episodes_come_to(session: TrainState, deterministic: bool) -> None:
-    assert session.table is not None
-    exact = exact_score(session.agent, session.table, deterministic)
-    env = make_vec(session.config.env, 32, "eval")
-    scores = evaluate(session.agent, env, 3000, seed=1, deterministic=deterministic)
+def test_an_agents_exact_value_is_what_its_episodes_come_to(
+    sharp: tuple[TrainState, Table], deterministic: bool
+) -> None:
+    state, table = sharp
+    exact = exact_score(state.net, table, deterministic)
+    env = make_vec(state.config.env, 32, "eval")
+    scores = evaluate(state.net, env, 3000, seed=1, deterministic=deterministic)
     env.close()
     error = scores.std / np.sqrt(scores.episodes)
     assert 0.0 < exact.value < exact.optimum  # or nothing would be told apart
@@ -226,20 +240,20 @@ def test_luck_solves_nothing_where_the_value_is_known() -> None:
 def test_a_run_stops_when_the_exact_value_says_so() -> None:
     """The cliff's shortest way, -13, is either walked or not: the row that ends the run has just that."""
     resolved = load("CliffWalking-v1:ppo", ["train.seed=3", "train.total_timesteps=150000"])
-    session = build(resolved.config, resolved.threshold)
+    state = build(resolved.config, resolved.threshold)
     rows: list[dict[str, float]] = []
-    result = train(session, observer=rows.append)
-    session.close()
+    result = train(state, observer=rows.append)
+    state.close()
     scores = [row["eval/exact_value"] for row in rows if "eval/exact_value" in row]
     assert result.solved == (scores[-1] == -13.0)
     assert all(score < -13.0 for score in scores[:-1])
     assert rows[-1]["eval/best_mean_reward"] == max(scores)
 
 
-def test_policies_are_probabilities(session: TrainState) -> None:
-    assert session.table is not None
-    greedy, sampled = (policy_of(session.agent, session.table, deterministic) for deterministic in (True, False))
-    best = session.table.solution.actions(20)
+def test_policies_are_probabilities(sharp: tuple[TrainState, Table]) -> None:
+    state, table = sharp
+    greedy, sampled = (policy_of(state.net, table, deterministic) for deterministic in (True, False))
+    best = best_actions(table)[20]
     assert greedy.tolist() == np.eye(4)[best].tolist()
     # 7 : 1 : 1 : 1 adds up to 10.
     assert sampled == pytest.approx(0.1 + 0.6 * np.eye(4)[best], abs=1e-6)
