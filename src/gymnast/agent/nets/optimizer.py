@@ -52,11 +52,13 @@ class Optimizer:
         return {f"{name}/{moment}": t for name, state in self.state.items() for moment, t in state.items()}
 
     def load_state(self, tensors: Mapping[str, Tensor]) -> None:
+        """What was remembered of a parameter that is no longer trained is left out."""
         self.state.clear()
         for key, tensor in tensors.items():
             name, _, moment = key.rpartition("/")
-            device = self.parameters[name].device
-            self.state.setdefault(name, {})[moment] = tensor.to(device).clone()
+            if name in self.parameters:
+                device = self.parameters[name].device
+                self.state.setdefault(name, {})[moment] = tensor.to(device).clone()
 
 
 class Adam(Optimizer):
