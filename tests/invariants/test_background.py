@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +27,7 @@ from gymnast.training.loop import Result, train
 from gymnast.training.state import TrainState, restore
 from tests.invariants.conftest import small_config
 from tests.invariants.test_resume import equal, without_time
+from tests.processes import running, wait_for
 
 Rows = list[dict[str, float]]
 NORMALISED = {"normalize_obs": True, "normalize_reward": True, "hidden": [16]}
@@ -281,24 +281,20 @@ def workers_of(pid: int) -> list[int]:
 
 def alive(pid: int) -> bool:
     listed = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False)
-    return listed.stdout.strip() not in ("", "Z")
+    return listed.stdout.strip()[:1] not in ("", "Z")  # one that has ended and waits for its parent to ask is a Z
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_no_worker_outlives_the_run(number: signal.Signals, tmp_path: Path) -> None:
-    settings = ["eval.background=true", "eval.every=1024", "log.video=best", "stop.on_solved=false"]
+    settings = ["eval.background=true", "eval.every=1024", "log.video=20000", "stop.on_solved=false"]
     command = [sys.executable, "-m", "gymnast", "train", "CartPole-v1", "--quiet", "--runs-dir", str(tmp_path)]
     command += ["--steps", "10000000", *(word for setting in settings for word in ("--set", setting))]
-    process = subprocess.Popen(command)
-    workers: list[int] = []
-    while len(workers) < 2:  # the examiner's and the film maker's
-        assert process.poll() is None
-        time.sleep(0.1)
-        workers = workers_of(process.pid)
-    process.send_signal(number)
-    process.wait()
-    while any(alive(pid) for pid in workers):  # a worker that stayed would end this test by the clock of its runner
-        time.sleep(0.1)
+    with running(command) as process:
+        # One evaluates, one makes videos by steps: the best would wait for the first, which a busy machine starves
+        workers = wait_for(lambda: (found := workers_of(process.pid))[1:] and found, "second worker", process)
+        process.send_signal(number)
+        process.wait(60)
+    wait_for(lambda: not any(alive(pid) for pid in workers), "end of the workers")
     (run,) = tmp_path.iterdir()
     assert read_metrics(run / "metrics.jsonl")
     if number == signal.SIGINT:

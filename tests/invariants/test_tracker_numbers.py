@@ -23,12 +23,13 @@ from gymnast.runs.references import Run
 from gymnast.sinks import SinkGroup
 from gymnast.sinks.jsonl import STEP, JsonlSink, read_lines, read_metrics
 from gymnast.sinks.trackers.sink import TrackedRun, TrackerSink
-from gymnast.training.record import new_run, record
 from gymnast.training.build import build
+from gymnast.training.record import new_run, record
 from gymnast.verbs.train import resume
 from tests.invariants.conftest import small_config
 from tests.invariants.test_resume import interrupt_after
 from tests.invariants.wandb_file import wandb_history, wandb_records
+from tests.processes import wait_for
 
 for package in ("wandb", "trackio", "tensorboard"):
     pytest.importorskip(package)
@@ -215,8 +216,7 @@ def test_wandb_that_loses_its_service_costs_one_warning(homes: Path, tmp_path: P
     group = SinkGroup([JsonlSink(tmp_path / "metrics.jsonl"), tracker], warnings.append)
     group.write(100, {"train/loss": 1.0})
     steps = tmp_path / "trackers" / "wandb" / "steps.txt"
-    while not steps.exists() or not steps.read_text():
-        time.sleep(0.05)
+    wait_for(lambda: steps.exists() and steps.read_text(), "row in wandb")
     assert tracker._process is not None
     listed = subprocess.run(["ps", "-e", "-o", "pid=,ppid=,comm="], capture_output=True, text=True, check=True).stdout
     core = [

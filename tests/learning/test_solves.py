@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from gymnast import config
-from gymnast.training.loop import Result, train
 from gymnast.training.build import build
+from gymnast.training.loop import Result, train
 
 
 def solve(target: str, seed: int) -> tuple[Result, list[str]]:

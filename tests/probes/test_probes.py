@@ -10,8 +10,8 @@ import torch
 
 from gymnast.config import validate
 from gymnast.judge.evaluate import evaluate
-from gymnast.training.loop import train
 from gymnast.training.build import build
+from gymnast.training.loop import train
 from gymnast.training.state import TrainState
 from tests.probes.probes import ConstantReward, MemoryCue, ObservationTellsAction, Probe, Target, TwoStates
 

@@ -17,8 +17,8 @@ from gymnast.report.blocks import markdown
 from gymnast.report.page import build_page
 from gymnast.report.run_facts import RunFacts
 from gymnast.runs.references import Run
-from gymnast.training.record import new_run, record
 from gymnast.training.build import build
+from gymnast.training.record import new_run, record
 from gymnast.verbs.train import start
 
 # 8 envs x 32 steps = 256 steps a rollout

@@ -20,8 +20,8 @@ from gymnast.metrics.catalogue import catalogue
 from gymnast.rl.collector import collect
 from gymnast.sinks import SinkGroup
 from gymnast.sinks.folder import FolderSink
-from gymnast.training.loop import prepare_returns, train
 from gymnast.training.build import build
+from gymnast.training.loop import prepare_returns, train
 from gymnast.training.state import TrainState
 
 Row = dict[str, float]

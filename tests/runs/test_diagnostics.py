@@ -14,9 +14,9 @@ import torch
 from gymnast import config as configs
 from gymnast.play.step_table import Steps, labels_of, rollout_steps, step_table
 from gymnast.rl.collector import collect
+from gymnast.training.build import build
 from gymnast.training.diagnostics import DEAD, SAMPLE, describe_layer, diagnose, sample
 from gymnast.training.loop import prepare_returns, train
-from gymnast.training.build import build
 from gymnast.training.state import TrainState
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -14,6 +16,7 @@ from gymnast.verbs.speed.libraries import cleanrl as cleanrl_command
 from gymnast.verbs.speed.libraries import opponents
 from gymnast.verbs.speed.libraries import sample_factory as sample_factory_command
 from gymnast.verbs.speed.libraries.command import STEPS, Command, Commands
+from tests.processes import wait_for
 
 
 def config(target: str = "CartPole-v1:zoo", *overrides: str) -> configs.RunConfig:
@@ -188,37 +191,44 @@ def program(tmp_path: Path, *more: str, needs: tuple[str, ...] = ()) -> Commands
     return Commands("it", sys.executable, command, "pip install it")
 
 
+def state(pid: int) -> str:
+    """As ps says it: T is stopped."""
+    return subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True).stdout.strip()
+
+
 def test_a_command_works_only_in_its_windows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    letters = tmp_path / "letters"
-
-    def written() -> str:
-        time.sleep(0.1)  # 20 reports, if it were running
-        return letters.read_text()
-
     with program(tmp_path) as commands:
+
+        def at_rest() -> str:
+            """What was written by the time every process of theirs has stopped."""
+            pids = [one._process.pid for one in commands._running.values()]
+            wait_for(lambda: all(state(pid).startswith("T") for pid in pids), "stop")
+            return (tmp_path / "letters").read_text()
+
         answer = commands.ask(threads=None, seconds=0.05)
         assert answer["seconds"] >= 0.05
         assert answer["steps"] % 10 == 0 < answer["steps"]
-        rested = written()
-        assert written() == rested
+        rested = at_rest()
         assert set(rested) == {"-"}
-        commands.ask(threads=1, seconds=0.02)  # another process
-        assert written().count("-") == len(rested)
+        commands.ask(threads=1, seconds=0.02)  # another process: this one stays stopped
+        assert at_rest().count("-") == len(rested)
+        assert "1" in at_rest()
         again = commands.ask(threads=None, seconds=0.02)
-        # It went on where it was, and every step is in one window: 10 for each letter but the first report's and, if it
-        # was stopped between its line and its letter or the other way round, one
-        assert abs((answer["steps"] + again["steps"]) // 10 + 1 - written().count("-")) <= 1
-        assert "1" in written()
-    ended = written()
-    assert written() == ended
+        # It went on where it was, and every step is in one window: the first report of 10, then what the windows say.
+        # A letter follows its report, so the last one may be missing.
+        first = commands._running[None]
+        assert first.steps == 10 + answer["steps"] + again["steps"]
+        assert first.steps // 10 <= at_rest().count("-") + 1
+        processes = [one._process for one in commands._running.values()]
+    assert [process.poll() for process in processes] == [-signal.SIGKILL] * 2
 
 
 def test_a_whole_run(tmp_path: Path) -> None:
     with program(tmp_path) as commands:
         before = time.time()
         answer = commands.ask(threads=2, steps=3)
-        assert before <= answer["first_update_at"] <= time.time()
+        assert before <= answer["first_update_at"] <= time.time()  # a moment within the call
         assert (tmp_path / "letters").read_text() == "222"
 
 

@@ -27,7 +27,7 @@ KINDS = ("Keeps", "Raises", "Hangs", "Vanishes", "HangsAtTheEnd", "CannotOpen")
 
 
 @pytest.fixture(autouse=True)
-def test_trackers(monkeypatch: pytest.MonkeyPatch) -> None:
+def known_trackers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Their names are known here, and their module there."""
     for kind in KINDS:
         monkeypatch.setitem(SINKS._entries, kind.lower(), getattr(trackers_for_tests, kind))

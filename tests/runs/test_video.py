@@ -24,11 +24,11 @@ from gymnast.judge import background
 from gymnast.judge.background import Worker
 from gymnast.judge.evaluate import evaluate
 from gymnast.play.stage import Stage
+from gymnast.rl.learner import group
 from gymnast.runs import checkpoint
 from gymnast.runs.references import resolve, resolve_checkpoint
-from gymnast.sinks import SinkGroup
 from gymnast.runs.saved_agent import build_agent, load_agent
-from gymnast.rl.learner import group
+from gymnast.sinks import SinkGroup
 from gymnast.verbs.train import evaluate_ref, start
 from gymnast.verbs.video import film_ref
 from gymnast.video import filmer as filming

@@ -62,8 +62,8 @@ def test_metrics_named_in_the_guide_exist() -> None:
 def test_an_algorithms_page_has_every_metric_of_its_update(algo: str) -> None:
     """Taken from a real update, not from a list that could be forgotten."""
     from gymnast import config
-    from gymnast.training.loop import train
     from gymnast.training.build import build
+    from gymnast.training.loop import train
 
     steps = 64  # of 2 envs: long enough for episodes of an untrained CartPole agent to end
     settings = [f"algo.name={algo}", "env.n_envs=2", f"algo.n_steps={steps}", f"train.total_timesteps={2 * steps}"]

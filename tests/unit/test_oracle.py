@@ -17,8 +17,8 @@ from gymnast.envs.make import make_env, make_vec
 from gymnast.envs.tabular.oracle import Table, find_table
 from gymnast.judge.evaluate import Evaluation, Verdict, evaluate
 from gymnast.judge.exact import ExactScore, exact_score, policy_of
-from gymnast.training.loop import train
 from gymnast.training.build import build
+from gymnast.training.loop import train
 from gymnast.training.state import TrainState
 
 CORRIDOR, FORK = "Corridor-v0", "Fork-v0"

@@ -17,8 +17,8 @@ from gymnast.envs.shaping.components import Potential, Shaper, Signal, find_shap
 from gymnast.envs.shaping.vec import ShapedVecEnv, check_sum
 from gymnast.envs.types import EpisodeRecord, StepBatch, VecEnv
 from gymnast.judge.evaluate import evaluate
-from gymnast.training.loop import train
 from gymnast.training.build import build
+from gymnast.training.loop import train
 from tests.envs_for_tests import full_id
 from tests.invariants.conftest import small_config
 

@@ -55,8 +55,8 @@ class Model:
         **keywords: Any,
     ) -> None:
         name = type(self).__name__
-        source = source_of(_env_of(name, policy, env))
-        config, source, variant = new_config(name, self.algo, source, keywords)
+        policy, env = _policy_and_env(name, policy, env)
+        config, source, variant = new_config(name, self.algo, source_of(env), policy, keywords)
         self._begin(config, source, Spaces.of(config.env, source), verbose, runs_dir, variant)
         self._session = self._build(source)
 
@@ -272,15 +272,13 @@ def _threshold(config: RunConfig, source: EnvSource) -> float | None:
     return config.stop.threshold
 
 
-def _env_of(model: str, policy: Any, env: Any) -> Any:
-    """The env among stable-baselines3's two first arguments; the policy is one of two names for the same thing."""
+def _policy_and_env(model: str, policy: Any, env: Any) -> tuple[str | None, Any]:
+    """stable-baselines3's two first arguments; the env alone will do."""
     if env is None:
         if policy is None or (isinstance(policy, str) and policy.endswith("Policy")):
             raise UserError(f"{model} needs an env: {model}('CartPole-v1') or {model}('MlpPolicy', env).")
-        return policy
-    if policy is None or policy in POLICIES:
-        return env
-    if policy == "CnnPolicy":
-        raise UserError(f"{model}('CnnPolicy', ...): there is no convolutional encoder yet. Use 'MlpPolicy'.")
+        return None, policy
+    if policy is None or (isinstance(policy, str) and policy in POLICIES):
+        return policy, env
     hint = did_you_mean(policy, POLICIES) if isinstance(policy, str) else ""
     raise UserError(f"{model}: unknown policy {policy!r}.{hint} Known: {', '.join(POLICIES)}.")
