@@ -162,7 +162,7 @@ def test_a_verdict_judges_the_frozen_copy(
     assert behind.verdict is not None
     assert inline.verdict.evaluation.returns.tolist() == behind.verdict.evaluation.returns.tolist()
     assert inline.verdict.attempts == behind.verdict.attempts
-    assert a.counters.best_at == b.counters.best_at == inline.env_steps < behind.env_steps
+    assert a.judge.record.best_at == b.judge.record.best_at == inline.env_steps < behind.env_steps
     assert rows[-1]["solved"] == 1.0
     weights = checkpoint.load(tmp_path / "True" / "best.safetensors").tensors
     for name, tensor in a.agent.state_dict().items():  # the inline run ended with the agent that passed
@@ -176,7 +176,7 @@ def test_resumed_equals_uninterrupted(make_session: Any, heard: type[Heard], tmp
     whole, rows = make_session(config), Rows()
     train(whole, observer=patient(rows))
 
-    first, seen = Rows(), 0
+    first = Rows()
 
     def interrupt(row: dict[str, float]) -> None:
         if row["time/total_timesteps"] == 2048 and "train/loss" in row:  # an evaluation is due: its copy is made next
@@ -185,9 +185,8 @@ def test_resumed_equals_uninterrupted(make_session: Any, heard: type[Heard], tmp
     stopped = make_session(config)
     assert train(stopped, checkpoints=tmp_path, observer=patient(first, interrupt)).stop_reason == "interrupted"
     saved = checkpoint.load(tmp_path / "last.safetensors")
-    seen = len(saved.state["frozen"])
-    assert seen >= 1
-    assert saved.state["frozen"][-1]["look"]["step"] == 2048
+    waiting = saved.state["judge"]["waiting"]
+    assert waiting[-1]["request"]["step"] == 2048
     second = Rows()
     resumed = make_session(config)
     assert restore(resumed, saved.tensors, saved.state) == []
@@ -253,7 +252,7 @@ def test_training_does_not_wait_for_a_worker_that_gets_no_time(
 
 
 def test_auto_leaves_short_runs_alone(make_session: Any, heard: type[Heard], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(background, "_cores", lambda: 2)
+    monkeypatch.setattr(background, "cores", lambda: 2)
     rows = Rows()
     train(make_session(small_config(eval={"background": "auto"})), observer=rows.append)
     assert heard.made == []
@@ -274,7 +273,9 @@ def test_an_env_object_is_evaluated_inline_with_a_line(heard: type[Heard]) -> No
 
 
 def workers_of(pid: int) -> list[int]:
-    listed = subprocess.run(["ps", "-A", "-o", "pid=,ppid=,args="], capture_output=True, text=True, check=True).stdout
+    # ww: whole lines, however narrow the terminal
+    command = ["ps", "-A", "-ww", "-o", "pid=,ppid=,args="]
+    listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     rows = (line.split(maxsplit=2) for line in listed.splitlines())
     return [int(child) for child, parent, args in rows if int(parent) == pid and "background_worker" in args]
 
