@@ -18,7 +18,7 @@ from tests.cli.conftest import ROOT, Command, environment
 ONE_THREAD = {"OMP_NUM_THREADS": "1"}
 # 4 rollouts of 8 envs x 32 steps; evaluations of 2 episodes and a verdict of 4: seconds a run
 TINY = ("--steps", "1024", "--set", "eval.episodes=2", "--set", "stop.episodes=4")
-PATIENCE = 100.0  # seconds
+LIMIT = 100.0  # seconds for anything a test waits for
 
 
 def records(out: Path) -> dict[str, Any]:
@@ -36,7 +36,7 @@ def stop_after(runs: int, how: signal.Signals, arguments: list[str], out: Path) 
         stderr=subprocess.PIPE,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # a shell's "&" has it ignored
     )
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + LIMIT
     while len(list(out.glob("runs/*/[!.]*.json"))) < runs and time.monotonic() < deadline:
         assert process.poll() is None, process.stderr and process.stderr.read()
         time.sleep(0.02)
@@ -60,13 +60,13 @@ def test_killed_stopped_and_continued(gymnast: Command, tmp_path: Path) -> None:
         str(out),
     ]
     killed = stop_after(1, signal.SIGKILL, arguments, out)
-    assert killed.wait(PATIENCE) == -signal.SIGKILL
+    assert killed.wait(LIMIT) == -signal.SIGKILL
     first = records(out)
     assert list(first) == ["gymnast-s1"]
 
     many = [*arguments[:-6], "--seeds", "50", *arguments[-4:]]  # so that there is always one left to cut short
     stopped = stop_after(2, signal.SIGINT, many, out)
-    _, said = stopped.communicate(timeout=PATIENCE)
+    _, said = stopped.communicate(timeout=LIMIT)
     assert stopped.returncode == 130
     second = records(out)
     assert f"{len(second)} of 50 runs are kept" in said

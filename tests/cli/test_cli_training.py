@@ -9,9 +9,6 @@ import sys
 import time
 from pathlib import Path
 
-import pytest
-
-from gymnast.verbs.runs import print_evaluation
 from tests.cli.conftest import ROOT, TINY, Command, Outcome, Trained, environment
 
 PROMISED = {"run", "env_steps", "seconds", "fps", "solved", "eval_mean", "interval", "episodes", "stop_reason"}
@@ -66,9 +63,7 @@ def test_resume_with_another_setting_is_a_new_run_from_there(trained: Trained) -
     assert len((trained.path / "metrics.jsonl").read_text().splitlines()) == 4
 
 
-def test_eval_for_machines_and_for_people(
-    gymnast: Command, trained: Trained, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_eval_for_machines_and_for_people(gymnast: Command, trained: Trained) -> None:
     options = ("--stochastic", "--runs-dir", trained.runs_dir, "--json")
     machine = gymnast("eval", trained.first.json["run"], *options)
     assert machine.code == 0, machine.err
@@ -77,8 +72,7 @@ def test_eval_for_machines_and_for_people(
     assert (result["checkpoint"], result["episodes"], result["policy"]) == ("best", 4, "stochastic")  # stop.episodes
     assert gymnast("eval", trained.first.json["run"], "--episodes", "6", *options).json["episodes"] == 6
     assert result["solved"] == (result["eval_mean"] >= 475)
-    print_evaluation(result, trained.runs_dir)
-    human = capsys.readouterr().out
+    human = gymnast("eval", trained.first.json["run"], *options[:-1]).out
     assert "4 fresh episodes, stochastic" in human
     assert f"{result['eval_mean']:.2f}" in human
     assert "NOT SOLVED" in human

@@ -16,8 +16,8 @@ import torch
 from gymnast import PPO
 from gymnast.config import RunConfig
 from gymnast.core.files import TEMPORARY
+from gymnast.jobs.worker import Event, Worker
 from gymnast.judge import background
-from gymnast.judge.background import Worker
 from gymnast.metrics.catalogue import catalogue
 from gymnast.report.run_facts import RunFacts
 from gymnast.runs import checkpoint
@@ -40,25 +40,25 @@ class Heard(Worker):
     made: list[Heard]
     reports: int
 
-    def __init__(self, task: Any, niceness: int | None = None) -> None:
-        super().__init__(task, niceness)
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
         Heard.made.append(self)
 
-    def hear(self, seconds: float = 0.0) -> dict[str, Any] | None:
-        message = super().hear(seconds)
-        Heard.reports += bool(message)
-        return message
+    def hear(self, seconds: float | None = 0.0) -> Event | None:
+        event = super().hear(seconds)
+        Heard.reports += event is not None and event.kind == "result"
+        return event
 
-    def wait_for_message(self) -> None:
-        if not self.free and not self._connection.closed:  # a free one has nothing to say
-            self._connection.poll(300)
+    def wait_for_answer(self) -> None:
+        if not self.free and not self._output.closed:  # a free one has nothing to say
+            self._answers.poll(300_000)
 
 
 @pytest.fixture
 def heard(monkeypatch: pytest.MonkeyPatch) -> type[Heard]:
     monkeypatch.setattr(background, "Worker", Heard)
     monkeypatch.setattr(background, "NICENESS", 0)  # a busy machine shall not decide how these tests end
-    monkeypatch.setattr(background, "GRACE", 300.0)
+    monkeypatch.setattr(background, "LAST_RESULT_SECONDS", 300.0)
     Heard.made, Heard.reports = [], 0
     return Heard
 
@@ -69,7 +69,7 @@ def patient(rows: Rows, then: Any = None) -> Any:
     def observe(row: dict[str, float]) -> None:
         rows.append(row)
         if Heard.made and "train/loss" in row:
-            Heard.made[-1].wait_for_message()
+            Heard.made[-1].wait_for_answer()
         if then is not None:
             then(row)
 
@@ -92,7 +92,7 @@ def judged(rows: Rows) -> dict[tuple[str, float], dict[str, float]]:
         for kind in ("eval", "verdict"):
             if f"{kind}/step" in row:
                 key = kind, row[f"{kind}/step"]
-                assert key not in found  # told once
+                assert key not in found  # reported once
                 found[key] = {name: value for name, value in row.items() if name.startswith(f"{kind}/")}
     return found
 
@@ -171,7 +171,7 @@ def test_a_verdict_judges_the_frozen_copy(
 
 def test_resumed_equals_uninterrupted(make_session: Any, heard: type[Heard], tmp_path: Path) -> None:
     """A look under way at an interruption is part of the checkpoint, and taken again. What holds: rows of training are
-    equal, every evaluation is told once with the same numbers; only between which rows it is told may differ."""
+    equal, every evaluation is reported once with the same numbers; only between which rows may differ."""
     config = small_config(agent=NORMALISED, eval={"background": True, "policy": "both"})
     whole, rows = make_session(config), Rows()
     train(whole, observer=patient(rows))
@@ -197,7 +197,7 @@ def test_resumed_equals_uninterrupted(make_session: Any, heard: type[Heard], tmp
         assert torch.equal(tensor, resumed.agent.state_dict()[name]), name
 
 
-def test_a_dead_worker_is_told_once_and_harmless(make_session: Any, heard: type[Heard]) -> None:
+def test_a_dead_worker_is_reported_once_and_harmless(make_session: Any, heard: type[Heard]) -> None:
     killed: list[int] = []
 
     def kill(row: dict[str, float]) -> None:
@@ -218,7 +218,7 @@ def test_a_dead_worker_is_told_once_and_harmless(make_session: Any, heard: type[
     assert judged(rows) == judged(expected)
 
 
-def test_an_env_that_fails_there_is_told_and_evaluated_here(make_session: Any, heard: type[Heard]) -> None:
+def test_an_env_that_fails_there_is_reported_and_evaluated_here(make_session: Any, heard: type[Heard]) -> None:
     """Whatever a worker cannot do: here it cannot find the env, which only this process has registered."""
     import gymnasium as gym
 
@@ -235,7 +235,7 @@ def test_training_does_not_wait_for_a_worker_that_gets_no_time(
     make_session: Any, heard: type[Heard], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Stopped at its start: the run ends all the same, with every evaluation."""
-    monkeypatch.setattr(background, "GRACE", 0.1)
+    monkeypatch.setattr(background, "LAST_RESULT_SECONDS", 0.1)
 
     def stop(row: dict[str, float]) -> None:
         if len(heard.made) == 1:
@@ -257,7 +257,7 @@ def test_auto_leaves_short_runs_alone(make_session: Any, heard: type[Heard], mon
     train(make_session(small_config(eval={"background": "auto"})), observer=rows.append)
     assert heard.made == []
     assert len(judged(rows)) > 0
-    monkeypatch.setattr(background, "SHORT_RUN", 0.0)
+    monkeypatch.setattr(background, "SHORT_RUN_SECONDS", 0.0)
     train(make_session(small_config(eval={"background": "auto"})), observer=lambda row: None)
     assert len(heard.made) == 1
 
@@ -277,7 +277,7 @@ def workers_of(pid: int) -> list[int]:
     command = ["ps", "-A", "-ww", "-o", "pid=,ppid=,args="]
     listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     rows = (line.split(maxsplit=2) for line in listed.splitlines())
-    return [int(child) for child, parent, args in rows if int(parent) == pid and "background_worker" in args]
+    return [int(child) for child, parent, args in rows if int(parent) == pid and "jobs/child.py" in args]
 
 
 def alive(pid: int) -> bool:
@@ -301,7 +301,7 @@ def test_no_worker_outlives_the_run(number: signal.Signals, tmp_path: Path) -> N
     if number == signal.SIGINT:
         assert process.returncode == 0
         assert json.loads((run / "run.json").read_text())["status"] == "interrupted"
-        assert not list(run.rglob(f"*{TEMPORARY}"))  # not of a film under way either
+        assert not list(run.rglob(f"*{TEMPORARY}"))  # not of a video under way either
 
 
 def test_a_report_stands_where_its_agent_was(tmp_path: Path) -> None:

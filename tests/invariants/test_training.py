@@ -48,7 +48,7 @@ def test_same_seed_same_bits_and_another_seed_others(make_session: Any) -> None:
 def test_every_row_is_catalogued_and_in_order(algo: str, make_session: Any) -> None:
     _, rows = run(make_session(small_config(algo)))
     for row in rows:
-        assert catalogue().check(row) == []
+        assert [name for name, value in row.items() if catalogue().get(name).out_of_bounds(value)] == []
         assert list(row) == list(catalogue().sort(row))
 
 

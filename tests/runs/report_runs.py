@@ -52,7 +52,7 @@ class Gallery:
     def train(self, target: str, *settings: str, seed: int = 1, steps: int = 12 * ROLLOUT) -> Run:
         with patch.object(sys, "argv", ["gymnast", "train", target]):
             result = start(target, [*SMALL, *settings], self.folder, seed, steps, quiet=True)
-        return Run(self.folder / result["run"])
+        return Run(self.folder / result.run)
 
     def crash(self) -> Run:
         """An env that raises in step 40: after a row, in the middle of the second rollout of 32 steps."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -11,8 +12,9 @@ import pytest
 
 from gymnast.core.errors import UserError
 from gymnast.core.statistics import area_under_curve, estimate, improvement, interval, iqm, mean, median
+from gymnast.core.text import number, or_never
 from gymnast.metrics.clock import TrainingTime
-from gymnast.verbs.benchmark.page import number, page, write_report
+from gymnast.verbs.benchmark.page import page, write_report
 from gymnast.verbs.benchmark.plan import Row, parse_seeds, read_plan, settle, write_seeds
 from gymnast.verbs.benchmark.report import overall_improvement, summarise
 from gymnast.verbs.benchmark.results import Record, Store, make_record
@@ -84,8 +86,8 @@ def test_training_time_leaves_evaluation_out() -> None:
 
 
 def test_a_runs_story() -> None:
-    told: list[dict[str, Any]] = []
-    watch = Watch(told.append)
+    reported: list[int] = []
+    watch = Watch(reported.append)
     row = {"time/elapsed": 1.0, "solved": 0.0}
     watch({**row, "time/total_timesteps": 100.0})
     watch({**row, "time/total_timesteps": 200.0, "eval/mean_reward": 0.5})
@@ -95,7 +97,7 @@ def test_a_runs_story() -> None:
     assert watch.curve == [(200, 0.5, 1.0), (300, 0.8, 2.0)]
     assert watch.solved == (300, 2.0)  # the first time
     assert watch.exact == 0.7442  # of the agent that was judged
-    assert [message["steps"] for message in told] == [100, 200, 300, 400]
+    assert reported == [100, 200, 300, 400]
 
 
 def test_the_same_training_has_the_same_fingerprint() -> None:
@@ -136,6 +138,11 @@ def done(score: float, solved_at: tuple[int, float] | None, final: float | None 
     }
 
 
+def squeezed(text: str) -> str:
+    """Tables without the spaces that line their columns up."""
+    return re.sub(" +", " ", text)
+
+
 def keep(store: Store, row: Row, who: str, seed: int, told: dict[str, Any]) -> Record:
     task = settle([row], {})[0]
     store.ask([task])
@@ -157,7 +164,7 @@ def test_rows_add_up(tmp_path: Path) -> None:
     assert side["iqm"]["score"]["value"] == 350  # of three nothing is cut: (500 + 450 + 100) / 3
     assert (side["steps_to_bar"], side["seconds_to_bar"], side["in_time"]) == (200, 2.0, True)
     assert summary["command"] == "gymnast benchmark CartPole-v1:ppo --seeds 4 --bar 400 --within 3"
-    text = page([summary], {}, [])
+    text = squeezed(page([summary], {}, []))
     assert "| 2/3 (4 asked) | 450 (4 episodes) | 350 [100, 500] | >= 400 met, <= 3 s met | 200 | 2.0 |" in text
 
 
@@ -174,7 +181,7 @@ def test_equal_steps_compare(tmp_path: Path) -> None:
     assert summaries[1]["improvement"]["sb3"]["final"] == {"value": 0, "low": 0, "high": 0}
     assert summaries[0]["improvement"]["sb3"]["best"]["value"] == 0.5  # all the same
     assert overall_improvement(summaries)["sb3"]["final"]["value"] == 0.3125
-    assert "| all 2 | over sb3 | 0.31 [" in path.read_text()
+    assert "| all 2 | over sb3 | 0.31 [" in squeezed(path.read_text())
     picture = ElementTree.parse(tmp_path / "pictures" / summaries[0]["picture"])
     shapes = [element.tag.rpartition("}")[2] for element in picture.iter()]
     assert shapes.count("polygon") == 2  # a band for each
@@ -244,10 +251,5 @@ def test_mistakes_in_a_plan_are_told_at_once(tmp_path: Path) -> None:
 
 
 def test_numbers_are_short() -> None:
-    assert [number(x) for x in (0.74421, 7.9312, 487.24, 100096.0, math.inf)] == [
-        "0.744",
-        "7.93",
-        "487.2",
-        "100,096",
-        "never",
-    ]
+    assert [number(x) for x in (0.74421, 7.9312, 487.24, 100096.0)] == ["0.744", "7.93", "487.2", "100,096"]
+    assert [or_never(x) for x in (100096.0, math.inf, None)] == ["100,096", "never", ""]

@@ -243,10 +243,10 @@ def test_a_command_that_fails_is_quoted(tmp_path: Path) -> None:
 
 def test_what_an_interpreter_has(tmp_path: Path) -> None:
     with program(tmp_path, needs=("pytest", "torch")) as commands:
-        about = commands.hear()
+        about = commands.ready()
         assert about["version"] == pytest.__version__
         assert about["threads"] >= 1
     lacking = program(tmp_path, needs=("torch", "no_such_package.ppo", "nor_this"))
     with lacking, pytest.raises(UserError) as told:
-        lacking.hear()
+        lacking.ready()
     assert str(told.value) == (f"it: {sys.executable} cannot import no_such_package.ppo, nor_this. Run: pip install it")

@@ -20,8 +20,8 @@ from gymnast import config as configs
 from gymnast import video
 from gymnast.core.errors import UserError
 from gymnast.envs.make import make_vec
+from gymnast.jobs.worker import Worker
 from gymnast.judge import background
-from gymnast.judge.background import Worker
 from gymnast.judge.evaluate import evaluate
 from gymnast.play.stage import Stage
 from gymnast.rl.learner import group
@@ -30,28 +30,19 @@ from gymnast.runs.references import resolve, resolve_checkpoint
 from gymnast.runs.saved_agent import build_agent, load_agent
 from gymnast.sinks import SinkGroup
 from gymnast.verbs.train import evaluate_ref, start
-from gymnast.verbs.video import film_ref
-from gymnast.video import filmer as filming
+from gymnast.verbs.video import record_video
+from gymnast.video import maker
 from gymnast.video.film import CARD_SECONDS, HOLD_SECONDS, shown_actions
 from gymnast.video.overlay import annotated
 
 TINY = ["env.n_envs=8", "algo.n_steps=32", "eval.episodes=2", "stop.episodes=4", "train.checkpoint_every=512"]
-DEFAULTS: dict[str, Any] = {
-    "episodes": 1,
-    "seed": None,
-    "stochastic": False,
-    "progression": False,
-    "seconds": 10.0,
-    "out": None,
-    "no_overlay": False,
-    "as_json": True,
-}
 
 
 @pytest.fixture(autouse=True)
 def prompt(monkeypatch: pytest.MonkeyPatch) -> None:
     """A busy machine would keep workers of low priority waiting for minutes."""
     monkeypatch.setattr(background, "NICENESS", 0)
+    monkeypatch.setattr(maker, "NICENESS", 0)
 
 
 @pytest.fixture(scope="module")
@@ -59,13 +50,13 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two runs of 1,024 steps, with a checkpoint half-way."""
     folder = tmp_path_factory.mktemp("runs")
     for env in ("CartPole-v1", "Pendulum-v1"):
-        start(env, TINY, folder, seed=1, steps=1024, quiet=True, summary=False)
+        start(env, TINY, folder, seed=1, steps=1024, quiet=True)
     return folder
 
 
 def film(ref: str, runs: Path, **options: Any) -> tuple[dict[str, Any], list[np.ndarray[Any, Any]], dict[str, Any]]:
     """What the command says, the decoded pictures, and the JSON file beside them."""
-    result = film_ref(ref, runs, **DEFAULTS | options)
+    result = record_video(ref, runs, **options).to_json()
     return result, decode(Path(result["video"])), json.loads(Path(result["video"]).with_suffix(".json").read_text())
 
 
@@ -140,7 +131,7 @@ def test_pictures_change_no_episode(runs: Path) -> None:
     filmed = [episode["return"] for episode in result["parts"][0]["episodes"]]
     assert sorted(filmed) == sorted(scores.returns.tolist())  # evaluation lists them as they end
     assert len(pictures) == sum(length + 1 for length in scores.lengths)
-    assert evaluate_ref("@best:CartPole-v1", 3, runs, 5, False)["eval_mean"] == pytest.approx(np.mean(filmed))
+    assert evaluate_ref("@best:CartPole-v1", 3, runs, 5, False).eval_mean == pytest.approx(np.mean(filmed))
 
 
 def test_the_strip_shows_these_numbers(runs: Path) -> None:
@@ -194,11 +185,11 @@ def test_progression_shows_every_checkpoint_in_order(runs: Path) -> None:
 
 def test_an_env_without_pictures_is_told_in_a_line(runs: Path, tmp_path: Path) -> None:
     """By the command, and by a run that should make films: it trains all the same."""
-    end = start("gymnast/Bandit-v0", [*TINY, "log.video=best"], tmp_path, seed=1, steps=1024, quiet=True, summary=False)
-    assert end["env_steps"] == 1024
+    end = start("gymnast/Bandit-v0", [*TINY, "log.video=best"], tmp_path, seed=1, steps=1024, quiet=True)
+    assert end.env_steps == 1024
     run = resolve("@last", tmp_path)
     log = (run.path / "log.txt").read_text()
-    assert log.count("no films: ") == 1
+    assert log.count("no videos: ") == 1
     assert "draws no pictures" in log
     with pytest.raises(UserError, match="draws no pictures"):
         film("@last", tmp_path)
@@ -208,7 +199,7 @@ def test_an_env_without_pictures_is_told_in_a_line(runs: Path, tmp_path: Path) -
 def test_a_run_films_its_best_and_by_schedule(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     passed_on: list[str] = []  # to sinks that take films
     monkeypatch.setattr(SinkGroup, "video", lambda self, step, path: passed_on.append(f"{path.stem} of {step}"))
-    start("CartPole-v1", [*TINY, "log.video=512"], tmp_path, seed=1, steps=1024, quiet=True, summary=False)
+    start("CartPole-v1", [*TINY, "log.video=512"], tmp_path, seed=1, steps=1024, quiet=True)
     run = resolve("@last", tmp_path)
     names = sorted(path.name for path in run.videos_dir.iterdir())
     assert names == [f"{name}.{kind}" for name in ("best", "step_1024", "step_512") for kind in ("json", "mp4")]
@@ -222,19 +213,19 @@ def test_a_run_films_its_best_and_by_schedule(tmp_path: Path, monkeypatch: pytes
 
 
 def test_a_worker_that_gets_no_time_is_replaced_at_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first film maker is stopped as soon as it is there; the run's film is made all the same."""
+    """The first worker is stopped as soon as it is there; the run's video is made all the same."""
     made: list[Worker] = []
 
     class Stopped(Worker):
-        def __init__(self, task: Any, niceness: int | None = None) -> None:
-            super().__init__(task, niceness)
+        def __init__(self, *args: Any, **options: Any) -> None:
+            super().__init__(*args, **options)
             made.append(self)
-            if niceness is None:
+            if len(made) == 1:
                 os.kill(self.pid, signal.SIGSTOP)
 
-    monkeypatch.setattr(filming, "Worker", Stopped)
-    monkeypatch.setattr(filming, "GRACE", 0.0)
-    start("CartPole-v1", [*TINY, "log.video=best"], tmp_path, seed=1, steps=1024, quiet=True, summary=False)
+    monkeypatch.setattr(maker, "Worker", Stopped)
+    monkeypatch.setattr(maker, "LAST_VIDEOS_SECONDS", 0.0)
+    start("CartPole-v1", [*TINY, "log.video=best"], tmp_path, seed=1, steps=1024, quiet=True)
     assert len(made) == 2
     videos = resolve("@last", tmp_path).videos_dir
     assert sorted(path.name for path in videos.iterdir()) == ["best.json", "best.mp4"]
@@ -245,7 +236,7 @@ def test_a_missing_package_names_its_extra(runs: Path, monkeypatch: pytest.Monke
     with pytest.raises(UserError, match=r"gymnast\[video\]"):
         film("@best:CartPole-v1", runs)
     with pytest.raises(UserError, match=r"log.video: best needs .*gymnast\[video\]"):
-        start("CartPole-v1", [*TINY, "log.video=best"], runs, steps=1024, quiet=True, summary=False)
+        start("CartPole-v1", [*TINY, "log.video=best"], runs, steps=1024, quiet=True)
 
 
 def test_mistakes_are_told(runs: Path, tmp_path: Path) -> None:

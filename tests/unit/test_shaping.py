@@ -19,10 +19,11 @@ from gymnast.envs.types import EpisodeRecord, StepBatch, VecEnv
 from gymnast.judge.evaluate import evaluate
 from gymnast.training.build import build
 from gymnast.training.loop import train
+from tests.contract.registered import engines_for
 from tests.envs_for_tests import full_id
 from tests.invariants.conftest import small_config
 
-ENGINES = ["sync", "process", "cartpole", "envpool"]
+ENGINES = engines_for("CartPole-v1")
 GAMMA = 0.9
 # The counting env shows t, so this potential of state t is t + 3
 COUNTING = Shaper(1, {"count": Potential("t + 3", lambda state: state[:, 0] + 3.0)})

@@ -61,6 +61,7 @@ WRAPPERS = Registry(
         "action_repeat": "gymnast.envs.wrappers.action_repeat:ActionRepeat",
         "grayscale": "gymnast.envs.wrappers.pictures:Grayscale",
         "resize": "gymnast.envs.wrappers.pictures:Resize",
+        "drop_components": "gymnast.envs.wrappers.drop_components:DropComponents",
         "rescale_observation": "gymnast.envs.wrappers.rescale_observation:RescaleObservation",
     },
     hints={
@@ -126,5 +127,11 @@ SINKS = Registry(
         "wandb": "gymnast.sinks.trackers.wandb:WandbTracker",
         "trackio": "gymnast.sinks.trackers.trackio:TrackioTracker",
         "tensorboard": "gymnast.sinks.trackers.tensorboard:TensorBoardTracker",
+    },
+)
+LAUNCHERS = Registry(
+    "launcher",
+    {
+        "local": "gymnast.jobs.launchers.local:LocalLauncher",
     },
 )

@@ -40,7 +40,7 @@ def improvement(ours: ArrayLike, theirs: ArrayLike, *more: ArrayLike) -> Any:
     return sum(chances) / len(chances)
 
 
-def interval(statistic: Statistic, *samples: Sequence[float]) -> tuple[float, float]:
+def interval(statistic: Statistic, *samples: Sequence[float] | Array) -> tuple[float, float]:
     """Where the statistic lies with 95 % confidence: percentiles of the bootstrap, the same for the same samples."""
     rng = np.random.default_rng(0)
     resamples = [rng.choice(np.asarray(sample, dtype=np.float64), (RESAMPLES, len(sample))) for sample in samples]

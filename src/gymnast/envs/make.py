@@ -47,7 +47,9 @@ class EnvMaker:
 
     @property
     def title(self) -> str:
-        return self.config.id if self.factory is None else _name_of(self.factory)
+        if self.factory is None:
+            return self.config.id
+        return getattr(self.factory, "__name__", type(self.factory).__name__)
 
     @property
     def suite(self) -> Suite:
@@ -113,8 +115,7 @@ def make_vec(
     `threads`: of an engine that has several, or processes; None: one a core. They change no number.
     """
     name, _ = choose_engine(cfg, n_envs, factory, role, render_mode)
-    vec: VecEnv = ENGINES.get(name).open(EnvMaker(cfg, role, factory, render_mode), n_envs, threads)
-    return vec
+    return ENGINES.get(name).open(EnvMaker(cfg, role, factory, render_mode), n_envs, threads)
 
 
 def make_training_vec(config: RunConfig, factory: Factory | None = None) -> VecEnv:
@@ -180,7 +181,3 @@ def _check_wrappers(cfg: EnvConfig, role: Role) -> None:
         ]
     if found:
         raise UserError("\n".join(found))
-
-
-def _name_of(factory: Factory) -> str:
-    return getattr(factory, "__name__", "") or type(factory).__name__

@@ -16,7 +16,7 @@ from gymnast.training.diagnostics import diagnose
 from gymnast.training.keep import Keeper
 from gymnast.training.rows import Observer, Reporter, Row, late_row, make_row, moment
 from gymnast.training.state import TrainState, snapshot
-from gymnast.video.filmer import Filmer
+from gymnast.video.maker import VideoMaker
 
 if TYPE_CHECKING:
     from gymnast.sinks import SinkGroup
@@ -52,7 +52,7 @@ def train(
     clock.start(counters.env_steps, counters.updates)
     reporter, keeper = Reporter(state, sinks, observer), Keeper(state, checkpoints)
 
-    with interrupts() as interrupted, judge.open(reporter.warn), Filmer(state, videos, reporter) as filmer:
+    with interrupts() as interrupted, judge.open(reporter.warn), VideoMaker(state, videos, reporter) as maker:
         while True:
             # Collect: every env steps n_steps times, nothing is lost between two rollouts.
             episodes = collector.fill(rollout, clock.lap)
@@ -114,13 +114,13 @@ def train(
             if later and request is not None and stop in (None, "interrupted"):
                 judge.hand_over(snapshot(state, request, moment(state) if row is None else row))
             keeper.save(names, row, reporter)
-            filmer.film(state)
+            maker.update(state)
             clock.lap("log")
 
             if stop is not None:
                 break
         seconds = clock.elapsed
-        filmer.finish(interrupted)
+        maker.finish(interrupted)
 
     fps = (counters.env_steps - started_at) / (seconds - elapsed_before)
     return Result(counters.env_steps, seconds, fps, stop, verdict)

@@ -13,10 +13,12 @@ from typing import Any
 from rich.text import Text
 
 from gymnast.core.errors import EnvFailure, Stopped, UserError
+from gymnast.core.text import number, score
+from gymnast.jobs.pool import ENDS
 from gymnast.terminal.format import Cell, Column, output, table
-from gymnast.verbs.benchmark.page import number, seconds, solved_cells, with_interval, write_report
+from gymnast.verbs.benchmark.page import seconds, solved_cells, with_interval, write_report
 from gymnast.verbs.benchmark.plan import OURS, Row, Task, checked, parse_seeds, read_plan, settle
-from gymnast.verbs.benchmark.pool import Job, run_all
+from gymnast.verbs.benchmark.pool import Trial, run_trials
 from gymnast.verbs.benchmark.report import MEASURES, Summary, judged
 from gymnast.verbs.benchmark.results import Record, Store, make_record
 from gymnast.verbs.speed.libraries import parse_names, parse_pythons
@@ -48,8 +50,8 @@ def benchmark(
     if redo:
         for task in tasks:
             store.forget(task)
-    wanted = [job for task in tasks for job in jobs_of(task, store)]
-    left = [] if report else [job for job in wanted if not store.has(job.task, job.who, job.seed)]
+    wanted = [trial for task in tasks for trial in trials_of(task, store)]
+    left = [] if report else [trial for trial in wanted if not store.has(trial.task, trial.who, trial.seed)]
     store.save()  # a report made while this runs, or after it was killed, knows its rows
     failures: list[str] = []
     try:
@@ -60,7 +62,7 @@ def benchmark(
             run_and_keep(left, jobs, store, bar, failures)
     except KeyboardInterrupt:
         store = write_all(out, tasks)[0]
-        kept = sum(store.has(job.task, job.who, job.seed) for job in wanted)
+        kept = sum(store.has(trial.task, trial.who, trial.seed) for trial in wanted)
         message = f"stopped; {kept} of {len(wanted)} runs are kept in {out}. The same command does the others."
         raise Stopped(message) from None
     store, summaries, path = write_all(out, tasks)
@@ -99,42 +101,42 @@ def rows_of(
     return read_plan(plan, targets, seeds)
 
 
-def jobs_of(task: Task, store: Store) -> list[Job]:
+def trials_of(task: Task, store: Store) -> list[Trial]:
     """Seed by seed, so that half of the runs is half of the seeds for everybody."""
     sides = {OURS: None, **{rival.name: rival for rival in task.opponents}}
     seeds = parse_seeds(task.row.seeds)
-    return [Job(task, seed, sides[who], store.scratch(task, who, seed)) for seed in seeds for who in sides]
+    return [Trial(task, seed, sides[who], store.scratch(task, who, seed)) for seed in seeds for who in sides]
 
 
-def run_and_keep(jobs: Sequence[Job], at_once: int, store: Store, bar: Bar, failures: list[str]) -> None:
-    bar.plan(sum(job.steps for job in jobs))
-    reached = dict.fromkeys(jobs, 0)
+def run_and_keep(trials: Sequence[Trial], at_once: int, store: Store, bar: Bar, failures: list[str]) -> None:
+    bar.plan(sum(trial.steps for trial in trials))
+    reached = dict.fromkeys(trials, 0)
     ended = 0
-    with closing(run_all(jobs, at_once)) as messages:
-        for job, message in messages:
-            steps = min(message.get("steps", job.steps), job.steps)
-            bar.done(steps - reached[job])
-            reached[job] = steps
-            if "steps" not in message:
+    with closing(run_trials(trials, at_once)) as events:
+        for trial, event in events:
+            steps = min(event.data["steps"], trial.steps) if event.kind == "event" else trial.steps
+            bar.done(steps - reached[trial])
+            reached[trial] = steps
+            if event.kind in ENDS:
                 ended += 1
-                share = f"{ended} of {len(jobs)}"
-                if "done" in message:
-                    notes = [] if job.rival is None else job.rival.notes
-                    record = make_record(job.task, job.who, job.seed, message["done"], notes)
+                share = f"{ended} of {len(trials)}"
+                if event.kind == "result":
+                    notes = [] if trial.opponent is None else trial.opponent.notes
+                    record = make_record(trial.task, trial.who, trial.seed, event.data, notes)
                     store.keep(record)
-                    bar.say(Text(f"{share}  {job.name}: {told(record)}"))
+                    bar.say(Text(f"{share}  {trial.name}: {told(record)}"))
                 else:
-                    failures.append(job.name)
-                    bar.say(Text(f"{share}  {message['error']}", style="red"))
-            bar.step(f"{ended} of {len(jobs)} runs · {job.task.row.target}")
+                    failures.append(trial.name)
+                    bar.say(Text(f"{share}  {trial.name}: {event.data['why']}", style="red"))
+            bar.step(f"{ended} of {len(trials)} runs · {trial.task.row.target}")
 
 
 def told(record: Record) -> str:
     """A run in a few words."""
-    score = number(judged(record) if record["final"] is None else record["final"]["mean"])
+    reached = number(judged(record) if record["final"] is None else record["final"]["mean"])
     if record["solved"]:
-        return f"{score}, solved at {record['solved_steps']:,} steps in {record['solved_seconds']:,.1f} s"
-    return f"{score}, not solved in {record['env_steps']:,} steps, {record['seconds']:,.1f} s"
+        return f"{reached}, solved at {record['solved_steps']:,} steps in {record['solved_seconds']:,.1f} s"
+    return f"{reached}, not solved in {record['env_steps']:,} steps, {record['seconds']:,.1f} s"
 
 
 def print_summaries(summaries: Sequence[Summary], path: Path) -> None:
@@ -158,7 +160,7 @@ def print_summaries(summaries: Sequence[Summary], path: Path) -> None:
             time = seconds(side["seconds"]) if side["runs"] else ""
             lines.append([who, str(side["runs"]), *found, time])
         for who, chances in summary["improvement"].items():
-            found = [with_interval(chances[name], 2) for name in MEASURES]
+            found = [with_interval(chances[name], score) for name in MEASURES]
             lines.append([f"chance to beat {who}", "", *found, ""])
         titles = ("runs", *(f"{name}, IQM [95 %]" for name in MEASURES.values()), "seconds")
         console.print(table(console, [Column(""), *(Column(title, right=True) for title in titles)], lines))

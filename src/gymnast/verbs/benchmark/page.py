@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from gymnast.core.files import write_atomic
+from gymnast.core.text import number, or_never, score
+from gymnast.report.blocks import table
 from gymnast.verbs.benchmark.report import MEASURES, Summary, overall_improvement, picture, summarise
 from gymnast.verbs.benchmark.results import Store
 
@@ -87,18 +88,13 @@ def page(summaries: Sequence[Summary], overall: dict[str, dict[str, Any]], machi
     return "\n\n".join([*parts, READING]) + "\n"
 
 
-def table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [titles, ["---"] * len(titles), *rows]
-    return "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines)
-
-
 def solved_table(summaries: Sequence[Summary]) -> str:
     titles = ("env", "variant", "who", "solved", "median score", "IQM [95 %]", "bar", "steps", "seconds", "command")
     rows = []
     for summary in summaries:
         for who, side in summary["sides"].items():
             rows.append([*split(summary["target"]), who, *solved_cells(summary, side), f"`{summary['command']}`"])
-    return table(titles, rows)
+    return table(rows, titles)
 
 
 def split(target: str) -> tuple[str, str]:
@@ -116,7 +112,7 @@ def solved_cells(summary: Summary, side: Summary) -> list[str]:
         number(side["median"]) + (f" ({episodes})" if episodes else ""),
         with_interval(side["iqm"]["score"]),
         goal(summary, side),
-        number(side["steps_to_bar"]),
+        or_never(side["steps_to_bar"]),
         seconds(side["seconds_to_bar"]),
     ]
 
@@ -138,7 +134,7 @@ def equal_table(summaries: Sequence[Summary]) -> str:
     for summary in summaries:
         for who, side in summary["sides"].items():
             rows.append([summary["target"], number(summary["steps"]), who, *equal_cells(summary, side)])
-    return table(titles, rows)
+    return table(rows, titles)
 
 
 def equal_cells(summary: Summary, side: Summary) -> list[str]:
@@ -148,7 +144,7 @@ def equal_cells(summary: Summary, side: Summary) -> list[str]:
     estimates = [with_interval(side["iqm"][name]) for name in MEASURES]
     runs = str(side["runs"]) + (f" of {side['asked']}" if side["runs"] < side["asked"] else "")
     bar = "" if summary["bar"] is None else f" (>= {summary['bar']:g})"
-    times = [number(side["steps_to_bar"]) + bar, seconds(side["seconds_to_bar"]), seconds(side["seconds"])]
+    times = [or_never(side["steps_to_bar"]) + bar, seconds(side["seconds_to_bar"]), seconds(side["seconds"])]
     return [runs, *estimates, number(side["median"]), *times, command]
 
 
@@ -156,30 +152,19 @@ def improvement_table(summaries: Sequence[Summary], overall: dict[str, dict[str,
     rows = []
     for summary in summaries:
         for who, chances in summary["improvement"].items():
-            rows.append([summary["target"], f"over {who}", *(with_interval(chances[name], 2) for name in MEASURES)])
+            rows.append([summary["target"], f"over {who}", *(with_interval(chances[name], score) for name in MEASURES)])
     for who, chances in overall.items():
         if chances["tasks"] > 1:
             rows.append(
-                [f"all {chances['tasks']}", f"over {who}", *(with_interval(chances[name], 2) for name in MEASURES)]
+                [f"all {chances['tasks']}", f"over {who}", *(with_interval(chances[name], score) for name in MEASURES)]
             )
-    return table(("target", "ours", *MEASURES.values()), rows)
+    return table(rows, ("target", "ours", *MEASURES.values()))
 
 
-def with_interval(found: dict[str, float], digits: int | None = None) -> str:
-    value, low, high = (number(found[name], digits) for name in ("value", "low", "high"))
+def with_interval(found: dict[str, float], text: Callable[[float], str] = number) -> str:
+    value, low, high = (or_never(found[name], text) for name in ("value", "low", "high"))
     return f"{value} [{low}, {high}]"
 
 
-def number(value: float | None, digits: int | None = None) -> str:
-    """As many decimals as say something: 0.744, 7.93, 487.2, 100,096."""
-    if value is None:
-        return ""
-    if not math.isfinite(value):
-        return "never"
-    if digits is None:
-        digits = 0 if float(value).is_integer() else 3 if abs(value) < 1 else 2 if abs(value) < 100 else 1
-    return f"{value:,.{digits}f}"
-
-
 def seconds(value: float) -> str:
-    return f"{value:,.1f}" if math.isfinite(value) else "never"
+    return or_never(value, "{:,.1f}".format)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
 from gymnast.core.statistics import area_under_curve, estimate, improvement, interval, iqm, median
-from gymnast.report.curve_picture import Series, draw
+from gymnast.report.charts.model import Chart, Curve
+from gymnast.report.charts.svg import draw
 from gymnast.verbs.benchmark.plan import OURS, Row, parse_seeds
 from gymnast.verbs.benchmark.results import Record, Store, slug
 
@@ -104,7 +104,7 @@ def overall_improvement(summaries: Sequence[Summary]) -> dict[str, dict[str, Any
 
 def picture(summary: Summary, runs: dict[str, list[Record]]) -> str:
     """At equal steps the interquartile mean and its interval; else every run, which ends where it was solved."""
-    series = []
+    shown = []
     for who, records in runs.items():
         curves = [[(float(steps), float(score)) for steps, score, _ in record["curve"]] for record in records]
         same = len({tuple(steps for steps, _ in curve) for curve in curves}) == 1
@@ -112,8 +112,7 @@ def picture(summary: Summary, runs: dict[str, list[Record]]) -> str:
             columns = [(column[0][0], [score for _, score in column]) for column in zip(*curves, strict=True)]
             line = [(steps, float(iqm(scores))) for steps, scores in columns]
             band = [(steps, *interval(iqm, scores)) for steps, scores in columns]
-            series.append(Series(who, line=line, band=band))
+            shown.append(Curve(who, line, band=band))
         elif curves:
-            series.append(Series(who, runs=curves))
-    bar = summary["bar"]
-    return draw(summary["target"], series, bar if bar is not None and math.isfinite(bar) else None)
+            shown.append(Curve(who, runs=curves))
+    return draw(Chart(summary["target"], tuple(shown), summary["bar"]))

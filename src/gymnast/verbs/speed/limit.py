@@ -16,7 +16,7 @@ from gymnast.agent.agent import Agent
 from gymnast.agent.batch import OBS, VALUE, Batch
 from gymnast.training.state import TrainState
 
-PATIENCE = 0.2  # seconds for each thing that is timed
+TIMING_SECONDS = 0.2  # for each thing that is timed
 MOST_ROWS = 16_384  # of a matrix that is only there to be timed
 BACKWARD = 2  # a backward pass is two products where the forward pass is one
 
@@ -63,10 +63,10 @@ def products_of(agent: Agent, obs: dict[str, Any]) -> list[Product]:
     return seen.found
 
 
-def best_seconds(act: Callable[[], Any], patience: float = PATIENCE) -> float:
+def best_seconds(act: Callable[[], Any], seconds: float = TIMING_SECONDS) -> float:
     """The shortest time it takes, after a first go that does not count."""
     act()
-    best, until = math.inf, time.perf_counter() + patience
+    best, until = math.inf, time.perf_counter() + seconds
     while True:
         before = time.perf_counter()
         act()

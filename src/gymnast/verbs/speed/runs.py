@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from gymnast import config as configs
 from gymnast.core.errors import UserError
 from gymnast.verbs.speed.libraries import Opponent
-from gymnast.verbs.speed.process import OURS, Bar, Worker
+from gymnast.verbs.speed.process import Bar, our_worker
 
 if TYPE_CHECKING:
     from gymnast.config import RunConfig
@@ -129,14 +129,13 @@ def measure_solving(
     for seed in range(seeds):
         bar.step(f"seed {seed}: gymnast")
         job = configs.override(config, [*criterion, f"train.seed={seed}"])
-        with Worker("gymnast", OURS) as worker:
+        with our_worker() as worker:
             answer = worker.ask(do="solve", config=job.model_dump(mode="json"), threshold=threshold)
         runs["gymnast"].append({"seed": seed, **answer})
         for rival in rivals:
             bar.done(1.0)
             bar.step(f"seed {seed}: {rival.name}")
             with rival.start("solve") as worker:
-                worker.hear()
                 answer = worker.ask(
                     seed=seed,
                     threshold=threshold,
@@ -173,10 +172,8 @@ def _best_threads(rival: Opponent, bar: Bar) -> int | None:
     """The setting a rival is fastest with, default (None) or one thread."""
     bar.step(f"{rival.name}: which thread setting is its best")
     with rival.start("windows") as worker:
-        default = worker.hear()["threads"]
-        if default == 1:
+        if worker.ready()["threads"] == 1:
             return None
-        worker.hear()
         rates: dict[int | None, float] = {}
         for threads in (None, 1, None, 1):
             answer = worker.ask(threads=threads, seconds=PROBE / 2)

@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any
 from gymnast import config as configs
 from gymnast.core.errors import UserError
 from gymnast.core.machine import cores, cpu_model
+from gymnast.jobs.worker import Worker
 from gymnast.training.record import solved_threshold, versions
 from gymnast.verbs.speed.advice import Change, changes
 from gymnast.verbs.speed.libraries import Opponent, opponents, parse_names, parse_pythons
 from gymnast.verbs.speed.libraries.command import Commands
-from gymnast.verbs.speed.process import OURS, Bar, Worker, progress_bar
+from gymnast.verbs.speed.process import Bar, our_worker, progress_bar
 from gymnast.verbs.speed.runs import measure_solving, measure_startup
 from gymnast.verbs.train import resolve_config
 
@@ -130,7 +131,7 @@ def measure_rates(
     """Steps a second of env, collect, update and the whole; the limit; the best change; the others."""
     base = steady(config).model_dump(mode="json")
     with ExitStack() as stack:
-        ours = stack.enter_context(Worker("gymnast", OURS))
+        ours = stack.enter_context(our_worker())
         bar.plan(seconds * (2 * windows + 2 * windows * len(rivals)) + LIMIT_SECONDS)
         bar.step("starting")
         about = ours.ask(do="build", name="ours", config=base)
@@ -207,8 +208,7 @@ class Contestant(ExitStack):
 
     def start(self) -> None:
         self.worker = worker = self.push(self.opponent.start("windows"))
-        self.about = worker.hear()
-        worker.hear()  # its first iteration is done
+        self.about = worker.ready()  # with its first iteration behind it
         self.threads = thread_settings(self.about["threads"], self.two_may_pay)
         self.results = {threads: Windows() for threads in self.threads}
 

@@ -22,8 +22,9 @@ from gymnast.config.tuned import Tuned, keep
 from gymnast.core.errors import UserError
 from gymnast.core.files import write_atomic
 from gymnast.core.machine import cores, cpu_model
+from gymnast.jobs.worker import Worker
 from gymnast.verbs.speed.advice import FEWEST_STEPS, engines_for, steps_for, thread_counts
-from gymnast.verbs.speed.process import OURS, Bar, Worker, progress_bar
+from gymnast.verbs.speed.process import Bar, our_worker, progress_bar
 from gymnast.verbs.speed.speed import steady
 from gymnast.verbs.train import resolve_config
 
@@ -78,7 +79,7 @@ def tune(
         raise UserError(f"--write {write}: exists already. Name a new file, or remove it.")
     resolved = resolve_config(target, overrides)
     config = resolved.config
-    with progress_bar() as bar, Worker("gymnast", OURS) as worker:
+    with progress_bar() as bar, our_worker() as worker:
         bar.plan(seconds)
         search = Search(worker, config, seconds, bar)
         search.run()

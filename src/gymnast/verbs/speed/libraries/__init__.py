@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gymnast.core.errors import UserError, did_you_mean
+from gymnast.jobs.worker import Job, Worker
 from gymnast.verbs.extras import EXTRAS
 from gymnast.verbs.speed.libraries import cleanrl as cleanrl_command
 from gymnast.verbs.speed.libraries import sample_factory as sample_factory_command
 from gymnast.verbs.speed.libraries import sb3
 from gymnast.verbs.speed.libraries.command import Command, Commands
-from gymnast.verbs.speed.process import Worker
 
 if TYPE_CHECKING:
     from gymnast.config import RunConfig
@@ -77,15 +77,11 @@ class Opponent:
         """In one of `windows`, `once` and `solve`."""
         if isinstance(self.job, Command):
             return Commands(self.name, self.python, self.job, self.rival.how_to_get(self.python))
-        return self.worker(mode)
+        return Worker(self.run(mode), name=self.name)
 
-    def worker(self, mode: str) -> Worker:
-        """The process of a rival that has a runner."""
-        if isinstance(self.job, Command):
-            raise TypeError(f"{self.name} is a command, not a worker")
-        worker = Worker(self.name, [self.python, str(self.rival.runner)])
-        worker.tell({**self.job, "mode": mode})
-        return worker
+    def run(self, mode: str, **arguments: Any) -> Job:
+        """What the runner is to do, for a library that has one."""
+        return Job(f"{self.rival.runner}:{mode}", {"spec": self.job, **arguments}, self.python)
 
 
 def opponents(config: RunConfig, names: Sequence[str], pythons: Mapping[str, str]) -> list[Opponent]:

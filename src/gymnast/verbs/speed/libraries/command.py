@@ -119,8 +119,8 @@ class Commands(ExitStack):
             raise UserError(f"{self.name}: {self._python} {said[-1] if said else 'fails'}. Run: {self._how_to_get}")
         return dict(json.loads(found.stdout.splitlines()[-1]))
 
-    def hear(self) -> dict[str, Any]:
-        """Version and default threads, and that it is ready: it starts when it is first asked."""
+    def ready(self) -> dict[str, Any]:
+        """Version and default threads. It starts when it is first asked."""
         return self._about
 
     def ask(self, *, threads: int | None, **request: Any) -> dict[str, Any]:

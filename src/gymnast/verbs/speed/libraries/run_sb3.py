@@ -1,46 +1,25 @@
 """Trains with stable-baselines3, in whatever interpreter has it, as `gymnast bench` and `gymnast benchmark` ask for it.
 
-Run by path, so nothing of Gymnast is imported. The first line of standard input says what to train; then come requests,
-each answered by one line of JSON. A library that prints something prints it to standard error.
+Work of a `gymnast.jobs` worker, loaded by path, so nothing of Gymnast is imported. `channel` brings jobs and takes
+answers; `spec` says what to train.
 """
 
 from __future__ import annotations
 
 import copy
 import importlib
-import json
-import os
 import sys
-import threading
 import time
 from collections.abc import Callable
-from typing import Any, TextIO
+from typing import Any
 
 ENDLESS = 10**12  # steps of a run that is measured in windows: its schedules stand at their start
 EVAL_ENVS = 8
-TELL_EVERY = 1.0  # seconds between two words about how far a run is
+REPORT_SECONDS = 1.0  # between two events about how far a run is
 
 
-def only_for_answers() -> TextIO:
-    """The real standard output. What is called that from here on is standard error."""
-    stream = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)
-    return stream
-
-
-answers: TextIO = only_for_answers() if __name__ == "__main__" else sys.stdout
-
-
-def answer(**values: Any) -> None:
-    answers.write(json.dumps(values) + "\n")
-    answers.flush()
-
-
-def request() -> dict[str, Any]:
-    line = sys.stdin.readline()
-    if not line:
-        sys.exit(0)
-    return dict(json.loads(line))
+class UserError(Exception):
+    """What it says is for users as it stands."""
 
 
 try:
@@ -61,8 +40,8 @@ try:
         sync_envs_normalization,
     )
 except ImportError as error:
-    answer(error=f"{sys.executable} cannot import {error.name}. Run: {sys.executable} -m pip install stable-baselines3")
-    sys.exit(1)
+    advice = f"Run: {sys.executable} -m pip install stable-baselines3"
+    raise UserError(f"{sys.executable} cannot import {error.name}. {advice}") from error
 
 DEFAULT_THREADS = torch.get_num_threads()
 
@@ -74,9 +53,8 @@ def import_atari() -> None:
 
         importlib.import_module("cv2")
     except ImportError as error:
-        package = "opencv-python-headless" if error.name == "cv2" else "ale-py"
-        answer(error=f"{sys.executable} cannot import {error.name}. Run: {sys.executable} -m pip install {package}")
-        sys.exit(1)
+        advice = f"Run: {sys.executable} -m pip install {'opencv-python-headless' if error.name == 'cv2' else 'ale-py'}"
+        raise UserError(f"{sys.executable} cannot import {error.name}. {advice}") from error
     gym.register_envs(ale_py)
 
 
@@ -143,8 +121,9 @@ def peak_memory() -> float:
 class Windows(BaseCallback):
     """One endless training run; between two updates it answers how far the last window got, and waits for the next."""
 
-    def __init__(self) -> None:
+    def __init__(self, channel: Any) -> None:
         super().__init__()
+        self.channel = channel
         self.rounds = self.began_with = 0
         self.began = 0.0
         self.length: float | None = None
@@ -155,13 +134,13 @@ class Windows(BaseCallback):
         if self.rounds == 1:  # the first iteration warms everything up
             return
         if self.length is None:
-            answer(ready=True)
+            self.channel.ready(version=sb3.__version__, torch=torch.__version__, threads=DEFAULT_THREADS)
         elif now - self.began < self.length:
             return
         else:
             steps = self.num_timesteps - self.began_with
-            answer(steps=steps, seconds=now - self.began, memory_mb=peak_memory())
-        asked = request()
+            self.channel.result({"steps": steps, "seconds": now - self.began, "memory_mb": peak_memory()})
+        asked, _ = next(self.channel)
         torch.set_num_threads(asked["threads"] or DEFAULT_THREADS)
         self.length, self.began_with, self.began = asked["seconds"], self.num_timesteps, time.perf_counter()
 
@@ -206,11 +185,11 @@ class Benchmark(BaseCallback):
     verdict on fresh episodes when it reaches the threshold, and one on the best agent in the end. Their time does not
     count."""
 
-    def __init__(self, eval_env: VecEnv, asked: dict[str, Any]) -> None:
+    def __init__(self, channel: Any, eval_env: VecEnv, asked: dict[str, Any]) -> None:
         super().__init__()
-        self.eval_env, self.asked = eval_env, asked
-        self.next_look = asked["every"]
-        self.began = self.told = time.perf_counter()
+        self.channel, self.eval_env, self.asked = channel, eval_env, asked
+        self.next_evaluation = asked["every"]
+        self.began = self.reported = time.perf_counter()
         self.judging = 0.0
         self.curve: list[tuple[int, float, float]] = []
         self.best = -np.inf
@@ -224,10 +203,10 @@ class Benchmark(BaseCallback):
         )
         return [float(value) for value in np.asarray(returns)]
 
-    def look(self) -> None:
+    def evaluate(self) -> None:
         before = time.perf_counter()
         seconds = before - self.began - self.judging
-        self.next_look = (self.num_timesteps // self.asked["every"] + 1) * self.asked["every"]
+        self.next_evaluation = (self.num_timesteps // self.asked["every"] + 1) * self.asked["every"]
         sync_envs_normalization(self.training_env, self.eval_env)
         mean = float(np.mean(self.score(self.asked["episodes"])))
         self.curve.append((self.num_timesteps, mean, seconds))
@@ -250,7 +229,7 @@ class Benchmark(BaseCallback):
         final = None
         if not self.done:
             if not self.curve or self.curve[-1][0] < self.num_timesteps:
-                self.look()
+                self.evaluate()
             final = self.score(self.asked["verdict_episodes"]) if self.asked["final"] else None
         if not self.done and self.best_agent is not None:
             weights, obs_rms = self.best_agent
@@ -275,11 +254,11 @@ class Benchmark(BaseCallback):
         self.began = time.perf_counter()
 
     def _on_rollout_start(self) -> None:
-        if self.num_timesteps >= self.next_look:
-            self.look()
-        if (now := time.perf_counter()) - self.told > TELL_EVERY:
-            self.told = now
-            answer(steps=self.num_timesteps)
+        if self.num_timesteps >= self.next_evaluation:
+            self.evaluate()
+        if (now := time.perf_counter()) - self.reported > REPORT_SECONDS:
+            self.reported = now
+            self.channel.event(steps=self.num_timesteps)
 
     def _on_step(self) -> bool:
         return not self.done
@@ -302,62 +281,41 @@ class FirstUpdate(BaseCallback):
         return True
 
 
-def solve(spec: dict[str, Any], asked: dict[str, Any]) -> None:
-    torch.set_num_threads(asked["threads"] or DEFAULT_THREADS)
-    model = make_model(spec, asked["seed"])
-    eval_env = make_vec(spec, min(EVAL_ENVS, asked["episodes"]), asked["seed"] + 10_000, training=False)
+def windows(channel: Any, spec: dict[str, Any]) -> None:
+    """Answers requests for windows, for as long as there are any."""
+    make_model(spec, spec["seed"]).learn(ENDLESS, Windows(channel), log_interval=spec["log_interval"])
+
+
+def solve(channel: Any, spec: dict[str, Any]) -> dict[str, Any]:
+    """A run until the mean of some episodes reaches a threshold."""
+    asked, _ = next(channel)
+    model, eval_env = model_and_eval_env(spec, asked)
     watch = UntilSolved(eval_env, asked["threshold"], asked["episodes"], asked["every"])
     model.learn(spec["total_timesteps"], watch, log_interval=spec["log_interval"])
     watch.check()
-    answer(solved_at=watch.solved_at, seconds=watch.seconds if watch.solved_at is not None else None)
+    return {"solved_at": watch.solved_at, "seconds": watch.seconds if watch.solved_at is not None else None}
 
 
-def benchmark(spec: dict[str, Any], asked: dict[str, Any]) -> None:
-    torch.set_num_threads(asked["threads"] or DEFAULT_THREADS)
-    model = make_model(spec, asked["seed"])
-    eval_env = make_vec(spec, min(EVAL_ENVS, asked["episodes"]), asked["seed"] + 10_000, training=False)
-    watch = Benchmark(eval_env, asked)
+def benchmark(channel: Any, spec: dict[str, Any], asked: dict[str, Any]) -> dict[str, Any]:
+    """A whole run, judged as ours are."""
+    model, eval_env = model_and_eval_env(spec, asked)
+    watch = Benchmark(channel, eval_env, asked)
     model.learn(spec["total_timesteps"], watch, log_interval=spec["log_interval"])
     packages = {"stable-baselines3": sb3, "torch": torch, "gymnasium": gym, "numpy": np}
     versions = {name: package.__version__ for name, package in packages.items()}
-    answer(done=watch.finish() | {"versions": {"python": sys.version.split()[0]} | versions})
+    return watch.finish() | {"versions": {"python": sys.version.split()[0]} | versions}
 
 
-def end_with_parent() -> None:
-    """Standard input ends when the process at its other end does, however that happens."""
-
-    def wait() -> None:
-        while os.read(0, 4096):
-            pass
-        os._exit(1)
-
-    threading.Thread(target=wait, daemon=True).start()
+def model_and_eval_env(spec: dict[str, Any], asked: dict[str, Any]) -> tuple[Any, VecEnv]:
+    torch.set_num_threads(asked["threads"] or DEFAULT_THREADS)
+    model = make_model(spec, asked["seed"])
+    return model, make_vec(spec, min(EVAL_ENVS, asked["episodes"]), asked["seed"] + 10_000, training=False)
 
 
-def once(spec: dict[str, Any], asked: dict[str, Any]) -> None:
+def once(channel: Any, spec: dict[str, Any]) -> dict[str, Any]:
+    """A whole run from Enter to its end."""
+    asked, _ = next(channel)
     torch.set_num_threads(asked["threads"] or DEFAULT_THREADS)
     watch = FirstUpdate()
     make_model(spec, spec["seed"]).learn(asked["steps"], watch, log_interval=spec["log_interval"])
-    answer(first_update_at=watch.at or time.time(), threads=DEFAULT_THREADS)
-
-
-def main() -> None:
-    spec = request()
-    mode = spec["mode"]
-    if mode == "once":  # a whole run from Enter to its end: nothing is said before it
-        once(spec, request())
-        return
-    if mode == "benchmark":
-        asked = request()
-        end_with_parent()
-        benchmark(spec, asked)
-        return
-    answer(version=sb3.__version__, torch=torch.__version__, threads=DEFAULT_THREADS)
-    if mode == "windows":
-        make_model(spec, spec["seed"]).learn(ENDLESS, Windows(), log_interval=spec["log_interval"])
-    while mode == "solve":
-        solve(spec, request())
-
-
-if __name__ == "__main__":
-    main()
+    return {"first_update_at": watch.at or time.time(), "threads": DEFAULT_THREADS}
