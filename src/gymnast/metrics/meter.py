@@ -127,7 +127,7 @@ class Meter:
         slots: dict[Any, list[tuple[list[Any], int]]] = {}
         for values in (*self._added.values(), *self._put.values()):
             for index, value in enumerate(values):
-                if hasattr(value, "detach"):
+                if not isinstance(value, float | int):
                     slots.setdefault(value.device, []).append((values, index))
         for device, places in slots.items():
             import torch
