@@ -155,7 +155,7 @@ def test_a_run_that_fails_does_not_stop_the_others(gymnast: Command, tmp_path: P
     assert "0 of 1 runs done" in (tmp_path / "RESULTS.md").read_text()
 
 
-def test_mistakes_are_told_before_anything_runs(
+def test_mistakes_are_reported_before_anything_runs(
     gymnast: Command, without: Callable[..., Command], tmp_path: Path
 ) -> None:
     out = tmp_path / "out"

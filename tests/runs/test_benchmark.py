@@ -143,10 +143,10 @@ def squeezed(text: str) -> str:
     return re.sub(" +", " ", text)
 
 
-def keep(store: Store, row: Row, who: str, seed: int, told: dict[str, Any]) -> Record:
+def keep(store: Store, row: Row, who: str, seed: int, done: dict[str, Any]) -> Record:
     task = settle([row], {})[0]
     store.ask([task])
-    record = make_record(task, who, seed, told, [])
+    record = make_record(task, who, seed, done, [])
     store.keep(record)
     return record
 
@@ -237,7 +237,7 @@ def test_the_plan_of_this_repository() -> None:
     settle(rows, {})
 
 
-def test_mistakes_in_a_plan_are_told_at_once(tmp_path: Path) -> None:
+def test_mistakes_in_a_plan_are_reported_at_once(tmp_path: Path) -> None:
     file = tmp_path / "plan.yaml"
     file.write_text("rows:\n  - {target: CartPole-v1, sedes: 5}\n  - {target: Taxi-v4, seeds: q, target_score: high}\n")
     with pytest.raises(UserError) as error:

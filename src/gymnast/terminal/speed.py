@@ -9,6 +9,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
+from gymnast.core.text import or_never
 from gymnast.terminal.format import Cell, Column, facts_grid, heading, output, table
 from gymnast.verbs.speed.results import Advice, OtherLibrary, Solving, Speed, Startup, Training, Tuning
 
@@ -73,8 +74,8 @@ def times(value: float) -> str:
     return f"{value:.2f}x" if math.isfinite(value) else "-"
 
 
-def duration(seconds: float) -> str:
-    return f"{seconds:.2f} s" if math.isfinite(seconds) else "never"
+def seconds(value: float) -> str:
+    return or_never(value, "{:.2f} s".format)
 
 
 def _settings(overrides: Sequence[str]) -> Text:
@@ -143,7 +144,7 @@ def _print_against(console: Console, against: dict[str, OtherLibrary]) -> None:
     console.print(table(console, columns, rows))
     for name, other in against.items():
         if other.compile_seconds is not None:
-            console.print(Text(f"{name} compiled for {duration(other.compile_seconds)} first", style="dim"))
+            console.print(Text(f"{name} compiled for {seconds(other.compile_seconds)} first", style="dim"))
 
 
 def _print_advice(console: Console, advice: Advice) -> None:
@@ -162,8 +163,7 @@ def _print_advice(console: Console, advice: Advice) -> None:
 def _print_startup(console: Console, startup: Startup) -> None:
     console.print()
     rows: list[list[Cell]] = [
-        [row.who, str(row.threads or "default"), duration(row.first_update), duration(row.whole)]
-        for row in startup.rows
+        [row.who, str(row.threads or "default"), seconds(row.first_update), seconds(row.whole)] for row in startup.rows
     ]
     columns = [Column(f"{startup.steps:,} steps, from Enter to"), Column("threads")]
     columns += [Column("first update", right=True), Column("the end", right=True, style="bold")]
@@ -180,8 +180,8 @@ def _print_solve(console: Console, solve: Solving) -> None:
             [
                 who,
                 f"{row.solved} of {len(row.runs)}",
-                rate(row.median_steps) if math.isfinite(row.median_steps) else "never",
-                Text(duration(row.median_seconds), style="bold"),
+                or_never(row.median_steps, rate),
+                Text(seconds(row.median_seconds), style="bold"),
                 ", ".join("never" if run["seconds"] is None else f"{run['seconds']:.2f}" for run in row.runs),
             ]
         )
