@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 import re
 import sys
+from dataclasses import fields
 from pathlib import Path
 
 from rich.console import Console, RenderableType
@@ -15,8 +16,10 @@ from rich.console import Console, RenderableType
 from gymnast.config import load_facts
 from gymnast.metrics.rows import STEP
 from gymnast.runs.references import Run
-from gymnast.sinks.console.panels import render_row, summary_panel
+from gymnast.sinks.console.panels import render_row
 from gymnast.sinks.jsonl import read_metrics
+from gymnast.terminal.summary import summary_panel
+from gymnast.verbs.train import TrainedRun
 
 HERE = Path(__file__).parent
 
@@ -47,11 +50,10 @@ def main(folder: str, until: int | None) -> None:
         lines=30,
     )
     draw(dashboard, "console.svg", f"gymnast train {info.env} --seed {info.seed}")
-    verdict = info.summary
-    result = {"run": info.id, "env": info.env, "algo": info.algo, "seed": info.seed, "threshold": threshold}
-    result |= {key: verdict[key] for key in ("solved", "episodes", "env_steps", "seconds", "fps", "stop_reason")}
-    result |= {"mean": verdict["eval_mean"], "low": verdict["interval"][0], "high": verdict["interval"][1]}
-    result |= {"judge": "greedy", "next": [(f"gymnast report {info.token}", "all about this run on a page")]}
+    kept = {field.name: info.summary[field.name] for field in fields(TrainedRun) if field.name in info.summary}
+    page = (f"gymnast report {info.token}", "all about this run on a page")
+    about = {"run": info.id, "env": info.env, "algo": info.algo, "seed": info.seed, "policy": "greedy"}
+    result = TrainedRun(**kept | about | {"threshold": threshold, "alerts": [], "next": [page]})
     draw(summary_panel(result), "summary.svg", "how a run ends")
 
 

@@ -15,8 +15,9 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
-from gymnast.core.registry import SHAPERS
+from gymnast.core.registry import SHAPERS, SUITES
 from gymnast.envs.shaping.components import Shaper, Signal
+from gymnast.envs.suites.base import Suite
 
 MODULE = "tests.envs_for_tests"
 
@@ -183,6 +184,29 @@ class Masked(Counting):
         return observation, float(right), terminated, truncated, info
 
 
+class Lonely(Counting):
+    """Refuses a second one in its process, and shows which process that is."""
+
+    ID = "tests.envs_for_tests:lonely/Lonely-v0"
+    alive = 0
+
+    def __init__(self) -> None:
+        super().__init__()
+        type(self).alive += 1
+        if self.alive > 1:
+            raise RuntimeError("there is another one in this process")
+
+    def observe(self) -> Any:
+        return np.array([os.getpid()], np.float32)
+
+    def close(self) -> None:
+        type(self).alive -= 1
+
+
+class LonelySuite(Suite):
+    one_per_process = True
+
+
 OBSERVATIONS: dict[str, gym.Space[Any]] = {
     "Box": spaces.Box(-1.0, 1.0, (3,), np.float64),
     "Image": spaces.Box(0, 255, (16, 12, 3), np.uint8),
@@ -246,6 +270,8 @@ def _register() -> None:
     for name in ACTIONS:
         gym.register(f"test/{name}Action-v0", f"{MODULE}:Spaces", kwargs={"action": name})
     late = Signal("half of the step index", lambda state, action, following: following[:, 0] / 2.0)
+    gym.register("lonely/Lonely-v0", f"{MODULE}:Lonely")
+    SUITES.register("lonely/", LonelySuite)
     SHAPERS.register("test/Counting-v0", Shaper(1, {"late": late}))
 
 

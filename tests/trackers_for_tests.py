@@ -1,4 +1,4 @@
-"""Trackers that misbehave, and one that writes down what it is told. Each runs in a tracker's process."""
+"""Trackers that misbehave, and one that writes down what it hears. Each runs in a tracker's worker."""
 
 from __future__ import annotations
 
@@ -8,40 +8,39 @@ import signal
 import time
 from typing import Any
 
-from gymnast.sinks.trackers.process import Opening
+from gymnast.sinks.trackers.tracker import Opening, Tracker
 
 
-class Keeps:
-    """A line of JSON for everything it hears, in told.jsonl of its folder."""
+class Keeps(Tracker):
+    """A line of JSON for everything it hears, in heard.jsonl of its folder."""
 
     package = "json"  # any that is there
-    rewinds = False
     note = "keeps: here I am"
 
     def __init__(self, opening: Opening) -> None:
-        self._file = open(opening.folder / "told.jsonl", "a", encoding="utf-8")  # noqa: SIM115 - closed by close()
-        self._tell("open", opening.last, opening.run.name)
+        self._file = open(opening.folder / "heard.jsonl", "a", encoding="utf-8")  # noqa: SIM115 - closed by close()
+        self._keep("open", opening.last, opening.run.name)
 
     def write(self, step: int, data: Any) -> None:
-        self._tell("write", step, data)
+        self._keep("write", step, data)
 
     def alert(self, step: int, data: Any) -> None:
-        self._tell("alert", step, data)
+        self._keep("alert", step, data)
 
     def diagnostics(self, step: int, data: Any) -> None:
-        self._tell("diagnostics", step, data)
+        self._keep("diagnostics", step, data)
 
     def checkpoint(self, step: int, data: Any) -> None:
-        self._tell("checkpoint", step, data)
+        self._keep("checkpoint", step, data)
 
     def video(self, step: int, data: Any) -> None:
-        self._tell("video", step, data)
+        self._keep("video", step, data)
 
     def close(self, status: str) -> None:
-        self._tell("close", 0, status)
+        self._keep("close", 0, status)
         self._file.close()
 
-    def _tell(self, do: str, step: int, data: Any) -> None:
+    def _keep(self, do: str, step: int, data: Any) -> None:
         print(json.dumps([do, step, data]), file=self._file, flush=True)
 
 

@@ -11,24 +11,45 @@ from __future__ import annotations
 
 TYPE_CHECKING = False  # type checkers take it for typing's, whose import would be most of this one's time
 if TYPE_CHECKING:
-    from gymnast.api import A2C, PPO, REINFORCE, VecEnv, evaluate_policy, load, make_vec_env
+    from typing import Any
+
+    from gymnast.api import VecEnv as VecEnv
+    from gymnast.api import evaluate_policy as evaluate_policy
+    from gymnast.api import load as load
+    from gymnast.api import make_vec_env as make_vec_env
 
     __version__: str
 
-__all__ = ["A2C", "PPO", "REINFORCE", "VecEnv", "__version__", "evaluate_policy", "load", "make_vec_env"]
+API = ("VecEnv", "evaluate_policy", "load", "make_vec_env")
 
 
-def __getattr__(name: str) -> object:
+def __getattr__(name: str) -> Any:
+    """A model class for every registered algorithm (`gymnast.PPO`), and the rest of the API."""
     if name == "__version__":
         from importlib.metadata import version
 
         return version("gymnast")
-    if name in __all__:
+    if name == "__all__":
+        return _exported()
+    if name in API:
         from gymnast import api
 
         return getattr(api, name)
+    if name.isupper() and not name.startswith("_"):
+        from gymnast.core.registry import ALGOS
+
+        if name.lower() in list(ALGOS):
+            from gymnast.api import model_class
+
+            return model_class(name.lower())
     raise AttributeError(f"module 'gymnast' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
+    return sorted([*globals(), *_exported()])
+
+
+def _exported() -> list[str]:
+    from gymnast.core.registry import ALGOS
+
+    return [*API, *(name.upper() for name in ALGOS)]

@@ -150,7 +150,7 @@ def test_zip_then_delete(gymnast: Command, trained: Trained, tmp_path: Path) -> 
 
 def test_envs_list_marks_what_is_not_installed(gymnast: Command, without: Callable[..., Command]) -> None:
     human = gymnast("envs", "list").out
-    assert re.search(r"CartPole-v1 +ppo, a2c, reinforce, centred, zoo, zoo-a2c +475 +500 +Balance a pole", human)
+    assert re.search(r"CartPole-v1 +ppo, a2c, reinforce, .*zoo, zoo-a2c +475 +500 +Balance a pole", human)
     assert "LunarLander-v3 !" not in human
     poor = without("Box2D")("envs", "list").out
     assert "LunarLander-v3 !" in poor
@@ -255,7 +255,7 @@ def test_doctor(without: Callable[..., Command], trained: Trained) -> None:
         assert re.search(rf'{extra} +- .*pip install "gymnast\[{extra}\]"', human)
     assert "made by the first run" in human
     assert "no problems" in human
-    data = examine(trained.runs_dir, as_json=True)
+    data = examine(trained.runs_dir).to_json()
     assert data["packages"]["torch"]
     assert "cpu" in data["devices"]
     assert (data["runs_dir"]["runs"], data["runs_dir"]["writable"], data["problems"]) == (2, True, [])
@@ -263,6 +263,6 @@ def test_doctor(without: Callable[..., Command], trained: Trained) -> None:
 
 def test_doctor_says_what_stands_in_the_way(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    (problem,) = examine(tmp_path / "file" / "runs", as_json=True)["problems"]
+    (problem,) = examine(tmp_path / "file" / "runs").problems
     assert str(tmp_path / "file") in problem
     assert "--runs-dir" in problem

@@ -20,7 +20,7 @@ def test_a_run_on_a_table_ends_with_exact_numbers(gymnast: Command, tmp_path: Pa
     assert trained.code == 0, trained.err
     table = find_table(EnvConfig(id="FrozenLake-v1"))
     assert table is not None
-    assert trained.json["optimum"] == table.solution.optimum
+    assert trained.json["optimum"] == table.best_value
     assert trained.json["regret"] == pytest.approx(trained.json["optimum"] - trained.json["exact_value"])
     assert "decides; optimum 0.7442" in trained.out
     metrics = (tmp_path / trained.json["run"] / "metrics.jsonl").read_text()

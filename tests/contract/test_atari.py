@@ -15,10 +15,11 @@ from gymnast.core.seeds import derive_seed
 from gymnast.envs.make import choose_engine, make_env, make_vec
 from gymnast.envs.suites.atari.task import AtariTask
 from gymnast.envs.types import EpisodeRecord, VecEnv
+from tests.contract.registered import engines_for
 
 pytest.importorskip("ale_py")
 
-ENGINES = ["sync", "ale", "envpool"]
+ENGINES = engines_for("ALE/Breakout-v5")
 N = 2
 Make = Callable[..., VecEnv]
 
@@ -30,7 +31,7 @@ def make() -> Iterator[Make]:
     def build(engine: str, game: str = "Breakout", role: Any = "train", n_envs: int = N, **config: Any) -> VecEnv:
         if engine == "envpool":
             pytest.importorskip("envpool")
-        made.append(make_vec(EnvConfig(id=f"ALE/{game}-v5", engine=engine, **config), n_envs, role))  # type: ignore[arg-type]
+        made.append(make_vec(EnvConfig(id=f"ALE/{game}-v5", engine=engine, **config), n_envs, role))
         return made[-1]
 
     yield build
@@ -49,6 +50,7 @@ TASKS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     # 98 is not a multiple of 4: the limit cuts a decision short, in its second frame. Without idle frames all episodes
     # start alike, so that those after the first can be compared as well: only the plain env has a seed for each.
     "time limit": ("Pong", {"noop_max": 0}, {"max_episode_steps": 98}),
+    "a taller screen": ("Adventure", {}, {}),
     "everything else": (
         "SpaceInvaders",
         {"frame_skip": 3, "max_pool": False, "screen_size": 50, "stack": 2, "noop_max": 0, "episodic_life": False}

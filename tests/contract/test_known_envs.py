@@ -16,9 +16,10 @@ from gymnast.core.errors import EnvFailure, UserError
 from gymnast.core.seeds import derive_seed
 from gymnast.envs.make import make_vec
 from gymnast.envs.types import EpisodeRecord, VecEnv
-from tests.envs_for_tests import ACTIONS, OBSERVATIONS, full_id
+from tests.contract.registered import engines_for
+from tests.envs_for_tests import ACTIONS, OBSERVATIONS, Lonely, Spaces, full_id
 
-ENGINES = ["sync", "process"]
+ENGINES = engines_for(full_id("Counting-v0"))
 N = 3
 Make = Callable[..., VecEnv]
 
@@ -29,7 +30,7 @@ def make() -> Iterator[Make]:
 
     def build(engine: str, name: str, n_envs: int = N, **config: Any) -> VecEnv:
         env_id = name if name in gym.registry else full_id(name)
-        made.append(make_vec(EnvConfig(id=env_id, engine=engine, **config), n_envs, "train"))  # type: ignore[arg-type]
+        made.append(make_vec(EnvConfig(id=env_id, engine=engine, **config), n_envs, "train"))
         return made[-1]
 
     yield build
@@ -264,6 +265,42 @@ def test_asking_for_masks_that_are_not_there(make: Make) -> None:
         make("sync", "Counting-v0", action_masks=True).reset(0)
 
 
+@pytest.mark.parametrize(
+    "action,mask,expected",
+    [
+        ("Discrete", [0, 0, 0], "allows no action at all"),
+        ("MultiDiscrete", [1, 0, 0, 0, 0], "allows nothing in a part of the action"),  # of 2 and 3 choices
+        ("MultiDiscrete", [1, 0, 0, 1, 0], None),
+    ],
+)
+def test_a_mask_must_allow_something_in_every_part(action: str, mask: list[int], expected: str | None) -> None:
+    class Says(Spaces):
+        def reset(self, **options: Any) -> tuple[Any, dict[str, Any]]:
+            return super().reset(**options)[0], {"action_mask": np.array(mask)}
+
+    vec = make_vec(EnvConfig(id="mine", action_masks=True), 1, "train", factory=lambda: Says(action=action))
+    if expected is None:
+        assert vec.reset(0).mask.tolist() == [[bool(one) for one in mask]]  # type: ignore[union-attr]
+        return
+    with pytest.raises(EnvFailure, match=rf"env 0 {expected} in info\['action_mask'\]"):
+        vec.reset(0)
+
+
+def test_envs_that_need_a_process_each_get_one() -> None:
+    """Two vectors of a suite with `one_per_process`, at once: a second env in any process would raise."""
+    cfg = EnvConfig(id=Lonely.ID)
+    vectors = [make_vec(cfg, n_envs, role) for n_envs, role in ((3, "train"), (1, "eval"))]  # type: ignore[arg-type]
+    pids = [pid for vec in vectors for pid in vec.reset(0).obs["obs"][:, 0].tolist()]
+    engines = [vec.engine for vec in vectors]
+    for vec in vectors:
+        vec.close()
+    assert engines == ["process", "process"]
+    assert len({*pids, os.getpid()}) == 5
+    refusal = r"sync cannot run this env: a process may hold one of these envs only.* Use auto or process\."
+    with pytest.raises(UserError, match=refusal):
+        make_vec(cfg.model_copy(update={"engine": "sync"}), 1, "train")
+
+
 TROUBLE = {
     "crash": r"env \d crashed in step\.\nTraceback[\s\S]*RuntimeError: the gearbox is on fire",
     "nan_reward": r"env 0 gave the reward nan",
@@ -303,7 +340,7 @@ def test_a_lost_worker_ends_the_run(make: Make, trouble: str, expected: str) -> 
     began = time.monotonic()
     with pytest.raises(EnvFailure, match=expected):
         vec.step(zeros())
-    assert time.monotonic() - began < 60.0  # told, not waited for
+    assert time.monotonic() - began < 60.0  # reported, not waited for
     for process in processes:  # closed means: ended and waited for, no zombie left
         with pytest.raises(ValueError, match="closed"):
             process.is_alive()

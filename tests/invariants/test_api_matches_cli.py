@@ -27,12 +27,12 @@ def test_api_matches_cli(model: Any, tmp_path: Path) -> None:
     target = f"CartPole-v1:{model.algo}"
     settings = ["train.seed=5", f"train.total_timesteps={STEPS}", "eval.every=0", "stop.on_solved=false"]
     report = start(target, settings, tmp_path, quiet=True)
-    by_command = gymnast.load(report["run"], runs_dir=tmp_path)
+    by_command = gymnast.load(report.run, runs_dir=tmp_path)
 
     rows: list[dict[str, float]] = []
     by_api = model(target, seed=5).learn(STEPS, callback=rows.append)
 
-    written = [json.loads(line) for line in (tmp_path / report["run"] / "metrics.jsonl").read_text().splitlines()]
+    written = [json.loads(line) for line in (tmp_path / report.run / "metrics.jsonl").read_text().splitlines()]
     assert numbers(written) == json.loads(json.dumps(numbers(rows)))
     for name, tensor in by_command.policy.state_dict().items():
         assert tensor.equal(by_api.policy.state_dict()[name]), name

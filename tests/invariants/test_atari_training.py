@@ -7,8 +7,8 @@ import torch
 
 from gymnast.config import load
 from gymnast.core import devices
-from gymnast.training.loop import train
 from gymnast.training.build import build
+from gymnast.training.loop import train
 from gymnast.training.state import TrainState, restore, save_state
 
 pytest.importorskip("ale_py")

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +16,8 @@ import torch
 from gymnast import PPO
 from gymnast.config import RunConfig
 from gymnast.core.files import TEMPORARY
+from gymnast.jobs.worker import Event, Worker
 from gymnast.judge import background
-from gymnast.judge.background import Worker
 from gymnast.metrics.catalogue import catalogue
 from gymnast.report.run_facts import RunFacts
 from gymnast.runs import checkpoint
@@ -28,6 +27,7 @@ from gymnast.training.loop import Result, train
 from gymnast.training.state import TrainState, restore
 from tests.invariants.conftest import small_config
 from tests.invariants.test_resume import equal, without_time
+from tests.processes import running, wait_for
 
 Rows = list[dict[str, float]]
 NORMALISED = {"normalize_obs": True, "normalize_reward": True, "hidden": [16]}
@@ -40,25 +40,25 @@ class Heard(Worker):
     made: list[Heard]
     reports: int
 
-    def __init__(self, task: Any, niceness: int | None = None) -> None:
-        super().__init__(task, niceness)
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
         Heard.made.append(self)
 
-    def hear(self, seconds: float = 0.0) -> dict[str, Any] | None:
-        message = super().hear(seconds)
-        Heard.reports += bool(message)
-        return message
+    def hear(self, seconds: float | None = 0.0) -> Event | None:
+        event = super().hear(seconds)
+        Heard.reports += event is not None and event.kind == "result"
+        return event
 
-    def wait_for_message(self) -> None:
-        if not self.free and not self._connection.closed:  # a free one has nothing to say
-            self._connection.poll(300)
+    def wait_for_answer(self) -> None:
+        if not self.free and not self._output.closed:  # a free one has nothing to say
+            self._answers.poll(300_000)
 
 
 @pytest.fixture
 def heard(monkeypatch: pytest.MonkeyPatch) -> type[Heard]:
     monkeypatch.setattr(background, "Worker", Heard)
     monkeypatch.setattr(background, "NICENESS", 0)  # a busy machine shall not decide how these tests end
-    monkeypatch.setattr(background, "GRACE", 300.0)
+    monkeypatch.setattr(background, "LAST_RESULT_SECONDS", 300.0)
     Heard.made, Heard.reports = [], 0
     return Heard
 
@@ -69,7 +69,7 @@ def patient(rows: Rows, then: Any = None) -> Any:
     def observe(row: dict[str, float]) -> None:
         rows.append(row)
         if Heard.made and "train/loss" in row:
-            Heard.made[-1].wait_for_message()
+            Heard.made[-1].wait_for_answer()
         if then is not None:
             then(row)
 
@@ -92,7 +92,7 @@ def judged(rows: Rows) -> dict[tuple[str, float], dict[str, float]]:
         for kind in ("eval", "verdict"):
             if f"{kind}/step" in row:
                 key = kind, row[f"{kind}/step"]
-                assert key not in found  # told once
+                assert key not in found  # reported once
                 found[key] = {name: value for name, value in row.items() if name.startswith(f"{kind}/")}
     return found
 
@@ -162,7 +162,7 @@ def test_a_verdict_judges_the_frozen_copy(
     assert behind.verdict is not None
     assert inline.verdict.evaluation.returns.tolist() == behind.verdict.evaluation.returns.tolist()
     assert inline.verdict.attempts == behind.verdict.attempts
-    assert a.counters.best_at == b.counters.best_at == inline.env_steps < behind.env_steps
+    assert a.judge.record.best_at == b.judge.record.best_at == inline.env_steps < behind.env_steps
     assert rows[-1]["solved"] == 1.0
     weights = checkpoint.load(tmp_path / "True" / "best.safetensors").tensors
     for name, tensor in a.agent.state_dict().items():  # the inline run ended with the agent that passed
@@ -171,12 +171,12 @@ def test_a_verdict_judges_the_frozen_copy(
 
 def test_resumed_equals_uninterrupted(make_session: Any, heard: type[Heard], tmp_path: Path) -> None:
     """A look under way at an interruption is part of the checkpoint, and taken again. What holds: rows of training are
-    equal, every evaluation is told once with the same numbers; only between which rows it is told may differ."""
+    equal, every evaluation is reported once with the same numbers; only between which rows may differ."""
     config = small_config(agent=NORMALISED, eval={"background": True, "policy": "both"})
     whole, rows = make_session(config), Rows()
     train(whole, observer=patient(rows))
 
-    first, seen = Rows(), 0
+    first = Rows()
 
     def interrupt(row: dict[str, float]) -> None:
         if row["time/total_timesteps"] == 2048 and "train/loss" in row:  # an evaluation is due: its copy is made next
@@ -185,9 +185,8 @@ def test_resumed_equals_uninterrupted(make_session: Any, heard: type[Heard], tmp
     stopped = make_session(config)
     assert train(stopped, checkpoints=tmp_path, observer=patient(first, interrupt)).stop_reason == "interrupted"
     saved = checkpoint.load(tmp_path / "last.safetensors")
-    seen = len(saved.state["frozen"])
-    assert seen >= 1
-    assert saved.state["frozen"][-1]["look"]["step"] == 2048
+    waiting = saved.state["judge"]["waiting"]
+    assert waiting[-1]["request"]["step"] == 2048
     second = Rows()
     resumed = make_session(config)
     assert restore(resumed, saved.tensors, saved.state) == []
@@ -198,7 +197,7 @@ def test_resumed_equals_uninterrupted(make_session: Any, heard: type[Heard], tmp
         assert torch.equal(tensor, resumed.agent.state_dict()[name]), name
 
 
-def test_a_dead_worker_is_told_once_and_harmless(make_session: Any, heard: type[Heard]) -> None:
+def test_a_dead_worker_is_reported_once_and_harmless(make_session: Any, heard: type[Heard]) -> None:
     killed: list[int] = []
 
     def kill(row: dict[str, float]) -> None:
@@ -219,7 +218,7 @@ def test_a_dead_worker_is_told_once_and_harmless(make_session: Any, heard: type[
     assert judged(rows) == judged(expected)
 
 
-def test_an_env_that_fails_there_is_told_and_evaluated_here(make_session: Any, heard: type[Heard]) -> None:
+def test_an_env_that_fails_there_is_reported_and_evaluated_here(make_session: Any, heard: type[Heard]) -> None:
     """Whatever a worker cannot do: here it cannot find the env, which only this process has registered."""
     import gymnasium as gym
 
@@ -236,7 +235,7 @@ def test_training_does_not_wait_for_a_worker_that_gets_no_time(
     make_session: Any, heard: type[Heard], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Stopped at its start: the run ends all the same, with every evaluation."""
-    monkeypatch.setattr(background, "GRACE", 0.1)
+    monkeypatch.setattr(background, "LAST_RESULT_SECONDS", 0.1)
 
     def stop(row: dict[str, float]) -> None:
         if len(heard.made) == 1:
@@ -253,12 +252,12 @@ def test_training_does_not_wait_for_a_worker_that_gets_no_time(
 
 
 def test_auto_leaves_short_runs_alone(make_session: Any, heard: type[Heard], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(background, "_cores", lambda: 2)
+    monkeypatch.setattr(background, "cores", lambda: 2)
     rows = Rows()
     train(make_session(small_config(eval={"background": "auto"})), observer=rows.append)
     assert heard.made == []
     assert len(judged(rows)) > 0
-    monkeypatch.setattr(background, "SHORT_RUN", 0.0)
+    monkeypatch.setattr(background, "SHORT_RUN_SECONDS", 0.0)
     train(make_session(small_config(eval={"background": "auto"})), observer=lambda row: None)
     assert len(heard.made) == 1
 
@@ -274,37 +273,35 @@ def test_an_env_object_is_evaluated_inline_with_a_line(heard: type[Heard]) -> No
 
 
 def workers_of(pid: int) -> list[int]:
-    listed = subprocess.run(["ps", "-A", "-o", "pid=,ppid=,args="], capture_output=True, text=True, check=True).stdout
+    # ww: whole lines, however narrow the terminal
+    command = ["ps", "-A", "-ww", "-o", "pid=,ppid=,args="]
+    listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     rows = (line.split(maxsplit=2) for line in listed.splitlines())
-    return [int(child) for child, parent, args in rows if int(parent) == pid and "background_worker" in args]
+    return [int(child) for child, parent, args in rows if int(parent) == pid and "jobs/child.py" in args]
 
 
 def alive(pid: int) -> bool:
     listed = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False)
-    return listed.stdout.strip() not in ("", "Z")
+    return listed.stdout.strip()[:1] not in ("", "Z")  # one that has ended and waits for its parent to ask is a Z
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_no_worker_outlives_the_run(number: signal.Signals, tmp_path: Path) -> None:
-    settings = ["eval.background=true", "eval.every=1024", "log.video=best", "stop.on_solved=false"]
+    settings = ["eval.background=true", "eval.every=1024", "log.video=20000", "stop.on_solved=false"]
     command = [sys.executable, "-m", "gymnast", "train", "CartPole-v1", "--quiet", "--runs-dir", str(tmp_path)]
     command += ["--steps", "10000000", *(word for setting in settings for word in ("--set", setting))]
-    process = subprocess.Popen(command)
-    workers: list[int] = []
-    while len(workers) < 2:  # the examiner's and the film maker's
-        assert process.poll() is None
-        time.sleep(0.1)
-        workers = workers_of(process.pid)
-    process.send_signal(number)
-    process.wait()
-    while any(alive(pid) for pid in workers):  # a worker that stayed would end this test by the clock of its runner
-        time.sleep(0.1)
+    with running(command) as process:
+        # One evaluates, one makes videos by steps: the best would wait for the first, which a busy machine starves
+        workers = wait_for(lambda: (found := workers_of(process.pid))[1:] and found, "second worker", process)
+        process.send_signal(number)
+        process.wait(60)
+    wait_for(lambda: not any(alive(pid) for pid in workers), "end of the workers")
     (run,) = tmp_path.iterdir()
     assert read_metrics(run / "metrics.jsonl")
     if number == signal.SIGINT:
         assert process.returncode == 0
         assert json.loads((run / "run.json").read_text())["status"] == "interrupted"
-        assert not list(run.rglob(f"*{TEMPORARY}"))  # not of a film under way either
+        assert not list(run.rglob(f"*{TEMPORARY}"))  # not of a video under way either
 
 
 def test_a_report_stands_where_its_agent_was(tmp_path: Path) -> None:

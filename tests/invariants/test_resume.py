@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import signal
 import subprocess
 import sys
-import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from gymnast.config import RunConfig
+from gymnast.config import RunConfig, load
 from gymnast.runs import checkpoint
 from gymnast.sinks.jsonl import read_metrics
+from gymnast.training.build import build
 from gymnast.training.loop import train
 from gymnast.training.state import TrainState, restore, save_state
 from tests.invariants.conftest import small_config
+from tests.processes import running, wait_for
 
 NORMALISED = {"normalize_obs": True, "normalize_reward": True, "hidden": [16]}
 SCHEDULED = {"learning_rate": {"start": 1e-3, "end": 1e-4, "shape": "cosine"}, "ent_coef": "lin_0.01"}
@@ -134,23 +138,25 @@ def test_alerts_go_on_counting(tmp_path: Path, make_session: Any) -> None:
     assert any(since <= stopped_at and count > 6 for since, count in counts.values()), counts
 
 
-def test_rows_between_updates_survive_too(tmp_path: Path, make_session: Any) -> None:
+def test_rows_between_updates_survive_too(tmp_path: Path, make_session: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where a row covers several updates, an interruption in between must not lose what was gathered."""
-    config = small_config("ppo", log={"every": 1000})
+    config = small_config("ppo", log={"every": 1000})  # a row every 8 rollouts of 4 x 32 steps
     rows: list[dict[str, float]] = []
     train(make_session(config), observer=rows.append)
     session = make_session(config)
+    step, calls = session.env.step, itertools.count()
+
+    def step_and_interrupt(actions: Any) -> Any:
+        if next(calls) == 11 * 32 + 5:  # in the twelfth rollout: the ninth, tenth and eleventh are in no row yet
+            os.kill(os.getpid(), signal.SIGTERM)
+        return step(actions)
+
+    monkeypatch.setattr(session.env, "step", step_and_interrupt)
     first: list[dict[str, float]] = []
-    session.counters.next_row = 10**9  # nothing is told before the signal, which comes with the first evaluation
-    stops = interrupt_after(1)
-    session.counters.next_row = config.log_every
-
-    def observe(row: dict[str, float]) -> None:
-        first.append(row)
-        stops(row)
-
-    train(session, checkpoints=tmp_path, observer=observe)
+    assert train(session, checkpoints=tmp_path, observer=first.append).stop_reason == "interrupted"
+    assert [row["time/total_timesteps"] for row in first] == [1024]
     saved = checkpoint.load(tmp_path / "last.safetensors")
+    assert saved.step == 12 * 128
     resumed = make_session(config)
     restore(resumed, saved.tensors, saved.state)
     second: list[dict[str, float]] = []
@@ -170,51 +176,54 @@ def test_a_checkpoint_holds_the_same_state_twice(make_session: Any) -> None:
         assert torch.equal(torch.as_tensor(tensors[name]), torch.as_tensor(tensors_again[name])), name
 
 
-def command(*arguments: str, runs: Path) -> list[str]:
-    return [sys.executable, "-m", "gymnast", *arguments, "--runs-dir", str(runs), "--quiet"]
-
-
-def only_run(runs: Path) -> Path:
-    return next(path for path in runs.iterdir() if (path / "run.json").exists())
-
-
-SETTINGS = [
-    *("--set", "env.engine=sync", "--set", "stop.on_solved=false", "--set", "eval.episodes=2"),
-    *("--set", "stop.episodes=2", "--set", "agent.normalize_obs=true", "--set", "agent.normalize_reward=true"),
-    *("--set", "algo.learning_rate={start: 1e-3, end: 1e-4}", "--steps", "12000"),
+# More steps than any machine makes in minutes: only a signal ends these. A row every rollout, a checkpoint every four.
+ENDLESS = [
+    *("env.engine=sync", "stop.on_solved=false", "eval.every=4096", "eval.episodes=2", "stop.episodes=2"),
+    *("agent.normalize_obs=true", "agent.normalize_reward=true", "algo.learning_rate={start: 1e-3, end: 1e-4}"),
+    *("train.total_timesteps=50000000", "train.checkpoint_every=8192", "log.every=2048"),
 ]
 
 
-def test_sigterm_and_resume_through_the_command(tmp_path: Path) -> None:
-    whole, parts = tmp_path / "whole", tmp_path / "parts"
-    subprocess.run(command("train", "CartPole-v1", *SETTINGS, runs=whole), check=True)
-    process = subprocess.Popen(command("train", "CartPole-v1", *SETTINGS, runs=parts))
-    metrics = None
-    while process.poll() is None and (metrics is None or len(read_metrics(metrics)) < 3):
-        metrics = next(parts.glob("*/metrics.jsonl"), None)
-        time.sleep(0.02)
-    process.send_signal(signal.SIGTERM)
-    assert process.wait(60) == 0
-    run = only_run(parts)
-    assert json.loads((run / "run.json").read_text())["status"] == "interrupted"
-    before = len(read_metrics(run / "metrics.jsonl"))
-    subprocess.run(command("resume", "@last", runs=parts), check=True)
-    assert json.loads((run / "run.json").read_text())["status"] == "finished"
-    rows = read_metrics(run / "metrics.jsonl")
-    assert 0 < before < len(rows)
-    equal(read_metrics(only_run(whole) / "metrics.jsonl"), rows)
+@contextmanager
+def command(*arguments: str, runs: Path) -> Iterator[subprocess.Popen[Any]]:
+    with running([sys.executable, "-m", "gymnast", *arguments, "--runs-dir", str(runs), "--quiet"]) as process:
+        yield process
 
 
-def test_kill_9_loses_only_what_came_after_the_last_checkpoint(tmp_path: Path) -> None:
-    whole, parts = tmp_path / "whole", tmp_path / "parts"
-    settings = [*SETTINGS, "--set", "train.checkpoint_every=2048"]
-    subprocess.run(command("train", "CartPole-v1", *settings, runs=whole), check=True)
-    process = subprocess.Popen(command("train", "CartPole-v1", *settings, runs=parts))
-    while process.poll() is None and not list(parts.glob("*/checkpoints/step_*.safetensors")):
-        time.sleep(0.02)
-    time.sleep(0.3)
-    process.kill()
-    process.wait()
-    run = only_run(parts)
-    subprocess.run(command("resume", "@last", runs=parts), check=True)
-    equal(read_metrics(only_run(whole) / "metrics.jsonl"), read_metrics(run / "metrics.jsonl"))
+def rows_in(runs: Path) -> list[dict[str, float]]:
+    """The rows of the only run there."""
+    return [row for path in runs.glob("*/metrics.jsonl") for row in read_metrics(path)]
+
+
+def uninterrupted(rows: int) -> list[dict[str, float]]:
+    """The same run in this process, as far as so many rows."""
+    resolved = load("CartPole-v1", ENDLESS)
+    seen: list[dict[str, float]] = []
+    interrupt = interrupt_after(rows)
+    session = build(resolved.config, resolved.threshold)
+    try:
+        train(session, observer=lambda row: (seen.append(row), interrupt(row)))  # type: ignore[func-returns-value]
+    finally:
+        session.close()
+    return seen
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_stopped_and_resumed_through_the_command(number: signal.Signals, tmp_path: Path) -> None:
+    """After kill -9 what came after the last checkpoint is made again; SIGTERM loses nothing."""
+    settings = [word for setting in ENDLESS for word in ("--set", setting)]
+    with command("train", "CartPole-v1", *settings, runs=tmp_path) as process:
+        wait_for(lambda: len(rows_in(tmp_path)) >= 5, "fifth row", process)
+        process.send_signal(number)
+        assert process.wait(60) == (0 if number == signal.SIGTERM else -number)
+    (run,) = tmp_path.iterdir()
+    before = len(rows_in(tmp_path))
+    if number == signal.SIGTERM:
+        assert json.loads((run / "run.json").read_text())["status"] == "interrupted"
+    with command("resume", "@last", runs=tmp_path) as process:
+        wait_for(lambda: len(rows_in(tmp_path)) >= before + 3, "row of the resumed run", process)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0
+    assert list(tmp_path.iterdir()) == [run]  # it is the same run
+    rows = rows_in(tmp_path)
+    equal(uninterrupted(len(rows)), rows)

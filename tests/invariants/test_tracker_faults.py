@@ -26,7 +26,7 @@ def test_a_bad_tracker_does_not_touch_the_run(
     monkeypatch.setitem(SINKS._entries, "bad", getattr(trackers_for_tests, kind))
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]))
     if kind == "Hangs":
-        monkeypatch.setattr(trackers, "PATIENCE", 1.0)
+        monkeypatch.setattr(trackers, "UPLOAD_SECONDS", 1.0)
     runs = []
     for sinks in (["jsonl"], ["jsonl", "bad"]):
         config = small_config(train={"total_timesteps": 1024}, eval={"every": 512}, log={"every": 128, "sinks": sinks})

@@ -22,13 +22,15 @@ from gymnast.config import RunConfig
 from gymnast.runs.references import Run
 from gymnast.sinks import SinkGroup
 from gymnast.sinks.jsonl import STEP, JsonlSink, read_lines, read_metrics
-from gymnast.sinks.trackers.sink import TrackedRun, TrackerSink
-from gymnast.training.record import new_run, record
+from gymnast.sinks.trackers.sink import TrackerSink
 from gymnast.training.build import build
+from gymnast.training.record import new_run, record
 from gymnast.verbs.train import resume
 from tests.invariants.conftest import small_config
 from tests.invariants.test_resume import interrupt_after
 from tests.invariants.wandb_file import wandb_history, wandb_records
+from tests.processes import wait_for
+from tests.sinks_for_tests import run_info
 
 for package in ("wandb", "trackio", "tensorboard"):
     pytest.importorskip(package)
@@ -69,7 +71,7 @@ def run(homes: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
     run = new_run(config, None, runs_dir)
     assert record(session, run, quiet=True, observer=interrupt_after(5)).stop_reason == "interrupted"
     session.close()
-    assert resume(run.id, [], runs_dir, quiet=True)["env_steps"] == 2048
+    assert resume(run.id, [], runs_dir, quiet=True).env_steps == 2048
     return run
 
 
@@ -194,8 +196,8 @@ def test_tensorboard_takes_back_what_a_lost_part_wrote(homes: Path, tmp_path: Pa
 
     def part(start: int, written: dict[int, float]) -> None:
         JsonlSink.truncate(tmp_path / "metrics.jsonl", start)
-        tracker = TrackerSink("tensorboard", TrackedRun(tmp_path, "x-x", "ppo", "x", start), print, 300.0)
-        group = SinkGroup([JsonlSink(tmp_path / "metrics.jsonl"), tracker], pytest.fail)
+        tracker = TrackerSink("tensorboard", run_info(tmp_path, id="x-x", start_step=start), print, 300.0)
+        group = SinkGroup([JsonlSink(run_info(tmp_path)), tracker], pytest.fail)
         for step, value in written.items():
             group.write(step, {"train/loss": value})
         group.close()
@@ -211,17 +213,14 @@ def test_wandb_that_loses_its_service_costs_one_warning(homes: Path, tmp_path: P
     """wandb-core, which writes and uploads, is killed in the middle of a run."""
     (tmp_path / "run.json").write_text("{}")
     warnings: list[str] = []
-    tracker = TrackerSink("wandb", TrackedRun(tmp_path, "x-x", "ppo", "x"), print, 300.0)
-    group = SinkGroup([JsonlSink(tmp_path / "metrics.jsonl"), tracker], warnings.append)
+    tracker = TrackerSink("wandb", run_info(tmp_path, id="x-x"), print, 300.0)
+    group = SinkGroup([JsonlSink(run_info(tmp_path)), tracker], warnings.append)
     group.write(100, {"train/loss": 1.0})
     steps = tmp_path / "trackers" / "wandb" / "steps.txt"
-    while not steps.exists() or not steps.read_text():
-        time.sleep(0.05)
-    assert tracker._process is not None
+    wait_for(lambda: steps.exists() and steps.read_text(), "row in wandb")
+    assert tracker._worker is not None
     listed = subprocess.run(["ps", "-e", "-o", "pid=,ppid=,comm="], capture_output=True, text=True, check=True).stdout
-    core = [
-        int(pid) for pid, parent, name in map(str.split, listed.splitlines()) if int(parent) == tracker._process.pid
-    ]
+    core = [int(pid) for pid, parent, name in map(str.split, listed.splitlines()) if int(parent) == tracker._worker.pid]
     assert core
     for pid in core:
         os.kill(pid, signal.SIGKILL)
@@ -243,7 +242,7 @@ def test_wandb_without_a_good_key_is_offline_and_says_so_once(
         monkeypatch.setenv("WANDB_API_KEY", key)
     (tmp_path / "run.json").write_text('{"summary": {}}')
     notes: list[str] = []
-    tracker = TrackerSink("wandb", TrackedRun(tmp_path, "x-x", "ppo", "x"), notes.append, 300.0)
+    tracker = TrackerSink("wandb", run_info(tmp_path, id="x-x"), notes.append, 300.0)
     tracker.write(100, {"train/loss": 1.0})
     tracker.end("finished")
     tracker.close()
@@ -256,27 +255,27 @@ def test_wandb_without_a_good_key_is_offline_and_says_so_once(
 
 
 def test_videos_are_copied_and_stand_at_their_step(homes: Path, tmp_path: Path) -> None:
-    """A film of step 100 comes after the row of 200: its place on the axis is 100 all the same."""
-    film = tmp_path / "best.mp4"
-    film.write_bytes(b"not a film, but a file")
+    """A video of step 100 comes after the row of 200: its place on the axis is 100 all the same."""
+    path = tmp_path / "best.mp4"
+    path.write_bytes(b"not a video, but a file")
     (tmp_path / "run.json").write_text('{"summary": {}}')
     warnings: list[str] = []
-    tracked = TrackedRun(tmp_path, "v1d30-x", "ppo", "x")
+    tracked = run_info(tmp_path, id="v1d30-x")
     group = SinkGroup([TrackerSink(name, tracked, print, 300.0) for name in ("wandb", "trackio")], warnings.append)
     group.write(100, {STEP: 100.0})
     group.write(200, {STEP: 200.0})
-    group.video(100, film)
+    group.video(100, path)
     group.close()
     assert warnings == []
     part = next((tmp_path / "trackers" / "wandb").glob("offline-run-*"))
     shown = wandb_history(next(part.glob("*.wandb")))[-1]
     assert shown[STEP] == 100
-    assert (part / "files" / shown["videos/best"]["path"]).read_bytes() == film.read_bytes()
+    assert (part / "files" / shown["videos/best"]["path"]).read_bytes() == path.read_bytes()
     with sqlite3.connect(homes / "trackio" / "gymnast.db") as database:
         stored = database.execute("SELECT metrics FROM metrics WHERE run_name = 'ppo-v1d30' AND step = 100 ORDER BY id")
         text = stored.fetchall()[-1][0]
     copied = homes / "trackio" / "media" / json.loads(text)["videos/best"]["file_path"]
-    assert copied.read_bytes() == film.read_bytes()
+    assert copied.read_bytes() == path.read_bytes()
 
 
 def test_trackio_that_cannot_write_costs_one_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -284,7 +283,7 @@ def test_trackio_that_cannot_write_costs_one_warning(tmp_path: Path, monkeypatch
     (tmp_path / "trackio" / "gymnast.db").mkdir(parents=True)
     monkeypatch.setenv("TRACKIO_DIR", str(tmp_path / "trackio"))
     warnings: list[str] = []
-    tracker = TrackerSink("trackio", TrackedRun(tmp_path, "x-x", "ppo", "x"), print, 300.0)
+    tracker = TrackerSink("trackio", run_info(tmp_path, id="x-x"), print, 300.0)
     group = SinkGroup([tracker], warnings.append)
     group.write(100, {"train/loss": 1.0})
     group.close()

@@ -17,8 +17,8 @@ from gymnast.report.blocks import markdown
 from gymnast.report.page import build_page
 from gymnast.report.run_facts import RunFacts
 from gymnast.runs.references import Run
-from gymnast.training.record import new_run, record
 from gymnast.training.build import build
+from gymnast.training.record import new_run, record
 from gymnast.verbs.train import start
 
 # 8 envs x 32 steps = 256 steps a rollout
@@ -52,7 +52,7 @@ class Gallery:
     def train(self, target: str, *settings: str, seed: int = 1, steps: int = 12 * ROLLOUT) -> Run:
         with patch.object(sys, "argv", ["gymnast", "train", target]):
             result = start(target, [*SMALL, *settings], self.folder, seed, steps, quiet=True)
-        return Run(self.folder / result["run"])
+        return Run(self.folder / result.run)
 
     def crash(self) -> Run:
         """An env that raises in step 40: after a row, in the middle of the second rollout of 32 steps."""

@@ -187,18 +187,18 @@ def test_a_run_without_rows_or_with_broken_files_has_a_page_too(gallery: Gallery
     shutil.rmtree(path)
 
 
-def test_films_are_linked(gallery: Gallery, gymnast: Verb) -> None:
+def test_videos_are_linked(gallery: Gallery, gymnast: Verb) -> None:
     videos = gallery.tuned[1].path / "videos"
     videos.mkdir()
     (videos / "best.mp4").write_bytes(b"")
     (videos / "best.json").write_text(json.dumps({"parts": [{"step": 2048}]}))
-    (videos / "my film.mp4").write_bytes(b"")
+    (videos / "my video.mp4").write_bytes(b"")
     page = gymnast("report", gallery.tuned[1].id)
-    assert "[videos/best.mp4](videos/best.mp4): film of the agent at 2,048 steps" in page
-    assert "(videos/my%20film.mp4)" in page
+    assert "[videos/best.mp4](videos/best.mp4): video of the agent at 2,048 steps" in page
+    assert "(videos/my%20video.mp4)" in page
     gymnast("report", gallery.tuned[1].id, "--html")
     html = (gallery.tuned[1].path / "report.html").read_text(encoding="utf-8")
-    assert '<video controls preload="metadata" src="videos/my%20film.mp4"></video>' in html
+    assert '<video controls preload="metadata" src="videos/my%20video.mp4"></video>' in html
 
 
 class Checked(HTMLParser):
@@ -391,4 +391,4 @@ def test_a_run_from_python_has_its_page_too(tmp_path: Path) -> None:
     page = page_of(model.run)
     assert page.startswith("# NOT JUDGED: CartPole-v1, ppo, seed 1")
     assert "128 of 128 steps" in page
-    assert "Unlike the preset CartPole-v1:ppo" in page  # stable-baselines3's defaults are not the preset's
+    assert "These differ from the preset CartPole-v1:ppo" in page  # stable-baselines3's defaults are not the preset's

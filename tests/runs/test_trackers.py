@@ -15,39 +15,42 @@ from typing import Any
 import pytest
 
 from gymnast.core.errors import UserError
+from gymnast.core.machine import is_installed
 from gymnast.core.registry import SINKS
 from gymnast.sinks import SinkGroup
+from gymnast.sinks.base import RunInfo
 from gymnast.sinks.csv import CsvSink
 from gymnast.sinks.jsonl import JsonlSink
-from gymnast.sinks.trackers.sink import WAITING, TrackedRun, TrackerSink, is_installed, require_sinks
+from gymnast.sinks.trackers.sink import MOST_BEHIND, TrackerSink, require_sinks
 from tests import trackers_for_tests
+from tests.sinks_for_tests import run_info
 
 ROOT = Path(__file__).parents[2]
 KINDS = ("Keeps", "Raises", "Hangs", "Vanishes", "HangsAtTheEnd", "CannotOpen")
 
 
 @pytest.fixture(autouse=True)
-def test_trackers(monkeypatch: pytest.MonkeyPatch) -> None:
+def known_trackers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Their names are known here, and their module there."""
     for kind in KINDS:
         monkeypatch.setitem(SINKS._entries, kind.lower(), getattr(trackers_for_tests, kind))
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]))
 
 
-def tracked(folder: Path, start_step: int = 0) -> TrackedRun:
-    return TrackedRun(folder, "w8v2v-cartpole-v1-ppo-s1", "ppo", "CartPole-v1", start_step, {"algo": {"gamma": 0.99}})
+def tracked(folder: Path, start_step: int = 0) -> RunInfo:
+    return run_info(folder, id="w8v2v-cartpole-v1-ppo-s1", start_step=start_step)
 
 
-def told(folder: Path, name: str = "keeps") -> list[list[Any]]:
-    text = (folder / "trackers" / name / "told.jsonl").read_text()
+def heard_by(folder: Path, name: str = "keeps") -> list[list[Any]]:
+    text = (folder / "trackers" / name / "heard.jsonl").read_text()
     return [json.loads(line) for line in text.splitlines()]
 
 
-def group_of(name: str, folder: Path, patience: float = 300.0) -> tuple[SinkGroup, list[str], list[str]]:
+def group_of(name: str, folder: Path, upload_seconds: float = 300.0) -> tuple[SinkGroup, list[str], list[str]]:
     warnings: list[str] = []
     notes: list[str] = []
-    tracker = TrackerSink(name, tracked(folder), notes.append, patience)
-    return SinkGroup([JsonlSink(folder / "metrics.jsonl"), tracker], warnings.append), warnings, notes
+    tracker = TrackerSink(name, tracked(folder), notes.append, upload_seconds)
+    return SinkGroup([JsonlSink(tracked(folder)), tracker], warnings.append), warnings, notes
 
 
 def run_rows(group: SinkGroup, rows: int = 6, pause: float = 0.0) -> None:
@@ -56,14 +59,14 @@ def run_rows(group: SinkGroup, rows: int = 6, pause: float = 0.0) -> None:
         time.sleep(pause)
 
 
-def test_a_tracker_is_told_everything_in_order_and_exactly(tmp_path: Path) -> None:
+def test_a_tracker_hears_everything_in_order_and_exactly(tmp_path: Path) -> None:
     group, warnings, notes = group_of("keeps", tmp_path)
     group.write(100, {"train/loss": 1 / 3, "train/entropy": float("nan")})
-    group.tell(100, [], {"histograms": {}})
+    group.report(100, [], {"histograms": {}})
     group.checkpoint(100, ["best", "last"], 0.25)
     group.video(100, tmp_path / "best.mp4")
     group.close("interrupted")
-    heard = told(tmp_path)
+    heard = heard_by(tmp_path)
     assert [(do, step) for do, step, _ in heard] == [
         ("open", -1),
         ("write", 100),
@@ -92,14 +95,14 @@ def test_nothing_is_started_before_there_is_a_row(tmp_path: Path) -> None:
     "name, reason",
     [
         ("raises", "raises failed: ConnectionError: the server is down."),
-        ("vanishes", "vanishes stopped: its process ended by SIGKILL."),
+        ("vanishes", "vanishes failed: its process was killed by signal 9 (SIGKILL)."),
         ("hangs", "hangs did not finish within 1 s."),
         ("hangsattheend", "hangsattheend did not finish within 1 s."),
         ("cannotopen", "cannotopen failed: PermissionError: who are you?."),
     ],
 )
 def test_a_bad_tracker_costs_one_warning(name: str, reason: str, tmp_path: Path) -> None:
-    group, warnings, _ = group_of(name, tmp_path, patience=1.0 if "hang" in name else 300.0)
+    group, warnings, _ = group_of(name, tmp_path, upload_seconds=1.0 if "hang" in name else 300.0)
     run_rows(group, 6)
     group.close()
     assert len(warnings) == 1
@@ -108,7 +111,7 @@ def test_a_bad_tracker_costs_one_warning(name: str, reason: str, tmp_path: Path)
     assert len((tmp_path / "metrics.jsonl").read_text().splitlines()) == 6
 
 
-def test_a_failure_is_told_at_the_next_row_and_what_was_printed_is_kept(tmp_path: Path) -> None:
+def test_a_failure_is_reported_at_the_next_row_and_what_was_printed_is_kept(tmp_path: Path) -> None:
     group, warnings, _ = group_of("raises", tmp_path)
     run_rows(group, 3)
     for step in range(400, 100_000):  # rows go on until the news has come; a row is soon written
@@ -129,22 +132,22 @@ def test_a_hanging_tracker_never_blocks_and_its_queue_is_bounded(tmp_path: Path)
     group, warnings, _ = group_of("hangs", tmp_path)
     row = {f"train/{number}": float(number) for number in range(100)}
     sent = 0
-    while not warnings and sent < 3 * WAITING:
+    while not warnings and sent < 3 * MOST_BEHIND:
         sent += 1
         group.write(sent, row)
-    assert warnings[0].startswith(f"hangs is {WAITING:,} rows behind.")
-    assert sent < 2 * WAITING
+    assert warnings[0].startswith(f"hangs is {MOST_BEHIND:,} rows behind.")
+    assert sent < 2 * MOST_BEHIND
     group.close()
     assert len(warnings) == 1
 
 
 def test_the_process_of_a_failed_tracker_is_gone(tmp_path: Path) -> None:
-    sink = TrackerSink("hangs", tracked(tmp_path), print, patience=0.5)
+    sink = TrackerSink("hangs", tracked(tmp_path), print, upload_seconds=0.5)
     group = SinkGroup([sink], lambda text: None)
     run_rows(group, 6)
     group.close()
-    assert sink._process is not None
-    assert sink._process.wait(10) == -signal.SIGKILL
+    assert sink._worker is not None
+    assert sink._worker.wait(10) == -signal.SIGKILL
     assert [
         thread.name for thread in threading.enumerate() if thread.name.startswith("hangs") and thread.is_alive()
     ] in (
@@ -159,7 +162,7 @@ def test_ctrl_c_ends_the_waiting_and_nothing_else(tmp_path: Path) -> None:
             threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
 
     warnings: list[str] = []
-    group = SinkGroup([TrackerSink("hangs", tracked(tmp_path), press, patience=300.0)], warnings.append)
+    group = SinkGroup([TrackerSink("hangs", tracked(tmp_path), press, upload_seconds=300.0)], warnings.append)
     run_rows(group, 6)
     group.close()
     assert len(warnings) == 1
@@ -172,12 +175,12 @@ def test_rows_are_not_repeated_by_a_run_that_goes_on_and_gaps_are_filled(tmp_pat
     run_rows(group, 3)
     group.close("killed")
     JsonlSink.truncate(tmp_path / "metrics.jsonl", 200)
-    metrics = JsonlSink(tmp_path / "metrics.jsonl")
+    metrics = JsonlSink(tracked(tmp_path))
     later = SinkGroup([metrics, TrackerSink("keeps", tracked(tmp_path, start_step=200), lambda text: None)], print)
     later.write(300, {"train/loss": 1 / 3})
     later.write(400, {"train/loss": 1 / 4})
     later.close()
-    assert [step for do, step, _ in told(tmp_path) if do == "write"] == [100, 200, 300, 400]
+    assert [step for do, step, _ in heard_by(tmp_path) if do == "write"] == [100, 200, 300, 400]
     # A run that begins with another one's history: all of it is passed on, and then what comes.
     other = tmp_path / "other"
     other.mkdir()
@@ -185,20 +188,21 @@ def test_rows_are_not_repeated_by_a_run_that_goes_on_and_gaps_are_filled(tmp_pat
     group = SinkGroup([TrackerSink("keeps", tracked(other, start_step=400), lambda text: None)], print)
     group.write(500, {"train/loss": 0.2})
     group.close()
-    assert [step for do, step, _ in told(other) if do == "write"] == [100, 200, 300, 400, 500]
+    assert [step for do, step, _ in heard_by(other) if do == "write"] == [100, 200, 300, 400, 500]
 
 
 def test_a_tracker_outlives_a_killed_run_and_finishes(tmp_path: Path) -> None:
     code = f"""
 import os, signal, time
 from pathlib import Path
-from gymnast.sinks.trackers.sink import TrackedRun, TrackerSink
+from gymnast.sinks.trackers.sink import TrackerSink
 from gymnast.core.registry import SINKS
+from tests.sinks_for_tests import run_info
 from tests.trackers_for_tests import Keeps
 SINKS.register("keeps", Keeps)
-sink = TrackerSink("keeps", TrackedRun(Path({str(tmp_path)!r}), "w8v2v-x", "ppo", "x"), print)
+sink = TrackerSink("keeps", run_info(Path({str(tmp_path)!r}), id="w8v2v-x"), print)
 sink.write(100, {{"train/loss": 1.0}})
-file = Path({str(tmp_path)!r}) / "trackers" / "keeps" / "told.jsonl"
+file = Path({str(tmp_path)!r}) / "trackers" / "keeps" / "heard.jsonl"
 while not (file.exists() and "write" in file.read_text()):
     time.sleep(0.01)
 os.kill(os.getpid(), signal.SIGKILL)
@@ -206,13 +210,13 @@ os.kill(os.getpid(), signal.SIGKILL)
     run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False)
     assert run.returncode == -signal.SIGKILL
     for _ in range(1000):
-        if told(tmp_path)[-1][0] == "close":
+        if heard_by(tmp_path)[-1][0] == "close":
             break
         time.sleep(0.02)
-    assert told(tmp_path)[-1] == ["close", 0, "killed"]
+    assert heard_by(tmp_path)[-1] == ["close", 0, "killed"]
 
 
-def test_a_missing_package_is_told_before_training(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_package_is_reported_before_training(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("wandb", "trackio"):
         monkeypatch.setattr(SINKS.get(name), "package", f"no_such_{name}")
     with pytest.raises(
@@ -241,7 +245,7 @@ def read_csv(path: Path) -> list[dict[str, str]]:
 def test_csv_gets_columns_that_appear_later_and_no_row_twice(tmp_path: Path) -> None:
     history, path = tmp_path / "metrics.jsonl", tmp_path / "metrics.csv"
     rows = [{"train/loss": 0.1}, {"train/loss": 1 / 3, "eval/mean_reward": 9.0}, {"train/loss": float("nan")}]
-    both = SinkGroup([JsonlSink(history), CsvSink(path, history)], print)
+    both = SinkGroup([JsonlSink(run_info(tmp_path)), CsvSink(run_info(tmp_path))], print)
     for number, row in enumerate(rows):
         both.write(100 * number, row)
     both.close()
@@ -253,7 +257,7 @@ def test_csv_gets_columns_that_appear_later_and_no_row_twice(tmp_path: Path) -> 
     ]
     # Stopped, and resumed from step 100: the row of 200 is made again.
     JsonlSink.truncate(history, 100)
-    both = SinkGroup([JsonlSink(history), CsvSink(path, history)], print)
+    both = SinkGroup([JsonlSink(run_info(tmp_path)), CsvSink(run_info(tmp_path))], print)
     both.write(200, {"train/loss": 0.5, "solved": 1.0})
     both.close()
     assert [row["time/total_timesteps"] for row in read_csv(path)] == ["0", "100", "200"]

@@ -18,40 +18,32 @@ import torch
 
 from gymnast import config as configs
 from gymnast import video
+from gymnast.agent.batch import Batch
 from gymnast.core.errors import UserError
 from gymnast.envs.make import make_vec
+from gymnast.jobs.worker import Worker
 from gymnast.judge import background
-from gymnast.judge.background import Worker
 from gymnast.judge.evaluate import evaluate
 from gymnast.play.stage import Stage
 from gymnast.runs import checkpoint
 from gymnast.runs.references import resolve, resolve_checkpoint
+from gymnast.runs.saved_agent import SavedAgent
 from gymnast.sinks import SinkGroup
-from gymnast.runs.saved_agent import build_agent, load_agent
-from gymnast.rl.learner import group
-from gymnast.verbs.train import evaluate_ref, start
-from gymnast.verbs.video import film_ref
-from gymnast.video import filmer as filming
+from gymnast.verbs.eval import evaluate_ref
+from gymnast.verbs.train import start
+from gymnast.verbs.video import record_video
+from gymnast.video import maker
 from gymnast.video.film import CARD_SECONDS, HOLD_SECONDS, shown_actions
 from gymnast.video.overlay import annotated
 
 TINY = ["env.n_envs=8", "algo.n_steps=32", "eval.episodes=2", "stop.episodes=4", "train.checkpoint_every=512"]
-DEFAULTS: dict[str, Any] = {
-    "episodes": 1,
-    "seed": None,
-    "stochastic": False,
-    "progression": False,
-    "seconds": 10.0,
-    "out": None,
-    "no_overlay": False,
-    "as_json": True,
-}
 
 
 @pytest.fixture(autouse=True)
 def prompt(monkeypatch: pytest.MonkeyPatch) -> None:
     """A busy machine would keep workers of low priority waiting for minutes."""
     monkeypatch.setattr(background, "NICENESS", 0)
+    monkeypatch.setattr(maker, "NICENESS", 0)
 
 
 @pytest.fixture(scope="module")
@@ -59,13 +51,13 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two runs of 1,024 steps, with a checkpoint half-way."""
     folder = tmp_path_factory.mktemp("runs")
     for env in ("CartPole-v1", "Pendulum-v1"):
-        start(env, TINY, folder, seed=1, steps=1024, quiet=True, summary=False)
+        start(env, TINY, folder, seed=1, steps=1024, quiet=True)
     return folder
 
 
 def film(ref: str, runs: Path, **options: Any) -> tuple[dict[str, Any], list[np.ndarray[Any, Any]], dict[str, Any]]:
     """What the command says, the decoded pictures, and the JSON file beside them."""
-    result = film_ref(ref, runs, **DEFAULTS | options)
+    result = record_video(ref, runs, **options).to_json()
     return result, decode(Path(result["video"])), json.loads(Path(result["video"]).with_suffix(".json").read_text())
 
 
@@ -74,15 +66,13 @@ def decode(path: Path) -> list[np.ndarray[Any, Any]]:
         return [frame.to_ndarray(format="rgb24") for frame in file.decode(video=0)]
 
 
-def agent_of(ref: str, runs: Path) -> tuple[Any, Any]:
+def saved_agent(ref: str, runs: Path) -> SavedAgent:
     _, path = resolve_checkpoint(ref, runs)
     saved = checkpoint.load(path)
     config = configs.validate(saved.state["config"])
     env = make_vec(config.env, 1, "eval")
-    agent = build_agent(config, env, torch.device("cpu"))
-    load_agent(agent, group(saved.tensors, "agent"))
     env.close()
-    return agent, config
+    return SavedAgent.build(config, env, saved.agent)
 
 
 def test_a_browser_can_play_it(runs: Path, tmp_path: Path) -> None:
@@ -104,9 +94,10 @@ def test_a_browser_can_play_it(runs: Path, tmp_path: Path) -> None:
 def test_what_it_says_is_what_a_plain_env_does(env: str, stochastic: bool, runs: Path) -> None:
     """The JSON file's actions, played in a plain env without any pictures, give its rewards; the agent its values."""
     _, _, said = film(f"@best:{env}", runs, stochastic=stochastic)
-    agent, config = agent_of(f"@best:{env}", runs)
+    saved = saved_agent(f"@best:{env}", runs)
+    agent = saved.agent
     # Values are shown as returns in the env's reward; the learner's is this many times as large
-    unit = config.env.reward.scale
+    unit = saved.config.env.reward.scale
     if agent.reward_normalizer is not None:
         unit /= float(agent.reward_normalizer.moments.var.sqrt())
     (episode,) = said["parts"][0]["episodes"]
@@ -114,8 +105,10 @@ def test_what_it_says_is_what_a_plain_env_does(env: str, stochastic: bool, runs:
     obs, _ = plain.reset(seed=episode["seed"])
     total = 0.0
     for now, after in zip(episode["frames"], episode["frames"][1:], strict=False):
-        thoughts = agent.describe({"obs": torch.as_tensor(obs, dtype=torch.float32)[None]})
-        assert now["value"] * unit == pytest.approx(float(thoughts["value"]), rel=1e-4, abs=1e-5)
+        seen = torch.as_tensor(obs, dtype=torch.float32)[None]
+        thoughts = agent.describe(Batch({"obs.obs": seen}))
+        assert now["value"] == pytest.approx(float(thoughts["value"]), rel=1e-4, abs=1e-5)
+        assert now["value"] * unit == pytest.approx(float(agent.values({"obs": seen})["value"]), rel=1e-4, abs=1e-5)
         if env == "CartPole-v1":
             assert now["probabilities"] == pytest.approx(thoughts["probability"][0].tolist(), abs=1e-5)
             assert stochastic or now["action"] == int(thoughts["probability"].argmax())
@@ -133,24 +126,24 @@ def test_what_it_says_is_what_a_plain_env_does(env: str, stochastic: bool, runs:
 def test_pictures_change_no_episode(runs: Path) -> None:
     """Three episodes that are filmed, and the same three that are only scored."""
     result, pictures, _ = film("@best:CartPole-v1", runs, episodes=3, seed=5)
-    agent, config = agent_of("@best:CartPole-v1", runs)
-    env = make_vec(config.env, 3, "eval")
-    scores = evaluate(agent, env, 3, 5)
+    saved = saved_agent("@best:CartPole-v1", runs)
+    env = make_vec(saved.config.env, 3, "eval")
+    scores = evaluate(saved.net, env, 3, 5)
     env.close()
     filmed = [episode["return"] for episode in result["parts"][0]["episodes"]]
     assert sorted(filmed) == sorted(scores.returns.tolist())  # evaluation lists them as they end
     assert len(pictures) == sum(length + 1 for length in scores.lengths)
-    assert evaluate_ref("@best:CartPole-v1", 3, runs, 5, False)["eval_mean"] == pytest.approx(np.mean(filmed))
+    assert evaluate_ref("@best:CartPole-v1", 3, runs, 5, False).eval_mean == pytest.approx(np.mean(filmed))
 
 
 def test_the_strip_shows_these_numbers(runs: Path) -> None:
     """Every number of the decoded strip: a strip drawn with it fits best, one with another number fits worse."""
     _, pictures, said = film("@best:CartPole-v1", runs)
-    agent, config = agent_of("@best:CartPole-v1", runs)
+    saved = saved_agent("@best:CartPole-v1", runs)
     part = said["parts"][0]
-    stage = Stage(config.env, 1)
-    actions = shown_actions(config, stage)
-    shots = list(stage.shots(agent, part["seed"]))
+    stage = Stage(saved.config.env, 1)
+    actions = shown_actions(saved.config, stage)
+    shots = list(stage.shots(saved.net, part["seed"]))
     stage.close()
     assert actions.names == ["push left", "push right"]
     (episode,) = part["episodes"]
@@ -194,11 +187,11 @@ def test_progression_shows_every_checkpoint_in_order(runs: Path) -> None:
 
 def test_an_env_without_pictures_is_told_in_a_line(runs: Path, tmp_path: Path) -> None:
     """By the command, and by a run that should make films: it trains all the same."""
-    end = start("gymnast/Bandit-v0", [*TINY, "log.video=best"], tmp_path, seed=1, steps=1024, quiet=True, summary=False)
-    assert end["env_steps"] == 1024
+    end = start("gymnast/Bandit-v0", [*TINY, "log.video=best"], tmp_path, seed=1, steps=1024, quiet=True)
+    assert end.env_steps == 1024
     run = resolve("@last", tmp_path)
     log = (run.path / "log.txt").read_text()
-    assert log.count("no films: ") == 1
+    assert log.count("no videos: ") == 1
     assert "draws no pictures" in log
     with pytest.raises(UserError, match="draws no pictures"):
         film("@last", tmp_path)
@@ -208,7 +201,7 @@ def test_an_env_without_pictures_is_told_in_a_line(runs: Path, tmp_path: Path) -
 def test_a_run_films_its_best_and_by_schedule(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     passed_on: list[str] = []  # to sinks that take films
     monkeypatch.setattr(SinkGroup, "video", lambda self, step, path: passed_on.append(f"{path.stem} of {step}"))
-    start("CartPole-v1", [*TINY, "log.video=512"], tmp_path, seed=1, steps=1024, quiet=True, summary=False)
+    start("CartPole-v1", [*TINY, "log.video=512"], tmp_path, seed=1, steps=1024, quiet=True)
     run = resolve("@last", tmp_path)
     names = sorted(path.name for path in run.videos_dir.iterdir())
     assert names == [f"{name}.{kind}" for name in ("best", "step_1024", "step_512") for kind in ("json", "mp4")]
@@ -222,19 +215,19 @@ def test_a_run_films_its_best_and_by_schedule(tmp_path: Path, monkeypatch: pytes
 
 
 def test_a_worker_that_gets_no_time_is_replaced_at_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first film maker is stopped as soon as it is there; the run's film is made all the same."""
+    """The first worker is stopped as soon as it is there; the run's video is made all the same."""
     made: list[Worker] = []
 
     class Stopped(Worker):
-        def __init__(self, task: Any, niceness: int | None = None) -> None:
-            super().__init__(task, niceness)
+        def __init__(self, *args: Any, **options: Any) -> None:
+            super().__init__(*args, **options)
             made.append(self)
-            if niceness is None:
+            if len(made) == 1:
                 os.kill(self.pid, signal.SIGSTOP)
 
-    monkeypatch.setattr(filming, "Worker", Stopped)
-    monkeypatch.setattr(filming, "GRACE", 0.0)
-    start("CartPole-v1", [*TINY, "log.video=best"], tmp_path, seed=1, steps=1024, quiet=True, summary=False)
+    monkeypatch.setattr(maker, "Worker", Stopped)
+    monkeypatch.setattr(maker, "LAST_VIDEOS_SECONDS", 0.0)
+    start("CartPole-v1", [*TINY, "log.video=best"], tmp_path, seed=1, steps=1024, quiet=True)
     assert len(made) == 2
     videos = resolve("@last", tmp_path).videos_dir
     assert sorted(path.name for path in videos.iterdir()) == ["best.json", "best.mp4"]
@@ -245,7 +238,7 @@ def test_a_missing_package_names_its_extra(runs: Path, monkeypatch: pytest.Monke
     with pytest.raises(UserError, match=r"gymnast\[video\]"):
         film("@best:CartPole-v1", runs)
     with pytest.raises(UserError, match=r"log.video: best needs .*gymnast\[video\]"):
-        start("CartPole-v1", [*TINY, "log.video=best"], runs, steps=1024, quiet=True, summary=False)
+        start("CartPole-v1", [*TINY, "log.video=best"], runs, steps=1024, quiet=True)
 
 
 def test_mistakes_are_told(runs: Path, tmp_path: Path) -> None:

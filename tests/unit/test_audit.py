@@ -8,8 +8,8 @@ from typing import Any
 import gymnasium as gym
 import pytest
 
-from gymnast.report.chart import histogram
-from gymnast.verbs.audit.audit import audit_env
+from gymnast.report.charts.text import histogram
+from gymnast.verbs.envs.audit import audit_env
 from tests.envs_for_tests import Counting, full_id
 
 RHYTHM = "AuditRhythm-v0"
@@ -36,7 +36,7 @@ def _registered() -> Iterator[None]:
 
 def audit(env_id: str, n_envs: int, steps: int, *settings: str, seed: int = 0) -> dict[str, Any]:
     few = [f"env.n_envs={n_envs}", "algo.n_steps=64", "algo.batch_size=64"]
-    return audit_env(env_id, [*few, *settings], steps, seed, as_json=True)
+    return audit_env(env_id, [*few, *settings], steps, seed).to_json()
 
 
 def rhythm(rewards: list[float], n_envs: int, steps: int) -> dict[str, Any]:
@@ -65,7 +65,7 @@ def test_episodes() -> None:
 
 
 def test_outlier_on_paper() -> None:
-    """One reward of 500 is another: sqrt(499 / 1) = 22.3 deviations from the mean, however large it is."""
+    """One reward of 500 is another: sqrt(499 / 1) = 22.3 standard deviations from the mean, however large it is."""
     data = rhythm([1.0] * 499 + [1000.0], 1, 500)
     outliers = data["reward"]["outliers"]
     assert (outliers["count"], outliers["fraction"]) == (1, 1 / 500)
@@ -74,7 +74,7 @@ def test_outlier_on_paper() -> None:
 
 def test_extreme_rewards_are_told_of_where_nothing_tames_them() -> None:
     settings = [f"env.kwargs.rewards={[1.0] * 499 + [1000.0]}", "agent.normalize_reward=false"]
-    assert any("22 deviations away" in warning for warning in audit(RHYTHM, 1, 500, *settings)["warnings"])
+    assert any("22 standard deviations away" in warning for warning in audit(RHYTHM, 1, 500, *settings)["warnings"])
     tamed = [*settings, "env.reward.clip=10"]
     assert not any("deviations" in warning for warning in audit(RHYTHM, 1, 500, *tamed)["warnings"])
 

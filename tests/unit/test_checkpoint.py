@@ -218,13 +218,18 @@ def test_kill_9_at_any_moment_leaves_a_whole_checkpoint(tmp_path: Path) -> None:
 
         save(0)
         for kill in range(40):
+            ours, its = os.pipe()
             child = os.fork()
             if child == 0:
                 for step in itertools.count(1000 * (kill + 1)):
                     save(step)
-            time.sleep(draw.uniform(0.01, 0.06))
+                    os.write(its, b".")
+            os.read(ours, 1)  # it has saved once, however slow the disk, and saves on
+            time.sleep(draw.uniform(0.0, 0.03))
             os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
+            os.close(ours)
+            os.close(its)
             loaded = checkpoint.load(path)
             assert (loaded.tensors["w"] == loaded.step).all()
             print(loaded.step)
@@ -232,9 +237,7 @@ def test_kill_9_at_any_moment_leaves_a_whole_checkpoint(tmp_path: Path) -> None:
     done = run_python(code, str(path))
     assert done.returncode == 0, done.stderr
     steps = [int(line) for line in done.stdout.split()]
-    assert len(steps) == 40
-    assert steps == sorted(steps)
-    assert len(set(steps)) > 20  # most children got something saved before they were killed
+    assert [step // 1000 for step in steps] == list(range(1, 41))  # each found what its child had saved
     assert load(path).step == steps[-1]
 
 

@@ -24,7 +24,7 @@ def problems(target: str, *overrides: str) -> list[str]:
         ("n_envs=4", "Did you mean 'env.n_envs'"),
         ("algo.gama=0.9", "--set: algo.gama = 0.9: unknown key. Did you mean 'algo.gamma'?"),
         ("stop.plateau={evls: 3, evals: 2}", "Did you mean 'stop.plateau.evals'?"),
-        ("zzz.qqq=1", "--set: zzz = {'qqq': 1}: unknown key."),
+        ("zzz.qqq=1", "--set: zzz = {qqq: 1}: unknown key."),
         ("algo.baseline=mean", "ppo has no baseline; it belongs to reinforce."),
         ("algo.name=pp", "algo.name = pp: must be one of ppo, a2c, reinforce. Did you mean 'ppo'?"),
         ("agent.activation=tanj", "must be one of tanh, relu, elu, gelu, silu, leaky_relu. Did you mean 'tanh'?"),

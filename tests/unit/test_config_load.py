@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -147,11 +146,7 @@ def test_gymnasiums_module_syntax_is_an_env_id() -> None:
     assert load("my_module:Mine-v0:a2c", known_envs=list).config.algo.name == "a2c"
 
 
-def test_loading_is_quick_and_imports_nothing_heavy() -> None:
-    load("Acrobot-v1")  # ruamel's first use
-    start = time.perf_counter()
-    load("BipedalWalker-v3:zoo")  # the largest file, with shared defaults
-    assert time.perf_counter() - start < 0.2  # about 0.02 s on a quiet machine
+def test_loading_imports_nothing_heavy() -> None:
     code = (
         "import sys, gymnast.config as c; c.load('CartPole-v1'); c.list_presets();"
         "print([m for m in ('torch', 'gymnasium', 'numpy', 'rich', 'envpool') if m in sys.modules])"

@@ -19,9 +19,11 @@ from gymnast.alerts.alert import Alert, Evidence
 from gymnast.metrics.catalogue import catalogue
 from gymnast.sinks import SinkGroup
 from gymnast.sinks.console.console import ConsoleSink
-from gymnast.sinks.console.panels import render_row, sparkline, summary_panel
+from gymnast.sinks.console.panels import render_row
 from gymnast.sinks.jsonl import JsonlSink, read_metrics
+from tests.sinks_for_tests import run_info
 
+ROOT = Path(__file__).parents[2]
 PHASES = {"env": 0.21, "act": 0.28, "copy": 0.03, "returns": 0.02, "update": 0.4, "log": 0.02, "eval": 0.04}
 
 
@@ -130,46 +132,30 @@ def test_alerts_stand_above_the_table_and_it_still_fits(width: int, lines: int |
         assert re.search(r"clip_fraction_vf +\S+", "\n".join(drawn[8:]))
 
 
-def test_the_summary_says_what_to_try() -> None:
-    lines = draw(summary_panel({"env": "CartPole-v1", "alerts": [alarm("kl_high")]}), 100)
-    text = "\n".join(lines)
-    assert "kl_high  Too much." in text
-    assert "7 rows, from 5 steps to the end" in text
-    assert "algo.learning_rate=0.003" in text
-
-
 def test_an_alert_is_a_line_where_there_is_no_table() -> None:
     stream = io.StringIO()
-    group = SinkGroup([ConsoleSink("title", 100, stream=stream)], print)
-    group.tell(5, [alarm("kl_high")], None)
-    group.tell(6, [alarm("kl_high")], None)  # told once
+    group = SinkGroup([ConsoleSink(run_info(), stream)], print)
+    group.report(5, [alarm("kl_high")], None)
+    group.report(6, [alarm("kl_high")], None)  # reported once
     group.close()
     assert stream.getvalue().startswith("! 5: kl_high: Too much.")
     assert stream.getvalue().count("kl_high") == 1
 
 
-def test_a_cause_is_told_once() -> None:
+def test_a_cause_is_named_once() -> None:
     stream = io.StringIO()
-    group = SinkGroup([ConsoleSink("title", 100, stream=stream)], print)
-    group.tell(5, [alarm("kl_high"), alarm("entropy_collapse")], None)
+    group = SinkGroup([ConsoleSink(run_info(), stream)], print)
+    group.report(5, [alarm("kl_high"), alarm("entropy_collapse")], None)
     first, second = stream.getvalue().splitlines()
     assert first.endswith("Too fast. Try algo.learning_rate=0.003.")
     assert second.endswith("Same cause as kl_high.")
 
 
-def test_sparkline() -> None:
-    assert sparkline([], 10) == ""
-    assert sparkline([0, 7], 2) == "▁█"
-    assert sparkline([0, 0, 7, 7, 3.5, float("nan")], 5) == "▁▁██▅"
-    assert sparkline([3.0], 4) == "▁▁▁▁"
-    assert len(sparkline(list(range(1000)), 37)) == 37
-
-
 def test_plain_lines_have_the_files_numbers(tmp_path: Path) -> None:
     stream = io.StringIO()
     warnings: list[str] = []
-    console = ConsoleSink("CartPole-v1 · ppo", 100_000, stream=stream)
-    group = SinkGroup([console, JsonlSink(tmp_path / "metrics.jsonl")], warnings.append)
+    console = ConsoleSink(run_info(), stream)
+    group = SinkGroup([console, JsonlSink(run_info(tmp_path))], warnings.append)
     first = full_row(20_000)
     for name in [name for name in first if name.startswith("eval/")]:
         del first[name]
@@ -181,7 +167,7 @@ def test_plain_lines_have_the_files_numbers(tmp_path: Path) -> None:
     group.close()
     assert warnings == []
     title, head, *lines = stream.getvalue().splitlines()
-    assert title == "CartPole-v1 · ppo"
+    assert title == "CartPole-v1 · ppo · seed 1"
     assert lines[2] == "checkpoint saved"
     cells = [line.split() for line in (lines[0], lines[1], lines[3])]
     assert [row[0] for row in cells] == ["20,000", "40,000", "50,000"]
@@ -197,7 +183,7 @@ def test_plain_lines_have_the_files_numbers(tmp_path: Path) -> None:
 
 def test_quiet_says_nothing() -> None:
     stream = io.StringIO()
-    console = ConsoleSink("x", 100, quiet=True, stream=stream)
+    console = ConsoleSink(run_info(quiet=True), stream)
     console.write(1, full_row())
     console.notice("solved")
     console.tick(2)
@@ -210,7 +196,7 @@ def on_a_terminal(code: str, env: dict[str, str]) -> str:
     leader, follower = pty.openpty()
     command = [sys.executable, "-c", textwrap.dedent(code)]
     settings = {**os.environ, "COLUMNS": "100", "LINES": "40", "PYTHONIOENCODING": "utf-8", **env}
-    with subprocess.Popen(command, stdout=follower, stderr=follower, env=settings) as process:
+    with subprocess.Popen(command, stdout=follower, stderr=follower, env=settings, cwd=ROOT) as process:
         os.close(follower)
         chunks = []
         while True:
@@ -228,7 +214,8 @@ def on_a_terminal(code: str, env: dict[str, str]) -> str:
 
 LIVE = """
     from gymnast.sinks.console.console import ConsoleSink
-    console = ConsoleSink("CartPole-v1", 1000, {"threshold": 475.0})
+    from tests.sinks_for_tests import run_info
+    console = ConsoleSink(run_info(threshold=475.0))
     console.write(100, {"time/total_timesteps": 100, "rollout/ep_rew_mean": 20.0, "time/elapsed": 3.0})
     console.notice("checkpoint saved")
     console.tick(150)
@@ -258,43 +245,7 @@ def test_a_dumb_terminal_gets_plain_lines() -> None:
 
 def test_ascii_streams_do_not_crash() -> None:
     raw = io.BytesIO()
-    console = ConsoleSink("CartPole-v1 · ppo", 100, stream=io.TextIOWrapper(raw, encoding="ascii"))
+    console = ConsoleSink(run_info(), io.TextIOWrapper(raw, encoding="ascii"))
     console.write(10, full_row())
     console.notice("→ done")
     assert b"CartPole-v1 ? ppo" in raw.getvalue()
-
-
-def test_the_summary_says_what_happened_and_what_is_next() -> None:
-    result = {
-        "run": "k7f3q-cartpole-v1-ppo-s1",
-        "env": "CartPole-v1",
-        "algo": "ppo",
-        "solved": True,
-        "mean": 498.214,
-        "low": 496.0,
-        "high": 500.0,
-        "episodes": 100,
-        "judge": "greedy",
-        "threshold": 475.0,
-        "env_steps": 61_440,
-        "seconds": 72.0,
-        "fps": 5100.2,
-        "stop_reason": "solved",
-        "next": [("gymnast eval @last", "score it on other episodes")],
-    }
-    text = "\n".join(draw(summary_panel(result), 80))
-    for part in (
-        "SOLVED  CartPole-v1 · ppo",
-        "498.21  95% interval 496.00 to 500.00",
-        "100 fresh episodes, greedy",
-        "475",
-        "61,440 steps in 1:12  5,100 steps/s",
-        "k7f3q-cartpole-v1-ppo-s1",
-        "gymnast eval @last",
-        "  score it on other episodes",
-    ):
-        assert part in text
-    assert "NOT SOLVED" in "\n".join(draw(summary_panel({**result, "solved": False, "stop_reason": "steps"}), 80))
-    stopped = {"env": "X-v0", "solved": False, "stop_reason": "interrupted", "env_steps": 5}
-    assert "INTERRUPTED" in "\n".join(draw(summary_panel(stopped), 60))
-    assert "DONE" in "\n".join(draw(summary_panel({"env": "X-v0", "solved": None, "stop_reason": "steps"}), 60))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import gymnasium as gym
@@ -10,11 +11,12 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
+from numpy.typing import NDArray
 
 from gymnast.config import EnvConfig, load
 from gymnast.core.errors import UserError
 from gymnast.envs.make import make_env, make_vec
-from gymnast.envs.tabular.oracle import Table, find_table
+from gymnast.envs.tabular.oracle import Table, find_table, table_of
 from gymnast.judge.evaluate import Evaluation, evaluate
 from gymnast.judge.exact import ExactScore, exact_score, policy_of
 from gymnast.judge.verdict import Verdict
@@ -66,30 +68,30 @@ def _registered() -> Iterator[None]:
     del gym.registry[CORRIDOR], gym.registry[FORK]
 
 
-def table_of(env_id: str, **settings: Any) -> Table:
+def read(env_id: str, **settings: Any) -> Table:
     table = find_table(EnvConfig(id=env_id, **settings))
     assert table is not None
     return table
 
 
-def best_actions(table: Table) -> list[Any]:
-    """[steps to go][state]: by the values of the actions, with nothing to earn at 0 steps to go."""
-    value, actions = np.zeros(len(table.start)), [np.zeros(len(table.start), np.int64)]
+def best_actions(table: Table) -> list[NDArray[np.int64]]:
+    """What the best policy does in each state, by how many steps are left; it does nothing with none."""
+    value, actions = np.zeros(len(table.start)), [np.zeros(0, np.int64)]
     for _ in range(table.horizon):
         of_actions = table.action_values(value)
-        actions.append(of_actions.argmax(axis=1))
         value = of_actions.max(axis=1)
+        actions.append(of_actions.argmax(axis=1))
     return actions
 
 
 @pytest.mark.parametrize(("steps", "best"), [(1, -0.5), (2, -1.0), (3, 8.0), (50, 8.0)])
 def test_corridor_on_paper(steps: int, best: float) -> None:
     """With fewer than 3 steps the end is out of reach: stay, for -0.5 each. With 3 or more: -1 - 1 + 10 = 8."""
-    assert table_of(CORRIDOR, max_episode_steps=steps).best_value == best
+    assert read(CORRIDOR, max_episode_steps=steps).best_value == best
 
 
 def test_the_best_policy_depends_on_the_time_left() -> None:
-    actions = best_actions(table_of(CORRIDOR, max_episode_steps=10))
+    actions = best_actions(read(CORRIDOR, max_episode_steps=10))
     assert actions[3].tolist() == [1, 1, 1]
     assert actions[2].tolist() == [0, 1, 1]  # from the first field it is too late
     assert actions[1].tolist() == [0, 0, 1]
@@ -99,7 +101,7 @@ def test_the_best_policy_depends_on_the_time_left() -> None:
 def test_gamble_on_paper() -> None:
     """One step: 1/2 x 4 = 2. Two: 2 + 1/2 x 2 = 3. Three: 2 + 1/2 x 3 = 3.5. To the limit 4."""
     for steps, best in ((1, 2.0), (2, 3.0), (3, 3.5), (500, 4.0)):
-        assert table_of(FORK, max_episode_steps=steps).best_value == pytest.approx(best, abs=1e-12)
+        assert read(FORK, max_episode_steps=steps).best_value == pytest.approx(best, abs=1e-12)
 
 
 def test_value_of_a_random_policy_on_paper() -> None:
@@ -107,12 +109,12 @@ def test_value_of_a_random_policy_on_paper() -> None:
 
     Two steps: 1.5 + 1.5 / 4 = 1.875.
     """
-    assert table_of(FORK, max_episode_steps=2).value_of(np.array([[0.5, 0.5]])) == 1.875
+    assert read(FORK, max_episode_steps=2).value_of(np.array([[0.5, 0.5]])) == 1.875
 
 
 def test_masks_take_actions_away_from_the_best_policy_too() -> None:
     """Field 1 does not allow to go right: the end is out of reach, and staying for 10 steps costs 10 x 0.5."""
-    masked = table_of(CORRIDOR, max_episode_steps=10, action_masks=True)
+    masked = read(CORRIDOR, max_episode_steps=10, action_masks=True)
     assert masked.best_value == -5.0
     assert masked.mask is not None
     assert masked.mask.tolist() == [[True, True], [True, False], [True, True]]
@@ -130,22 +132,22 @@ def test_masks_take_actions_away_from_the_best_policy_too() -> None:
     ],
 )
 def test_known_optima(env_id: str, limit: int | None, best: float) -> None:
-    assert table_of(env_id, max_episode_steps=limit).optimum.value == best
+    assert read(env_id, max_episode_steps=limit).optimum.value == best
 
 
 def test_kwargs_limits_and_wrappers_change_the_optimum() -> None:
-    assert table_of("FrozenLake-v1", kwargs={"is_slippery": False}).optimum.value == 1.0
+    assert read("FrozenLake-v1", kwargs={"is_slippery": False}).optimum.value == 1.0
     # The goal is 6 moves away: not within 5.
-    assert table_of("FrozenLake-v1", kwargs={"is_slippery": False}, max_episode_steps=5).optimum.value == 0.0
+    assert read("FrozenLake-v1", kwargs={"is_slippery": False}, max_episode_steps=5).optimum.value == 0.0
     eight = {"map_name": "8x8"}
-    assert table_of("FrozenLake-v1", kwargs=eight, max_episode_steps=200).optimum.value == 0.9132
-    assert table_of("gymnast/Bandit-v0", kwargs={"means": [0.5, 2.0], "horizon": 3}).optimum.value == 6.0
+    assert read("FrozenLake-v1", kwargs=eight, max_episode_steps=200).optimum.value == 0.9132
+    assert read("gymnast/Bandit-v0", kwargs={"means": [0.5, 2.0], "horizon": 3}).optimum.value == 6.0
     # Cut after 5 steps the walk costs 5, not 13.
     short = [{"time_limit": {"steps": 5}}]
-    assert table_of("CliffWalking-v1", max_episode_steps=200, wrappers=short).optimum.value == -5.0
+    assert read("CliffWalking-v1", max_episode_steps=200, wrappers=short).optimum.value == -5.0
     # Without its 9 of 13 moves to the right nobody arrives: 200 steps of -1. Up, down and left are 0, 2 and 3.
     no_right = [{"action_remap": {"actions": [3, 2, 0]}}, {"action_remap": {"actions": [2, 1]}}]
-    left = table_of("CliffWalking-v1", max_episode_steps=200, wrappers=no_right)
+    left = read("CliffWalking-v1", max_episode_steps=200, wrappers=no_right)
     assert left.reward.shape == (48, 2)
     assert left.optimum.value == -200.0
     assert left.following[36, :, 0].tolist() == [24, 36]  # up one row of 12; down against the border
@@ -167,9 +169,24 @@ def test_no_table_no_claim(config: dict[str, Any]) -> None:
     assert find_table(EnvConfig(**config)) is None
 
 
+def test_an_env_whose_spaces_are_too_large_for_a_table_is_not_made() -> None:
+    lake = EnvConfig(id="FrozenLake-v1")
+    vec = make_vec(lake, 1, "eval")
+    found = table_of(lake, vec)
+    vec.close()
+    assert found is not None
+    assert found.optimum.value == 0.7442
+    nowhere = EnvConfig(id="nowhere/Env-v0")  # making it would raise
+    few, picture, torque = spaces.Discrete(2), spaces.Box(0, 255, (8, 8)), spaces.Box(-1, 1, (2,))
+    for obs_space, action_space in [({"obs": picture}, few), ({"obs": few}, torque), ({"a": few, "b": few}, few)]:
+        assert table_of(nowhere, SimpleNamespace(obs_space=obs_space, action_space=action_space)) is None
+    with pytest.raises(UserError, match="there is no env"):
+        table_of(nowhere, SimpleNamespace(obs_space={"obs": few}, action_space=few))
+
+
 def test_training_only_noise_is_not_part_of_the_task() -> None:
     noisy = [{"action_noise": {"p": 0.5, "training_only": True}}]
-    assert table_of("FrozenLake-v1", wrappers=noisy).optimum.value == 0.7442
+    assert read("FrozenLake-v1", wrappers=noisy).optimum.value == 0.7442
 
 
 @pytest.mark.parametrize(
@@ -184,8 +201,9 @@ def test_training_only_noise_is_not_part_of_the_task() -> None:
 def test_the_best_policy_earns_its_value_in_the_real_env(env_id: str, settings: dict[str, Any], episodes: int) -> None:
     """The mean of the returns lies within 4 standard errors of the optimum."""
     cfg = EnvConfig(id=env_id, **settings)
-    table, env = table_of(env_id, **settings), make_env(cfg)
-    best, returns = best_actions(table), []
+    table, env = read(env_id, **settings), make_env(cfg)
+    best = best_actions(table)
+    returns = []
     for episode in range(episodes):
         state, _ = env.reset(seed=episode)
         total, left, over = 0.0, table.horizon, False
@@ -200,31 +218,28 @@ def test_the_best_policy_earns_its_value_in_the_real_env(env_id: str, settings: 
 
 
 @pytest.fixture
-def sharp() -> Iterator[tuple[TrainState, Table]]:
+def session() -> Iterator[TrainState]:
     """A table as an agent: the action that is best with 20 steps to go is 7 times as likely as each other one."""
     settings = ["train.total_timesteps=2048", "env.n_envs=2", "algo.batch_size=64", "agent.hidden=[]"]
     built = build(load("FrozenLake-v1", settings).config, None)
-    table = built.judge.table
-    assert table is not None
+    assert built.judge.table is not None
     with torch.no_grad():
         built.agent.actor_out.weight.zero_()
-        for state, action in enumerate(best_actions(table)[20]):
+        for state, action in enumerate(best_actions(built.judge.table)[20]):
             built.agent.actor_out.weight[action, state] = np.log(7.0)
-    yield built, table
+    yield built
     built.close()
 
 
 @pytest.mark.parametrize("deterministic", [True, False])
-def test_an_agents_exact_value_is_what_its_episodes_come_to(
-    sharp: tuple[TrainState, Table], deterministic: bool
-) -> None:
-    state, table = sharp
-    exact = exact_score(state.net, table, deterministic)
-    env = make_vec(state.config.env, 32, "eval")
-    scores = evaluate(state.net, env, 3000, seed=1, deterministic=deterministic)
+def test_an_agents_exact_value_is_what_its_episodes_come_to(session: TrainState, deterministic: bool) -> None:
+    assert session.judge.table is not None
+    exact = exact_score(session.net, session.judge.table, deterministic)
+    env = make_vec(session.config.env, 32, "eval")
+    scores = evaluate(session.net, env, 3000, seed=1, deterministic=deterministic)
     env.close()
     error = scores.std / np.sqrt(scores.episodes)
-    assert 0.0 < exact.value < exact.optimum  # or nothing would be told apart
+    assert 0.0 < exact.value < exact.optimum  # or the two could not be distinguished
     assert scores.mean == pytest.approx(exact.value, abs=4 * error)
     assert exact.regret == exact.optimum - exact.value
 
@@ -240,27 +255,27 @@ def test_luck_solves_nothing_where_the_value_is_known() -> None:
 def test_a_run_stops_when_the_exact_value_says_so() -> None:
     """The cliff's shortest way, -13, is either walked or not: the row that ends the run has just that."""
     resolved = load("CliffWalking-v1:ppo", ["train.seed=3", "train.total_timesteps=150000"])
-    state = build(resolved.config, resolved.threshold)
+    session = build(resolved.config, resolved.threshold)
     rows: list[dict[str, float]] = []
-    result = train(state, observer=rows.append)
-    state.close()
+    result = train(session, observer=rows.append)
+    session.close()
     scores = [row["eval/exact_value"] for row in rows if "eval/exact_value" in row]
     assert result.solved == (scores[-1] == -13.0)
     assert all(score < -13.0 for score in scores[:-1])
     assert rows[-1]["eval/best_mean_reward"] == max(scores)
 
 
-def test_policies_are_probabilities(sharp: tuple[TrainState, Table]) -> None:
-    state, table = sharp
-    greedy, sampled = (policy_of(state.net, table, deterministic) for deterministic in (True, False))
-    best = best_actions(table)[20]
+def test_policies_are_probabilities(session: TrainState) -> None:
+    assert session.judge.table is not None
+    greedy, sampled = (policy_of(session.net, session.judge.table, deterministic) for deterministic in (True, False))
+    best = best_actions(session.judge.table)[20]
     assert greedy.tolist() == np.eye(4)[best].tolist()
     # 7 : 1 : 1 : 1 adds up to 10.
     assert sampled == pytest.approx(0.1 + 0.6 * np.eye(4)[best], abs=1e-6)
 
 
 def test_one_hot_observations_are_those_the_agent_is_given() -> None:
-    table = table_of("FrozenLake-v1", wrappers=["one_hot"])
+    table = read("FrozenLake-v1", wrappers=["one_hot"])
     assert table.obs["obs"].tolist() == np.eye(16).tolist()
 
 

@@ -19,10 +19,11 @@ from gymnast.envs.types import EpisodeRecord, StepBatch, VecEnv
 from gymnast.judge.evaluate import evaluate
 from gymnast.training.build import build
 from gymnast.training.loop import train
+from tests.contract.registered import engines_for
 from tests.envs_for_tests import full_id
 from tests.invariants.conftest import small_config
 
-ENGINES = ["sync", "process", "cartpole", "envpool"]
+ENGINES = engines_for("CartPole-v1")
 GAMMA = 0.9
 # The counting env shows t, so this potential of state t is t + 3
 COUNTING = Shaper(1, {"count": Potential("t + 3", lambda state: state[:, 0] + 3.0)})
@@ -131,13 +132,13 @@ class LyingVecEnv:
 
 
 def test_training_stops_where_a_component_lies() -> None:
-    state = build(config_of("CartPole-v1", {"centring": 1.0}), None)
-    state.collector.env = LyingVecEnv(state.env)
+    session = build(config_of("CartPole-v1", {"centring": 1.0}), None)
+    session.collector.env = LyingVecEnv(session.env)  # type: ignore[assignment]
     try:
         with pytest.raises(EnvFailure, match=r"env 2 was paid .*env 1, centring .*add up to"):
-            train(state)
+            train(session)
     finally:
-        state.close()
+        session.close()
 
 
 def batch_of(reward: list[float], **components: list[float]) -> StepBatch:
@@ -267,15 +268,15 @@ def test_evaluation_and_rows_score_the_env_itself() -> None:
     """A run whose shaping pays -1000 a step: scores are the pole's 1 a step, the learner's reward is not."""
     shaper = Shaper(4, {"pain": Signal("", lambda state, action, following: np.full(len(state), -1000.0))})
     config = small_config("ppo", eval={"every": 2048}, train={"total_timesteps": 4096})
-    state = build(config, None)
+    session = build(config, None)
     rows: list[dict[str, float]] = []
-    state.collector.env = ShapedVecEnv(state.env, "CartPole-v1", shaper, {"pain": 1.0}, 0.99)
-    state.collector.restart(0)
+    session.collector.env = ShapedVecEnv(session.env, "CartPole-v1", shaper, {"pain": 1.0}, 0.99)
+    session.collector.restart(0)
     try:
-        result = train(state, observer=rows.append)
-        assert evaluate(state.net, state.judge.env, 2, 0).mean >= 8
+        result = train(session, observer=rows.append)
+        assert evaluate(session.net, session.judge.env, 2, 0).mean >= 8
     finally:
-        state.close()
+        session.close()
     last = rows[-1]
     assert last["rollout/ep_rew_mean"] == last["rollout/ep_len_mean"] == last["rollout/component/env"] > 8
     assert last["rollout/component/pain"] == pytest.approx(-1000 * last["rollout/ep_len_mean"])
@@ -352,7 +353,7 @@ def test_state_continues_in_the_middle_of_episodes(engine: str, opened: list[Vec
     assert ended > 4
 
 
-def test_an_env_that_cannot_continue_begins_its_sums_again(opened: list[VecEnv]) -> None:
+def test_an_env_that_cannot_continue_begins_its_sums_anew(opened: list[VecEnv]) -> None:
     env, again = counting(opened, "Unseeded-v0"), counting(opened, "Unseeded-v0")
     env.reset(0)
     for _ in range(3):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from gymnast.core.errors import UserError
 from gymnast.core.schedule import Schedule
+from gymnast.core.text import setting as as_text
 
 if TYPE_CHECKING:
     from gymnast.config import EnvFacts, RunConfig
@@ -29,7 +30,7 @@ class Origin:
     def command(self, patch: dict[str, Any]) -> str:
         """The same run with the patch on top."""
         kept = [text for text in self.settings if text.partition("=")[0].strip() not in patch]
-        changed = [f"{key}={value_text(value)}" for key, value in patch.items()]
+        changed = [f"{key}={as_text(value)}" for key, value in patch.items()]
         words = [word for text in [*kept, *changed] for word in ("--set", text)]
         return shlex.join(["gymnast", "train", self.target, *words])
 
@@ -106,7 +107,7 @@ def advise(known: Known, suspects: Sequence[Suspect], otherwise: str) -> Advice:
         step = careful_step(known.config, suspect)
         if step is not KEEP and (patch := valid(known.config, {suspect.key: step})) is not None:
             return Advice(
-                f"{suspect.why} ({suspect.key} is {value_text(plain(setting(known.config, suspect.key)))}).", patch
+                f"{suspect.why} ({suspect.key} is {as_text(plain(setting(known.config, suspect.key)))}).", patch
             )
     return Advice(otherwise, None)
 
@@ -199,27 +200,14 @@ def valid(config: RunConfig, patch: dict[str, Any]) -> dict[str, Any] | None:
     from gymnast import config as configs
 
     try:
-        configs.override(config, [f"{key}={value_text(value)}" for key, value in patch.items()])
+        configs.override(config, [f"{key}={as_text(value)}" for key, value in patch.items()])
     except UserError:
         return None
     return patch
 
 
-def value_text(value: Any) -> str:
-    """As a user writes it after --set."""
-    if isinstance(value, bool) or value is None:
-        return {True: "true", False: "false", None: "null"}[value]
-    if isinstance(value, float):
-        return repr(value)
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{key}: {value_text(inner)}" for key, inner in value.items()) + "}"
-    if isinstance(value, list):
-        return "[" + ", ".join(value_text(inner) for inner in value) + "]"
-    return str(value)
-
-
 def described(config: RunConfig, usual: RunConfig, suspect: Suspect, distance: float) -> str:
-    mine, theirs = (value_text(plain(setting(c, suspect.key))) for c in (config, usual))
+    mine, theirs = (as_text(plain(setting(c, suspect.key))) for c in (config, usual))
     text = f"{suspect.key} is {mine}, usual for {usual.env.id} is {theirs}"
     if suspect.wrong == "switch" or not math.isfinite(distance) or suspect.key in FLOORS:
         return text

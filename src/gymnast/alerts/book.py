@@ -18,10 +18,16 @@ class AlertBook:
     def __init__(self, known: Known, rules: Iterable[Rule] = RULES) -> None:
         self.known = known
         self.rules = tuple(rules)
+        self._alerts: dict[str, Alert]
+        self._heat: dict[str, int]
+        self._memory: dict[str, Memory]
+        self._begin_run()
+
+    def _begin_run(self) -> None:
         self.rows = self.env_steps = 0
-        self._alerts: dict[str, Alert] = {}
+        self._alerts = {}
         self._heat = dict.fromkeys((rule.name for rule in self.rules), 0)
-        self._memory: dict[str, Memory] = {rule.name: {} for rule in self.rules}
+        self._memory = {rule.name: {} for rule in self.rules}
 
     @property
     def alerts(self) -> list[Alert]:
@@ -76,9 +82,9 @@ class AlertBook:
         )
 
     def forget(self, fresh: bool) -> None:
-        """Begins anew, for another run of the same agent; `fresh`: one that has learned nothing yet."""
+        """Another run of the same agent begins; `fresh`: one that has learned nothing yet."""
         self.known.fresh = fresh
-        self.__init__(self.known, self.rules)  # type: ignore[misc]
+        self._begin_run()
 
     def state(self) -> dict[str, Any]:
         """As JSON, for a checkpoint."""

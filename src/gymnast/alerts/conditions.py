@@ -149,9 +149,9 @@ def all_cut(row: Row, known: Known, memory: Memory) -> Found:
 
 def kl_high(row: Row, known: Known, memory: Memory) -> Found:
     name, high = "train/approx_kl", warn_high("train/approx_kl")
-    target = getattr(known.config.algo, "target_kl", None)
-    if target is not None and row.get("train/epochs", 1.0) < 1.0:  # the limit strikes before one pass is over
-        return {name: Evidence(row[name], high=1.5 * target), **seen(row, "train/epochs")}
+    limit = known.config.algo.kl_limit
+    if limit is not None and row.get("train/epochs", 1.0) < 1.0:  # the limit strikes before one pass is over
+        return {name: Evidence(row[name], high=limit), **seen(row, "train/epochs")}
     found = is_above(row, name, high)
     return found | seen(row, "train/clip_fraction") if found else found
 
@@ -168,7 +168,8 @@ def update_tiny(row: Row, known: Known, memory: Memory) -> Found:
         return None
     name = "train/approx_kl"
     # One gradient step an update moves a policy less than PPO's many: healthy runs go down to 4e-6.
-    low = warn_low(name) * (1.0 if known.config.algo.name == "ppo" else 0.1)
+    epochs, _ = known.config.algo.passes(known.config.rollout_steps)
+    low = warn_low(name) * (1.0 if epochs > 1 else 0.1)
     entropy = row.get("train/entropy", 1.0)
     if known.uniform_entropy is not None and entropy < 0.05 * known.uniform_entropy:
         return {}  # a policy that is certain stands still too; that is another alert
@@ -198,7 +199,7 @@ def critic_wrong(row: Row, known: Known, memory: Memory) -> Found:
     """Values further from the returns than a constant would be, or beside nearly all of them."""
     if not {"rollout/value_mean", "train/explained_variance"} <= row.keys() or row["time/progress"] < 0.2:
         return None
-    if getattr(known.config.algo, "baseline", "value") != "value" or known.config.rollout_steps < 256:
+    if not known.config.algo.trains_critic or known.config.rollout_steps < 256:
         return None  # nothing learns values, or too few samples to tell
     explained, low = row["train/explained_variance"], warn_low("train/explained_variance")
     miss = abs(row["rollout/return_mean"] - row["rollout/value_mean"])

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from gymnast.alerts.advice import value_text
 from gymnast.alerts.alert import Alert, Evidence
+from gymnast.core.text import setting
 from gymnast.metrics.catalogue import catalogue
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def evidence_text(name: str, found: Evidence) -> str:
 
 
 def patch_text(alert: Alert) -> str:
-    return " ".join(f"{key}={value_text(value)}" for key, value in (alert.patch or {}).items())
+    return " ".join(f"{key}={setting(value)}" for key, value in (alert.patch or {}).items())
 
 
 def evidence_of(alert: Alert) -> str:

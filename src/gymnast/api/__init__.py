@@ -2,7 +2,7 @@
 
 from gymnast.api.evaluation import evaluate_policy
 from gymnast.api.loading import load
-from gymnast.api.model import A2C, PPO, REINFORCE, Model
+from gymnast.api.model import Model, model_class
 from gymnast.api.vec_env import VecEnv, make_vec_env
 
-__all__ = ["A2C", "PPO", "REINFORCE", "Model", "VecEnv", "evaluate_policy", "load", "make_vec_env"]
+__all__ = ["Model", "VecEnv", "evaluate_policy", "load", "make_vec_env", "model_class"]

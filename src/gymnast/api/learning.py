@@ -13,10 +13,10 @@ from gymnast import config as configs
 from gymnast.api.sources import EnvSource
 from gymnast.config import RunConfig
 from gymnast.core.errors import UserError
-from gymnast.core.registry import SINKS
 from gymnast.envs.make import make_training_vec
 from gymnast.metrics.clock import Clock
-from gymnast.sinks import SinkGroup
+from gymnast.sinks import make_sinks
+from gymnast.sinks.base import RunInfo
 from gymnast.sinks.trackers.sink import is_tracker, require_sinks
 from gymnast.training.build import make_judge, make_rollout
 from gymnast.training.loop import Result, train
@@ -97,14 +97,13 @@ def learn(
 def in_memory(session: TrainState, observer: Observer, shown: bool) -> Result:
     if not shown:
         return train(session, observer=observer)
-    config = session.config
-    console = SINKS.get("console")(
-        title=f"{config.env.id} · {config.algo.name} · seed {config.train.seed}",
-        total_steps=config.train.total_timesteps,
+    info = RunInfo(
+        folder=None,
         start_step=session.counters.env_steps,
-        facts={"threshold": session.judge.threshold},
+        threshold=session.judge.threshold,
+        config=session.config.model_dump(mode="json"),
     )
-    sinks = SinkGroup([console], warnings.warn)
+    sinks = make_sinks(["console"], info, warnings.warn)
     try:
         return train(session, sinks, observer=observer)
     finally:

@@ -6,14 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from gymnast import config as configs
-from gymnast.api.model import A2C, PPO, PREDICT_RNG, REINFORCE, Model, with_suffix
+from gymnast.api.model import PREDICT_RNG, Model, model_class, with_suffix
 from gymnast.api.settings import dotted, leave_judgement_to_the_user, moved_to
 from gymnast.api.sources import EnvSource, Spaces, source_of
 from gymnast.core.errors import UserError
 from gymnast.runs import checkpoint
 from gymnast.runs.references import default_runs_dir, resolve_checkpoint
-
-MODELS: dict[str, type[Model]] = {model.algo: model for model in (PPO, A2C, REINFORCE)}
 
 
 def load(
@@ -31,7 +29,7 @@ def load(
     saved = checkpoint.load(find_checkpoint(ref, runs_dir))
     state = saved.state
     data = state["config"]
-    kind = MODELS[data["algo"]["name"]]
+    kind = model_class(data["algo"]["name"])
     about = state.get("about") or {}
     given = dotted(kind.__name__, kind.algo, keywords)
     if not about:  # a run of `gymnast train`: learn() trains on for the steps it is told, like any other model's

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -19,6 +20,7 @@ from gymnast.api.sources import EnvSource, Spaces, source_of
 from gymnast.api.vec_env import VecEnv
 from gymnast.config import RunConfig
 from gymnast.core.errors import UserError, did_you_mean
+from gymnast.core.registry import ALGOS
 from gymnast.core.seeds import derive_seed
 from gymnast.runs import checkpoint
 from gymnast.runs.checkpoint import Checkpoint
@@ -34,7 +36,7 @@ PREDICT_RNG = "rng/predict"
 
 
 class Model:
-    """What PPO, A2C and REINFORCE have in common.
+    """What the models of all algorithms have in common.
 
     `env`: an env's id ("CartPole-v1": stable-baselines3's defaults; "CartPole-v1:ppo": a preset), a gymnasium.Env, a
     function that makes one, or what `make_vec_env` returns. Keywords are those of the algorithm and of the agent in a
@@ -55,8 +57,8 @@ class Model:
         **keywords: Any,
     ) -> None:
         name = type(self).__name__
-        source = source_of(_env_of(name, policy, env))
-        config, source, variant = new_config(name, self.algo, source, keywords)
+        policy, env = _policy_and_env(name, policy, env)
+        config, source, variant = new_config(name, self.algo, source_of(env), policy, keywords)
         self._begin(config, source, Spaces.of(config.env, source), verbose, runs_dir, variant)
         self._session = self._build(source)
 
@@ -242,22 +244,10 @@ class Model:
         return model
 
 
-class PPO(Model):
-    """Proximal policy optimisation."""
-
-    algo = "ppo"
-
-
-class A2C(Model):
-    """Advantage actor-critic."""
-
-    algo = "a2c"
-
-
-class REINFORCE(Model):
-    """The plain policy gradient on complete episodes."""
-
-    algo = "reinforce"
+@cache
+def model_class(algo: str) -> type[Model]:
+    """The class of an algorithm's models, named in capitals: `gymnast.PPO` is that of ppo."""
+    return type(algo.upper(), (Model,), {"algo": algo, "__doc__": ALGOS.get(algo).__doc__, "__module__": "gymnast"})
 
 
 def with_suffix(path: str | Path) -> Path:
@@ -272,15 +262,13 @@ def _threshold(config: RunConfig, source: EnvSource) -> float | None:
     return config.stop.threshold
 
 
-def _env_of(model: str, policy: Any, env: Any) -> Any:
-    """The env among stable-baselines3's two first arguments; the policy is one of two names for the same thing."""
+def _policy_and_env(model: str, policy: Any, env: Any) -> tuple[str | None, Any]:
+    """stable-baselines3's two first arguments; the env alone will do."""
     if env is None:
         if policy is None or (isinstance(policy, str) and policy.endswith("Policy")):
             raise UserError(f"{model} needs an env: {model}('CartPole-v1') or {model}('MlpPolicy', env).")
-        return policy
-    if policy is None or policy in POLICIES:
-        return env
-    if policy == "CnnPolicy":
-        raise UserError(f"{model}('CnnPolicy', ...): there is no convolutional encoder yet. Use 'MlpPolicy'.")
+        return None, policy
+    if policy is None or (isinstance(policy, str) and policy in POLICIES):
+        return policy, env
     hint = did_you_mean(policy, POLICIES) if isinstance(policy, str) else ""
     raise UserError(f"{model}: unknown policy {policy!r}.{hint} Known: {', '.join(POLICIES)}.")

@@ -20,7 +20,12 @@ from gymnast.envs.make import space_kinds
 from gymnast.envs.suites import list_env_ids
 
 BUDGET_OPEN = 10**9  # env steps in a config before learn() says how many
-POLICIES = ("MlpPolicy", "MultiInputPolicy")
+# stable-baselines3's names, and what each says about the agent
+POLICIES: dict[str, dict[str, Any]] = {
+    "MlpPolicy": {},
+    "MultiInputPolicy": {},
+    "CnnPolicy": {"agent.encoder": "nature_cnn", "agent.hidden": [], "agent.shared": True},
+}
 OTHER_SECTIONS = {"n_envs": "env.n_envs", "seed": "train.seed", "device": "train.device"}
 # stable-baselines3's keywords that have no counterpart: the value that means "off", and what to do instead
 LACKING: dict[str, tuple[Any, str]] = {
@@ -39,11 +44,11 @@ FIXED = {
 
 
 def new_config(
-    model: str, algo: str, source: EnvSource, keywords: Mapping[str, Any]
+    model: str, algo: str, source: EnvSource, policy: str | None, keywords: Mapping[str, Any]
 ) -> tuple[RunConfig, EnvSource, str | None]:
     """The config of a new model, its env without a variant's name, and that name.
 
-    "ENV" alone starts from stable-baselines3's defaults, "ENV:VARIANT" from a preset.
+    "ENV" alone starts from stable-baselines3's defaults, "ENV:VARIANT" from a preset. Keywords overrule the policy.
     """
     variant = None
     data: dict[str, Any] = {
@@ -61,7 +66,7 @@ def new_config(
             raise UserError(f"{model}: {source.name} is a preset for {right}. Use {right}({source.name!r}).")
         source = EnvSource(data["env"]["id"])
     data["env"] |= source.settings
-    given = dotted(model, algo, keywords)
+    given = (POLICIES[policy] if policy else {}) | dotted(model, algo, keywords)
     leave_judgement_to_the_user(data, given)
     return with_settings(model, data, given, source), source, variant
 

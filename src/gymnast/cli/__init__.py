@@ -1,20 +1,23 @@
-"""The `gymnast` command: verbs, options and nothing else. Every verb is one call into `apps`, imported when it runs."""
+"""The `gymnast` command: verbs, options and nothing else. A verb is one call into `verbs`, imported when it runs."""
 
 from __future__ import annotations
 
 import json
 import os
 import sys
+from importlib import import_module
 from typing import NoReturn
 
 import click
 
-# Each module adds its verbs to the root command; `gymnast --help` shows them in this order.
-from gymnast.cli import agents, runs, settings, speed  # noqa: F401
 from gymnast.cli.verbs import app
 from gymnast.core.errors import EnvFailure, Stopped, UserError
 
 __all__ = ["app", "entry", "main"]
+
+# Each module adds its verbs to the root command; `gymnast --help` shows them in this order.
+for module in ("train", "eval", "video", "report", "runs", "envs", "config", "speed", "benchmark", "doctor"):
+    import_module(f"gymnast.cli.{module}")
 
 
 def usage_line(error: click.ClickException) -> str:
@@ -28,7 +31,7 @@ def usage_line(error: click.ClickException) -> str:
 
 
 def main() -> NoReturn:
-    """Runs the command; a user's mistake is told in a line and ends with 2, an env's failure with 1."""
+    """Runs the command; a user's mistake is one line and ends with 2, an env's failure with 1."""
     code, failure = 0, ""
     try:
         app.main(prog_name="gymnast", standalone_mode=False)

@@ -1,13 +1,14 @@
-"""Verbs over runs."""
+"""`gymnast runs`: what has been trained."""
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 
-from gymnast.cli.verbs import Verbs, app, common
+from gymnast.cli.verbs import Verbs, app, common, show
 from gymnast.core.errors import UserError
 
 
@@ -18,21 +19,26 @@ def runs() -> None:
 
 @runs.command("list", short_help="All runs, newest first.")
 @common
-def runs_list(runs_dir: Path, as_json: bool) -> Any:
+def runs_list(runs_dir: Path) -> None:
     """All runs, newest first."""
-    from gymnast.verbs.runs import list_all_runs
+    from gymnast.terminal.runs import print_list
+    from gymnast.verbs.runs.show import list_all_runs
 
-    return list_all_runs(runs_dir, as_json)
+    found = list_all_runs(runs_dir)
+    for warning in found.warnings:
+        click.echo(f"gymnast: {warning}", err=True)
+    show(found, print_list)
 
 
 @runs.command("show", short_help="All about one run.")
 @click.argument("ref", default="@last")
 @common
-def runs_show(ref: str, runs_dir: Path, as_json: bool) -> Any:
+def runs_show(ref: str, runs_dir: Path) -> None:
     """All about one run: state, scores, checkpoints, last row of metrics."""
-    from gymnast.verbs.runs import show_run
+    from gymnast.terminal.runs import print_run
+    from gymnast.verbs.runs.show import show_run
 
-    return show_run(ref, runs_dir, as_json)
+    show(show_run(ref, runs_dir), print_run)
 
 
 group = click.option(
@@ -48,7 +54,7 @@ group = click.option(
 @click.argument("refs", nargs=-1, required=True)
 @group
 @common
-def runs_compare(refs: tuple[str, ...], group: str, runs_dir: Path, as_json: bool) -> Any:
+def runs_compare(refs: tuple[str, ...], group: str, runs_dir: Path) -> None:
     """Runs, or groups of seeds, side by side: scores, curves, and what differs in settings, versions, alerts, history.
 
     Runs joined by commas are one side; with several runs on both sides differences come with intervals.
@@ -58,9 +64,10 @@ def runs_compare(refs: tuple[str, ...], group: str, runs_dir: Path, as_json: boo
     gymnast runs compare w8v2v,wp8k3,xq4zt c7d2m,c9f4k
     gymnast runs compare @all:CartPole-v1 --json
     """
-    from gymnast.verbs.compare.compare import compare_runs
+    from gymnast.terminal.compare import print_comparison
+    from gymnast.verbs.runs.compare import compare_runs
 
-    return compare_runs(refs, runs_dir, group, as_json)
+    show(compare_runs(refs, runs_dir, group), print_comparison)
 
 
 @runs.command("plot", short_help="Curves of one or several runs.")
@@ -77,7 +84,7 @@ def runs_compare(refs: tuple[str, ...], group: str, runs_dir: Path, as_json: boo
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="A picture: FILE.png, .svg or .pdf.")
 @click.option("--text", is_flag=True, help="The chart in text as well.")
 @common
-def runs_plot(refs: tuple[str, ...], runs_dir: Path, as_json: bool, **options: Any) -> Any:
+def runs_plot(refs: tuple[str, ...], runs_dir: Path, out: Path | None, text: bool, **options: Any) -> None:
     """Learning curves in the terminal, or as a picture. Several seeds become a mean with its 95 % interval.
 
     \b
@@ -85,43 +92,39 @@ def runs_plot(refs: tuple[str, ...], runs_dir: Path, as_json: bool, **options: A
     gymnast runs plot @all:CartPole-v1 --metric ep_rew_mean --x seconds
     gymnast runs plot w8v2v,wp8k3 c7d2m,c9f4k --metric entropy --metric approx_kl --out curves.png
     """
-    from gymnast.verbs.plot import plot_runs
+    from gymnast.terminal.plot import print_plot
+    from gymnast.verbs.runs.plot import plot_runs
 
-    return plot_runs(refs, runs_dir, as_json=as_json, **options)
+    show(plot_runs(refs, runs_dir, out=out, **options), partial(print_plot, charts=text or out is None))
 
 
 @runs.command("delete", short_help="Remove runs.")
 @click.argument("refs", nargs=-1, required=True)
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @common
-def runs_delete(refs: tuple[str, ...], yes: bool, runs_dir: Path, as_json: bool) -> Any:
+def runs_delete(refs: tuple[str, ...], yes: bool, runs_dir: Path) -> None:
     """Remove runs with all their files."""
-    from gymnast.runs.references import delete_run, resolve
+    from gymnast.terminal.runs import print_deleted
+    from gymnast.verbs.runs.files import delete_runs, find_runs
 
-    found = {run.id: run for run in (resolve(ref, runs_dir) for ref in refs)}
+    found = find_runs(refs, runs_dir)
     try:
-        agreed = yes or click.confirm(f"Delete {', '.join(found)}?", err=True)
+        agreed = yes or click.confirm(f"Delete {', '.join(run.id for run in found)}?", err=True)
     except click.Abort:  # nobody is there to answer
         agreed = False
         click.echo(err=True)
     if not agreed:
         raise UserError("nothing was deleted. Say --yes to delete without being asked.")
-    for run in found.values():
-        delete_run(run)
-        if not as_json:
-            click.echo(f"deleted {run.id}")
-    return {"deleted": list(found)}
+    show(delete_runs(found), print_deleted)
 
 
 @runs.command("zip", short_help="One file with everything of a run.")
 @click.argument("ref", default="@last")
 @click.option("--out", type=click.Path(path_type=Path), default=Path(), help="File or folder; default: here.")
 @common
-def runs_zip(ref: str, out: Path, runs_dir: Path, as_json: bool) -> Any:
+def runs_zip(ref: str, out: Path, runs_dir: Path) -> None:
     """Put a run's folder into one zip file."""
-    from gymnast.runs.references import resolve, zip_run
+    from gymnast.terminal.runs import print_zipped
+    from gymnast.verbs.runs.files import zip_ref
 
-    path = zip_run(resolve(ref, runs_dir), out)
-    if not as_json:
-        click.echo(f"wrote {path}")
-    return {"zip": str(path)}
+    show(zip_ref(ref, runs_dir, out), print_zipped)

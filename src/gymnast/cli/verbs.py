@@ -1,13 +1,14 @@
-"""What all verbs share: the root command, options, and how a result becomes JSON."""
+"""What all commands share: the root command, options, and how the result of a verb is shown."""
 
 from __future__ import annotations
 
 import functools
+import inspect
 import json
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import click
 
@@ -15,6 +16,15 @@ from gymnast.core.errors import did_you_mean
 from gymnast.core.files import numbers_to_json
 
 Command = Callable[..., Any]
+
+
+class Result(Protocol):
+    """What a verb returns: a dataclass that can become JSON."""
+
+    def to_json(self) -> dict[str, Any]: ...
+
+
+R = TypeVar("R", bound=Result)
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
 
@@ -34,7 +44,8 @@ class Verbs(click.Group):
 
 
 def common(function: Command) -> Command:
-    """--runs-dir and --json, which every verb has. What the verb returns is the JSON object."""
+    """--runs-dir and --json, which every verb has; a command that does not name them in its signature gets neither."""
+    unwanted = {"runs_dir", "as_json"} - inspect.signature(function).parameters.keys()
 
     @click.option(
         "--runs-dir",
@@ -45,12 +56,21 @@ def common(function: Command) -> Command:
     )
     @click.option("--json", "as_json", is_flag=True, help="End with one line of JSON.")
     @functools.wraps(function)
-    def verb(*args: Any, as_json: bool, runs_dir: Path, **options: Any) -> None:
-        result = function(*args, runs_dir=runs_dir, as_json=as_json, **options)
-        if as_json:
+    def verb(*args: Any, **options: Any) -> None:
+        result = function(*args, **{name: value for name, value in options.items() if name not in unwanted})
+        if result is not None and options["as_json"]:  # of a verb that prints for itself; going
             click.echo(json.dumps(numbers_to_json(result), allow_nan=False))
 
     return verb
+
+
+def show(result: R, printer: Callable[[R], None], always: bool = False) -> None:
+    """The one place that chooses who reads a result: people, or with --json a machine. `always`: people as well."""
+    options = click.get_current_context().params
+    if (always or not options["as_json"]) and not options.get("quiet"):
+        printer(result)
+    if options["as_json"]:
+        click.echo(json.dumps(numbers_to_json(result.to_json()), allow_nan=False))
 
 
 sets = click.option(

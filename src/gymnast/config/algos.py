@@ -66,6 +66,11 @@ class AlgoSettings(Section):
     def trains_critic(self) -> bool:
         return True
 
+    @property
+    def kl_limit(self) -> float | None:
+        """The KL at which an update ends early; None: none."""
+        return None
+
     def schedules(self) -> dict[str, Schedule]:
         """Every number that may be scheduled and is set, by name."""
         values = {name: getattr(self, name) for name in type(self).model_fields}

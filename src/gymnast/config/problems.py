@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, ValidationError
 
 from gymnast.core.errors import UserError, did_you_mean
+from gymnast.core.text import cut, setting
 
 if TYPE_CHECKING:
     from gymnast.config.fields import RuleProblem
@@ -28,17 +29,8 @@ class ConfigError(UserError):
 
 def line(source: str | None, key: str, text: str, value: Any = _MISSING) -> str:
     where = f"{source}: " if source else ""
-    shown = "" if value is _MISSING else f" = {short(value)}"
+    shown = "" if value is _MISSING else f" = {cut(setting(value))}"
     return f"{where}{key}{shown}: {text}"
-
-
-def short(value: Any) -> str:
-    """A value as YAML would show it, cut to fit a line."""
-    if value is None or isinstance(value, bool):
-        text = {None: "null", True: "true", False: "false"}[value]
-    else:
-        text = value if isinstance(value, str) and value else repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def source_of(sources: Mapping[str, str], key: str) -> str | None:

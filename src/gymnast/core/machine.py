@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
-from importlib import metadata
+from importlib import metadata, util
 from pathlib import Path
 
 PACKAGES = ("gymnasium", "envpool", "ale-py", "numpy", "torch")  # a new one of these may change which engine is fastest
@@ -23,6 +23,12 @@ def cpu_model() -> str:
         lines = []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     return names[0] if names else platform.processor() or platform.machine()
+
+
+def is_installed(module: str) -> bool:
+    """Not so for a bare folder of that name, which W&B leaves wherever it has run."""
+    spec = util.find_spec(module)
+    return spec is not None and spec.origin is not None
 
 
 def machine() -> str:

@@ -61,6 +61,7 @@ WRAPPERS = Registry(
         "action_repeat": "gymnast.envs.wrappers.action_repeat:ActionRepeat",
         "grayscale": "gymnast.envs.wrappers.pictures:Grayscale",
         "resize": "gymnast.envs.wrappers.pictures:Resize",
+        "drop_components": "gymnast.envs.wrappers.drop_components:DropComponents",
         "rescale_observation": "gymnast.envs.wrappers.rescale_observation:RescaleObservation",
     },
     hints={
@@ -106,7 +107,10 @@ ENGINES = Registry(
 )
 ENCODERS = Registry(
     "encoder",
-    {"mlp": "gymnast.agent.bodies.mlp:MLPEncoder", "nature_cnn": "gymnast.agent.bodies.cnn:NatureCNN"},
+    {
+        "mlp": "gymnast.agent.bodies.mlp:MLPEncoder",
+        "nature_cnn": "gymnast.agent.bodies.cnn:NatureCNN",
+    },
 )
 ALGOS = Registry(
     "algorithm",
@@ -116,7 +120,12 @@ ALGOS = Registry(
         "reinforce": "gymnast.rl.algos.reinforce:Reinforce",
     },
 )
-EXTENSIONS = Registry("extension", {})  # called by an algorithm at four points: see `rl/extensions`
+EXTENSIONS = Registry(
+    "extension",
+    {
+        # objects that an algorithm calls at four points: see `rl/extensions`
+    },
+)
 SINKS = Registry(
     "sink",
     {
@@ -126,5 +135,11 @@ SINKS = Registry(
         "wandb": "gymnast.sinks.trackers.wandb:WandbTracker",
         "trackio": "gymnast.sinks.trackers.trackio:TrackioTracker",
         "tensorboard": "gymnast.sinks.trackers.tensorboard:TensorBoardTracker",
+    },
+)
+LAUNCHERS = Registry(
+    "launcher",
+    {
+        "local": "gymnast.jobs.launchers.local:LocalLauncher",
     },
 )

@@ -7,6 +7,7 @@ is resampled within itself alone: with several of them (tasks, or two sides) tha
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -40,7 +41,7 @@ def improvement(ours: ArrayLike, theirs: ArrayLike, *more: ArrayLike) -> Any:
     return sum(chances) / len(chances)
 
 
-def interval(statistic: Statistic, *samples: Sequence[float]) -> tuple[float, float]:
+def interval(statistic: Statistic, *samples: Sequence[float] | Array) -> tuple[float, float]:
     """Where the statistic lies with 95 % confidence: percentiles of the bootstrap, the same for the same samples."""
     rng = np.random.default_rng(0)
     resamples = [rng.choice(np.asarray(sample, dtype=np.float64), (RESAMPLES, len(sample))) for sample in samples]
@@ -48,10 +49,17 @@ def interval(statistic: Statistic, *samples: Sequence[float]) -> tuple[float, fl
     return float(low), float(high)
 
 
-def estimate(statistic: Statistic, *samples: Sequence[float]) -> dict[str, float]:
-    """The statistic and its interval."""
-    low, high = interval(statistic, *samples)
-    return {"value": float(statistic(*samples)), "low": low, "high": high}
+@dataclass(frozen=True)
+class Estimate:
+    """A statistic and its interval."""
+
+    value: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, statistic: Statistic, *samples: Sequence[float]) -> Estimate:
+        return cls(float(statistic(*samples)), *interval(statistic, *samples))
 
 
 def area_under_curve(points: Sequence[Sequence[float]]) -> float:

@@ -47,7 +47,9 @@ class EnvMaker:
 
     @property
     def title(self) -> str:
-        return self.config.id if self.factory is None else _name_of(self.factory)
+        if self.factory is None:
+            return self.config.id
+        return getattr(self.factory, "__name__", type(self.factory).__name__)
 
     @property
     def suite(self) -> Suite:
@@ -113,8 +115,7 @@ def make_vec(
     `threads`: of an engine that has several, or processes; None: one a core. They change no number.
     """
     name, _ = choose_engine(cfg, n_envs, factory, role, render_mode)
-    vec: VecEnv = ENGINES.get(name).open(EnvMaker(cfg, role, factory, render_mode), n_envs, threads)
-    return vec
+    return ENGINES.get(name).open(EnvMaker(cfg, role, factory, render_mode), n_envs, threads)
 
 
 def make_training_vec(config: RunConfig, factory: Factory | None = None) -> VecEnv:
@@ -143,7 +144,7 @@ def choose_engine(
 ) -> tuple[str, str]:
     """The engine's name and why it was chosen. A named engine that cannot run this env is refused with what can.
 
-    `use_tuned` False leaves out what `gymnast tune` found here, for those who measure themselves.
+    `use_tuned` False leaves out what `gymnast speed --tune` found here, for those who measure themselves.
     """
     _check_wrappers(cfg, role)
     maker = EnvMaker(cfg, role, factory, render_mode)
@@ -158,7 +159,7 @@ def choose_engine(
         return cfg.engine, "named in the config"
     found = find_tuned(cfg.id) if use_tuned and factory is None else None
     if found is not None and (fastest := found.engines.get(n_envs)) in ENGINES.names() and is_able(fastest):
-        return fastest, "measured to be the fastest on this machine (`gymnast tune`)"
+        return fastest, "measured to be the fastest on this machine (`gymnast speed --tune`)"
     for name in sorted(ENGINES.names(), key=lambda name: -ENGINES.get(name).priority):
         if (why := ENGINES.get(name).pays(maker, n_envs)) and is_able(name):
             return name, why
@@ -180,7 +181,3 @@ def _check_wrappers(cfg: EnvConfig, role: Role) -> None:
         ]
     if found:
         raise UserError("\n".join(found))
-
-
-def _name_of(factory: Factory) -> str:
-    return getattr(factory, "__name__", "") or type(factory).__name__

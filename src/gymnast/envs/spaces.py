@@ -238,6 +238,13 @@ def mask_size(space: gym.Space[Any]) -> int:
     )
 
 
+def mask_parts(space: gym.Space[Any]) -> list[int]:
+    """Where the parts of a mask begin in each of which something must be allowed."""
+    if isinstance(space, spaces.MultiDiscrete):
+        return [0, *np.cumsum(space.nvec.ravel())[:-1].tolist()]
+    return [0]
+
+
 def scalars(info: Mapping[str, Any]) -> dict[str, Any]:
     """The plain numbers, flags and words of an info dict: what an episode record keeps."""
     kept: dict[str, Any] = {}

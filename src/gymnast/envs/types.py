@@ -53,7 +53,11 @@ class StepBatch:
 
 
 class VecEnv(Protocol):
-    """A vector of environments stepped together."""
+    """A vector of environments stepped together.
+
+    One that can do more says so by having more methods, which are asked for before a run starts: `snapshot(i)` and
+    `restore(i, snapshot)` of one env; `send(rows, actions)` and `receive()`, where some envs need not wait for others.
+    """
 
     engine: str  # its name in the config
     n_envs: int
@@ -62,7 +66,7 @@ class VecEnv(Protocol):
     exact_resume: bool  # whether load_state continues episodes exactly where save_state left them
 
     def reset(self, seed: int) -> StepBatch:
-        """Starts every env anew; env i's episode k is seeded with derive_seed(seed, i, k)."""
+        """Starts a new episode in every env; env i's episode k is seeded with derive_seed(seed, i, k)."""
 
     def step(self, actions: NDArray[Any]) -> StepBatch: ...
 

@@ -1,128 +1,71 @@
-"""Work beside training, in a process of its own: it neither blocks training nor can change it.
-
-A worker gets one job at a time, and only when it waits for one, so that handing over never blocks: a line of JSON and
-an agent's tensors as safetensors. It answers in JSON. It has a low priority and ends with this process.
-"""
+"""Evaluation beside training, in a worker: it neither blocks training nor can change it."""
 
 from __future__ import annotations
 
-import json
-import multiprocessing
 import os
-import subprocess
-import sys
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gymnast.core.machine import cores
+from gymnast.jobs.worker import LOWEST_PRIORITY, Job, Worker, WorkerLost
 from gymnast.judge.snapshot import Snapshot
 from gymnast.judge.verdict import EvalRequest, EvalResult, result_from_json
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from gymnast.config import RunConfig
 
-NICENESS = 19  # the lowest: a worker takes the time that training leaves
-PATIENCE = 3.0  # seconds until a worker that has closed its end must be gone
-SHORT_RUN = 10.0  # seconds, within which `auto` does not start a process: importing torch takes two of another core
-MOST_WAITING = 256 << 20  # bytes of frozen copies; of more than that, training looks at the oldest itself
-GRACE = 5.0  # seconds that a run which ends waits for a look that is under way; then it takes that one itself, too
+NICENESS = LOWEST_PRIORITY
+SHORT_RUN_SECONDS = 10.0  # within which `auto` starts no process: importing torch takes two of another core
+MOST_COPIES = 256 << 20  # bytes of copies that may wait; of more than that, training evaluates the oldest itself
+LAST_RESULT_SECONDS = 5.0  # that a run which ends waits for an evaluation under way; then it does that one, too
 
 Warn = Callable[[str], None]
 Allowance = Callable[[EvalRequest], int | None]  # verdicts so far, or None where there may be none now
 
 
-class WorkerLost(Exception):
-    """The process is gone, or could not do its job. The message says why."""
+class EvaluationWorker:
+    """Evaluates one copy of the agent at a time, in another process. Raises `WorkerLost` when that is gone."""
 
-
-class Worker:
-    """A process that does one job after another."""
-
-    def __init__(self, task: Mapping[str, Any], niceness: int | None = None) -> None:
-        """`niceness`: None: as beside training."""
-        niceness = NICENESS if niceness is None else niceness
-        self.free = False  # whether it waits for a job; every message it sends says so
-        self._connection, there = multiprocessing.Pipe()
-        paths = os.pathsep.join(path or os.getcwd() for path in sys.path)  # it must find the same modules
-        try:
-            # A process group of its own: Ctrl-C is for the training process. Not a session of its own: where the
-            # kernel shares out time by session, a low priority would count for nothing against another one.
-            self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "gymnast.jobs.background_worker", str(there.fileno()), str(niceness)],
-                stdin=subprocess.PIPE,  # never written to: it ends when this process does
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                env={**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"},
-                pass_fds=[there.fileno()],
-                process_group=0,
-            )
-        except OSError as error:
-            raise WorkerLost(f"it could not be started: {error.strerror}") from error
-        finally:
-            there.close()  # so that this end sees the end of a dead worker
-        self._send(json.dumps(task).encode())
+    def __init__(self, config: RunConfig, threshold: float | None) -> None:
+        # without its sinks: names that only this process has registered are no concern of an evaluation
+        arguments = {"config": config.model_dump(mode="json", exclude={"log"}), "threshold": threshold}
+        job = Job("gymnast.judge.work:evaluate_copies", arguments)
+        self._worker = Worker(job, niceness=NICENESS, threads=1, log=Path(os.devnull))
+        self.given: EvalRequest | None = None  # what it evaluates, or has evaluated last
 
     @property
-    def pid(self) -> int:
-        return self._process.pid
+    def free(self) -> bool:
+        return self._worker.free
 
-    def give(self, job: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
-        """Only to one that is free."""
-        from safetensors.torch import save
+    def give(self, snapshot: Snapshot, verdicts: int | None) -> None:
+        """Only to one that is free. `verdicts`: so far; None: there may be none now."""
+        self._worker.give({"request": asdict(snapshot.request), "verdicts": verdicts}, snapshot.agent)
+        self.given = snapshot.request
 
-        self.free = False
-        self._send(json.dumps(job).encode())
-        self._send(save({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}))
-
-    def hear(self, seconds: float = 0.0) -> dict[str, Any] | None:
-        """Its next message, or None where none comes within that time. An empty one: it is ready."""
-        try:
-            if not self._connection.poll(seconds):
-                return None
-            message: dict[str, Any] = json.loads(self._connection.recv_bytes())
-        except (EOFError, OSError):
-            raise WorkerLost(self._how_it_ended()) from None
-        if "failed" in message:
-            raise WorkerLost(message["failed"])
-        self.free = True
-        return message
+    def hear(self, seconds: float) -> EvalResult | None:
+        """The result on the given copy, if it comes within that time."""
+        until = perf_counter() + seconds
+        while (event := self._worker.hear(max(0.0, until - perf_counter()))) is not None:
+            if event.kind == "result":
+                return result_from_json(event.data)
+        return None
 
     def close(self) -> None:
-        """At once: it has nothing to put in order."""
-        assert self._process.stdin is not None
-        self._connection.close()
-        self._process.kill()
-        self._process.wait()
-        self._process.stdin.close()
-
-    def _send(self, data: bytes) -> None:
-        try:
-            self._connection.send_bytes(data)
-        except OSError:
-            raise WorkerLost(self._how_it_ended()) from None
-
-    def _how_it_ended(self) -> str:
-        try:
-            code = self._process.wait(PATIENCE)
-        except subprocess.TimeoutExpired:
-            return "it does not answer"
-        return f"it was killed by signal {-code}" if code < 0 else f"it ended with exit code {code}"
+        self._worker.close()
 
 
 class Background:
-    """Evaluates copies of the agent in another process; results come later, in order."""
+    """Decides what a worker evaluates, of copies that wait; results come later, in order."""
 
     def __init__(self, config: RunConfig, threshold: float | None, can_leave_process: bool) -> None:
         self._config, self._threshold, self._can_leave = config, threshold, can_leave_process
         self._mode: bool | str = False
         self._warn: Warn = warnings.warn
-        self._worker: Worker | None = None
-        self._given: EvalRequest | None = None  # what the worker evaluates
+        self._worker: EvaluationWorker | None = None
         self._started = perf_counter()
 
     def open(self, warn: Warn) -> None:
@@ -135,26 +78,25 @@ class Background:
 
     @property
     def is_on(self) -> bool:
-        return self._mode is True or (self._mode == "auto" and perf_counter() - self._started >= SHORT_RUN)
+        return self._mode is True or (self._mode == "auto" and perf_counter() - self._started >= SHORT_RUN_SECONDS)
 
     def may_wait(self, waiting: Sequence[Snapshot]) -> bool:
-        return bool(self._mode) and sum(snapshot.size for snapshot in waiting) <= MOST_WAITING
+        return bool(self._mode) and sum(snapshot.size for snapshot in waiting) <= MOST_COPIES
 
     def hear(self, waiting: Sequence[Snapshot], allowance: Allowance, ending: bool) -> EvalResult | None:
         """The worker's result on the oldest copy, if it is there; at the end of a run: or soon will be."""
         if not self._mode:
             return None
+        request = waiting[0].request
         try:
             while True:
-                if not ending:
-                    self._give(waiting, allowance)
-                if self._worker is None:
+                worker = self._worker if ending else self._give(waiting, allowance)
+                if worker is None:
                     return None
-                request = waiting[0].request
-                message = self._worker.hear(GRACE if ending and self._given == request else 0.0)
-                if message is None:
+                result = worker.hear(LAST_RESULT_SECONDS if ending and worker.given == request else 0.0)
+                if result is None and (ending or not worker.free):
                     return None
-                if message and (result := result_from_json(message)).request == request:
+                if result is not None and result.request == request:
                     return result
         except WorkerLost as lost:
             self._inline(str(lost))
@@ -166,16 +108,13 @@ class Background:
         except WorkerLost as lost:
             self._inline(str(lost))
 
-    def _give(self, waiting: Sequence[Snapshot], allowance: Allowance) -> None:
+    def _give(self, waiting: Sequence[Snapshot], allowance: Allowance) -> EvaluationWorker:
         """Gives the oldest copy to the worker, if it waits for one."""
         if self._worker is None:
-            task = {"role": "examine", "threshold": self._threshold}
-            self._worker = Worker(task | {"config": self._config.model_dump(mode="json")})
+            self._worker = EvaluationWorker(self._config, self._threshold)
         if self._worker.free:
-            snapshot = waiting[0]
-            job = {"request": asdict(snapshot.request), "verdicts": allowance(snapshot.request)}
-            self._worker.give(job, snapshot.agent)
-            self._given = snapshot.request
+            self._worker.give(waiting[0], allowance(waiting[0].request))
+        return self._worker
 
     def _inline(self, why: str) -> None:
         self._warn(f"no background evaluation ({why}): the run evaluates between its updates from here on")

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from gymnast.agent.nets import Net
 from gymnast.core.errors import UserError
+from gymnast.core.statistics import interval, mean
 from gymnast.envs.types import EpisodeRecord, VecEnv
 from gymnast.play.player import play
 
-CONFIDENCE = 0.95
 MOST_STEPS = 100_000  # vector steps without an episode's end, after which there is none to wait for
 
 
@@ -37,10 +37,7 @@ class Evaluation:
 
     def interval(self) -> tuple[float, float]:
         """Where the true mean lies with 95 % confidence: the bootstrap's percentiles (returns are rarely normal)."""
-        rng = np.random.default_rng(0)  # the same episodes always give the same interval
-        means = rng.choice(self.returns, (4000, self.episodes)).mean(1)
-        low, high = np.quantile(means, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
-        return float(low), float(high)
+        return interval(mean, self.returns)
 
 
 def evaluate(net: Net, env: VecEnv, episodes: int, seed: int, deterministic: bool = True) -> Evaluation:

@@ -10,6 +10,8 @@ from importlib.resources import files
 from typing import Any
 
 from gymnast.core.errors import UserError, did_you_mean
+from gymnast.core.registry import ALGOS, EXTENSIONS
+from gymnast.core.text import duration
 
 STYLES = ("count", "fixed", "general", "percent", "duration", "flag")
 
@@ -21,7 +23,7 @@ class Metric:
     name: str
     meaning: str
     style: str
-    order: int  # place in the file
+    order: float  # place in the file
     precision: int = 0
     unit: str = ""
     low: float | None = None  # None: no bound is known before the run
@@ -67,10 +69,7 @@ class Catalogue:
     """All metrics by name. A name that ends in `/*` is a family: any word fits, and shares the family's line."""
 
     def __init__(self, entries: Mapping[str, Mapping[str, Any]]) -> None:
-        metrics = [Metric(name=name, order=order, **entry) for order, (name, entry) in enumerate(entries.items())]
-        for metric in metrics:
-            if metric.style not in STYLES or metric.better not in ("up", "down", None):
-                raise ValueError(f"catalogue.yaml: {metric.name}: bad style or better")
+        metrics = [_metric(name, order, entry) for order, (name, entry) in enumerate(entries.items())]
         self._metrics = {metric.name: metric for metric in metrics if not metric.name.endswith("/*")}
         self._sorted: dict[tuple[str, ...], list[str]] = {}
         self._members: dict[str, Metric] = {}  # of families, as they are asked for
@@ -81,15 +80,17 @@ class Catalogue:
         return iter(sorted([*self._metrics.values(), *self._families.values()], key=lambda metric: metric.order))
 
     def __contains__(self, name: str) -> bool:
-        return name in self._metrics or self._family(name) is not None
+        return name in self._metrics or self._family(name) is not None or self._declared(name)
 
     def get(self, name: str) -> Metric:
         metric = self._metrics.get(name) or self._members.get(name)
         if metric is None:
             family = self._family(name)
+            if family is None and self._declared(name):
+                return self._metrics[name]
             if family is None:
                 near = did_you_mean(name, self._metrics)
-                raise UserError(f"metric {name!r} is not in metrics/catalogue.yaml; add it there.{near}")
+                raise UserError(f"metric {name!r} is neither in catalogue.yaml nor declared by an algorithm.{near}")
             metric = self._members[name] = replace(family, name=name)
         return metric
 
@@ -100,16 +101,18 @@ class Catalogue:
             self._sorted[names] = sorted(names, key=lambda name: (self.get(name).order, name))
         return {name: row[name] for name in self._sorted[names]}
 
-    def check(self, row: Mapping[str, float]) -> list[str]:
-        """A line for each value out of its bounds or not finite; names that are not catalogued are a UserError."""
-        unknown = [name for name in row if name not in self]
-        if unknown:
-            raise UserError(f"not in metrics/catalogue.yaml: {', '.join(unknown)}; add them there.")
-        return [
-            f"{name} = {value:g} is outside {_bounds(self.get(name))}"
-            for name, value in row.items()
-            if self.get(name).out_of_bounds(value)
-        ]
+    def add_declared(self) -> None:
+        """The metrics of registered algorithms and extensions, each `after` another one; what is there stays."""
+        for owner in (registry.get(name) for registry in (ALGOS, EXTENSIONS) for name in registry):
+            for number, (name, entry) in enumerate(_parsed(owner.metrics).items()):
+                if name not in self._metrics:
+                    order = self._metrics[entry.pop("after")].order + (number + 1) / 1000
+                    self._metrics[name] = _metric(name, order, entry)
+
+    def _declared(self, name: str) -> bool:
+        """Whether somebody who was registered since declares it."""
+        self.add_declared()
+        return name in self._metrics
 
     def _family(self, name: str) -> Metric | None:
         for prefix, family in self._families.items():
@@ -118,23 +121,22 @@ class Catalogue:
         return None
 
 
-@lru_cache(maxsize=1)
-def catalogue() -> Catalogue:
+def _parsed(text: str) -> dict[str, dict[str, Any]]:
     from ruamel.yaml import YAML
 
-    return Catalogue(YAML(typ="safe", pure=True).load((files(__package__) / "catalogue.yaml").read_text("utf-8")))
+    return YAML(typ="safe", pure=True).load(text) or {}
 
 
-def duration(seconds: float) -> str:
-    """75 -> 1:15, 3675 -> 1:01:15."""
-    if not math.isfinite(seconds):
-        return "?"
-    minutes, rest = divmod(int(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+def _metric(name: str, order: float, entry: Mapping[str, Any]) -> Metric:
+    metric = Metric(name=name, order=order, **entry)
+    if metric.style not in STYLES or metric.better not in ("up", "down", None):
+        raise ValueError(f"metric {metric.name}: bad style or better")
+    return metric
 
 
-def _bounds(metric: Metric) -> str:
-    low = "-inf" if metric.low is None else f"{metric.low:g}"
-    high = "inf" if metric.high is None else f"{metric.high:g}"
-    return f"[{low}, {high}]"
+@lru_cache(maxsize=1)
+def catalogue() -> Catalogue:
+    """The shared metrics, and those that the registered algorithms and extensions declare."""
+    found = Catalogue(_parsed((files(__package__) / "catalogue.yaml").read_text("utf-8")))
+    found.add_declared()
+    return found

@@ -1,4 +1,4 @@
-"""A page as data: headings, sentences, tables, charts. Written as Markdown here, as HTML by `apps/report_html.py`."""
+"""A page as data: headings, sentences, tables, charts. Written as Markdown here, as HTML by `html.py`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import assert_never
 from urllib.parse import quote
 
-from gymnast.report.chart import Curve, chart, legend
+from gymnast.report.charts.model import Chart
+from gymnast.report.charts.text import draw
 
 WIDTH = 100  # columns of a text chart
 
@@ -65,24 +66,12 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Film:
+class Video:
     path: str  # relative to the run's folder
     what: str
 
 
-@dataclass(frozen=True)
-class Chart:
-    """In text, or as a picture where there are any."""
-
-    title: str
-    curves: tuple[Curve, ...]
-    level: float | None = None
-    level_name: str | None = None
-    in_text: bool = True  # False: pictures only, a line of the text's tables says as much
-    small: bool = False
-
-
-Block = Heading | Paragraph | Code | Items | Table | Film | Chart
+Block = Heading | Paragraph | Code | Items | Table | Video | Chart
 Page = list[Block]
 
 
@@ -106,19 +95,14 @@ def _block(block: Block, links: str) -> str:
         case Items():
             return "\n".join(f"- {_inline(parts, links)}" for parts in block.lines)
         case Table():
-            return _table(block, links)
-        case Film():
+            return table([[_inline((cell,), links) for cell in row] for row in block.rows], block.titles, block.right)
+        case Video():
             return f"{_word(Link(block.path, block.path), links)}: {_escaped(block.what)}"
         case Chart():
-            return _chart(block) if block.in_text else ""
+            lines = draw(block, WIDTH) if block.in_text else []
+            return _fenced([line.plain for line in lines]) if lines else ""
         case _:
             assert_never(block)
-
-
-def _chart(block: Chart) -> str:
-    lines = chart(block.curves, block.level, WIDTH)
-    title = f"{block.title}{legend(block.curves, block.level_name, lines).plain}"
-    return _fenced([title, *(line.plain for line in lines)]) if lines else ""
 
 
 def _fenced(lines: Sequence[str]) -> str:
@@ -128,21 +112,20 @@ def _fenced(lines: Sequence[str]) -> str:
     return "\n".join([f"{fence}text", *lines, fence])
 
 
-def _table(block: Table, links: str) -> str:
-    """Columns line up, so that a terminal shows a table too."""
-    rows = [[_inline((cell,), links).replace("|", "\\|") for cell in row] for row in block.rows]
-    lines = [list(block.titles), *rows]
-    widths = [max(3, *(len(line[index]) for line in lines)) for index in range(len(block.titles))]
+def table(rows: Sequence[Sequence[str]], titles: Sequence[str], right: Sequence[int] = ()) -> str:
+    """A Markdown table whose columns line up, so that a terminal shows it well too. `right`: columns of numbers."""
+    rows = [[cell.replace("|", "\\|") for cell in row] for row in rows]
+    widths = [max(3, *(len(line[index]) for line in (titles, *rows))) for index in range(len(titles))]
 
     def line(cells: Sequence[str]) -> str:
         padded = [
-            f"{cell:>{width}}" if index in block.right else f"{cell:<{width}}"
+            f"{cell:>{width}}" if index in right else f"{cell:<{width}}"
             for index, (cell, width) in enumerate(zip(cells, widths, strict=True))
         ]
         return f"| {' | '.join(padded)} |"
 
-    rule = ["-" * (width - 1) + ":" if index in block.right else "-" * width for index, width in enumerate(widths)]
-    return "\n".join([line(block.titles), f"| {' | '.join(rule)} |", *(line(row) for row in rows)])
+    rule = ["-" * (width - 1) + ":" if index in right else "-" * width for index, width in enumerate(widths)]
+    return "\n".join([line(titles), f"| {' | '.join(rule)} |", *(line(row) for row in rows)])
 
 
 def _inline(parts: Sequence[Inline], links: str) -> str:

@@ -13,7 +13,7 @@ KNOWN = {
     "config.yaml": "every setting",
     "metrics.jsonl": "every row of metrics",
     "alerts.json": "what its rows say is wrong",
-    "diagnostics.jsonl": "histograms, observations, actions and layers at evaluations",
+    "diagnostics.jsonl": "histograms, observations, actions and layers, every log.diagnostics steps",
     "log.txt": "notices and warnings with their time",
     "run.json": "what and how it went",
 }
@@ -34,16 +34,16 @@ def files_of(facts: RunFacts) -> list[tuple[str, str]]:
     return found
 
 
-def films_of(facts: RunFacts) -> list[tuple[str, str]]:
-    return [(film.relative_to(facts.run.path).as_posix(), _about_film(film)) for film in facts.films]
+def videos_of(facts: RunFacts) -> list[tuple[str, str]]:
+    return [(video.relative_to(facts.run.path).as_posix(), _about_video(video)) for video in facts.videos]
 
 
-def _about_film(path: Path) -> str:
+def _about_video(path: Path) -> str:
     """By the JSON beside it, where there is one that can be read."""
     try:
         said = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
         parts = said["parts"]
         steps = ", ".join(f"{int(part['step']):,}" for part in parts)
     except (OSError, ValueError, KeyError, TypeError):
-        return "film"
-    return f"film of the agent at {steps} steps"
+        return "video"
+    return f"video of the agent at {steps} steps"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from html import escape
 from typing import assert_never
@@ -11,9 +10,7 @@ from urllib.parse import quote
 from gymnast.report.blocks import (
     Block,
     Bold,
-    Chart,
     Code,
-    Film,
     Heading,
     Inline,
     Items,
@@ -22,8 +19,10 @@ from gymnast.report.blocks import (
     Page,
     Paragraph,
     Table,
+    Video,
 )
-from gymnast.report.curve_picture import Series, draw
+from gymnast.report.charts.model import Chart
+from gymnast.report.charts.svg import draw
 
 STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; color: #222; background: #fff; max-width: 56rem; margin: 0 auto;
@@ -81,10 +80,10 @@ def _block(block: Block, links: str) -> str:
             return f"<ul>{''.join(f'<li>{_inline(parts, links)}</li>' for parts in block.lines)}</ul>"
         case Table():
             return _table(block, links)
-        case Film():
+        case Video():
             source = escape(quote(links + block.path))
-            film = f'<video controls preload="metadata" src="{source}"></video>'
-            return f"<figure>{film}<figcaption>{escape(f'{block.path}: {block.what}')}</figcaption></figure>"
+            video = f'<video controls preload="metadata" src="{source}"></video>'
+            return f"<figure>{video}<figcaption>{escape(f'{block.path}: {block.what}')}</figcaption></figure>"
         case Chart():
             return _chart(block)
         case _:
@@ -102,18 +101,9 @@ def _table(block: Table, links: str) -> str:
 
 
 def _chart(block: Chart) -> str:
-    series = []
-    for curve in block.curves:
-        points = [(x, y) for x, y in curve.points if math.isfinite(y)]
-        if points:
-            name = "" if block.small else curve.name
-            series.append(Series(name, line=points) if curve.joined else Series(name, dots=points))
-    if not series:
-        return ""
-    width, height = (340, 200) if block.small else (480, 300)
+    picture = draw(block, 340, 200) if block.small else draw(block, 480, 300)
     caption = f"<figcaption>{escape(block.curves[0].name)}</figcaption>" if block.small else ""
-    picture = draw(block.title, series, block.level, block.level_name or "", width, height)
-    return f"<figure>{picture}{caption}</figure>"
+    return f"<figure>{picture}{caption}</figure>" if picture else ""
 
 
 def _inline(parts: Sequence[Inline], links: str) -> str:

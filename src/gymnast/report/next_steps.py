@@ -37,9 +37,9 @@ def next_steps(facts: RunFacts) -> list[NextStep]:
         steps.append(NextStep(f"gymnast eval {token}{where}", "score it on fresh episodes"))
     others = [run for run in list_runs(facts.run.path.parent) if run.env == facts.info.env and run.id != facts.info.id]
     if others:
-        rival = max(others, key=lambda run: float("-inf") if run.score is None else run.score)
-        command = f"gymnast runs compare {token} {rival.token}{where}"
-        steps.append(NextStep(command, f"hold it against the best other run of {facts.info.env}"))
+        best = max(others, key=lambda run: float("-inf") if run.score is None else run.score)
+        command = f"gymnast runs compare {token} {best.token}{where}"
+        steps.append(NextStep(command, f"compare it with the best other run of {facts.info.env}"))
     return steps
 
 
@@ -77,7 +77,7 @@ def _solved(facts: RunFacts, where: str) -> list[NextStep]:
         episodes = 5 * int(facts.summary.get("episodes") or 100)
         command = f"gymnast eval {facts.token} --episodes {episodes}{where}"
         steps.append(NextStep(command, "the interval reaches below the threshold: make sure"))
-    if not facts.films:
+    if not facts.videos:
         steps.append(NextStep(f"gymnast video {facts.token}{where}", "watch what it does"))
     if facts.target and not facts.target.endswith((".yaml", ".yml")):
         steps.append(NextStep(f"gymnast benchmark {shlex.quote(facts.target)} --seeds 5", "one seed proves little"))

@@ -6,18 +6,16 @@ import math
 import shlex
 from collections.abc import Mapping
 
-from gymnast.alerts.advice import value_text
 from gymnast.alerts.alert import Alert
 from gymnast.alerts.text import evidence_of
 from gymnast.core.files import write_atomic
-from gymnast.metrics.catalogue import catalogue, duration
+from gymnast.core.text import bar, duration, setting, sparkline, utc
+from gymnast.metrics.catalogue import catalogue
 from gymnast.metrics.rows import STEP, is_late
 from gymnast.report.blocks import (
     Block,
     Bold,
-    Chart,
     Code,
-    Film,
     Heading,
     Inline,
     Items,
@@ -25,16 +23,16 @@ from gymnast.report.blocks import (
     Mono,
     Page,
     Table,
+    Video,
     markdown,
     say,
 )
-from gymnast.report.chart import Curve, bar, dots, thinned
-from gymnast.report.files import files_of, films_of
+from gymnast.report.charts.model import Chart, Curve, thinned
+from gymnast.report.files import files_of, videos_of
 from gymnast.report.next_steps import next_steps
-from gymnast.report.run_facts import EVALUATION, RETURN, RunFacts
+from gymnast.report.run_facts import EVALUATION, RETURN, RunFacts, algo_text
 from gymnast.report.verdict import Verdict, judge, meaning
 from gymnast.runs.references import Run, runs_dir_option
-from gymnast.sinks.console.panels import sparkline
 
 MOMENTS = 10  # rows of the table of numbers
 COLUMNS = 8  # of it, at most
@@ -47,7 +45,6 @@ PHASES = {
     "eval": "evaluations and verdicts",
     "log": "metrics and checkpoints",
     "diagnostics": "histograms, layers, step tables",
-    "idle": "waiting",
 }
 
 
@@ -57,17 +54,16 @@ def write_report(run: Run) -> None:
 
 def build_page(facts: RunFacts) -> Page:
     verdict = judge(facts)
-    sections = [_head, _verdict, _next, _curves, _alerts, _time, _settings, _made_with, _films, _files]
+    sections = [_head, _verdict, _next, _curves, _alerts, _time, _settings, _made_with, _videos, _files]
     return [block for section in sections for block in section(facts, verdict)]
 
 
 def _head(facts: RunFacts, verdict: Verdict) -> list[Block]:
     info = facts.info
-    variant = "" if info.variant in (None, info.algo) else f" ({info.variant})"
     time = "" if facts.seconds is None else f" in {duration(facts.seconds)}"
     rate = f", {facts.env_steps / facts.seconds:,.0f} steps/s" if facts.seconds else ""
     page: list[Block] = [
-        Heading(f"{verdict.headline}: {info.env}, {info.algo}{variant}, seed {info.seed}", 1),
+        Heading(f"{verdict.headline}: {info.env}, {algo_text(info.algo, info.variant)}, seed {info.seed}", 1),
         say(
             "Run ",
             Mono(info.id),
@@ -117,15 +113,9 @@ def _next(facts: RunFacts, verdict: Verdict) -> list[Block]:
 def _curves(facts: RunFacts, verdict: Verdict) -> list[Block]:
     if not facts.rows:
         return [Heading("Curves"), say("No metrics were written: there is nothing to draw.")]
-    training, evaluation = facts.curve(RETURN), facts.curve(EVALUATION)
-    curves = [Curve("training", training)] if training else []
-    curves += [dots("evaluation", evaluation)] if evaluation else []
-    level_name = None if verdict.threshold is None else f"solved at {verdict.threshold:g}"
+    returns = return_chart(facts)
     page: list[Block] = [Heading("Curves")]
-    if curves:
-        page.append(Chart("return", tuple(curves), verdict.threshold, level_name))
-    else:
-        page.append(say("No episode ended: there is no return to draw."))
+    page.append(returns if returns.curves else say("No episode ended: there is no return to draw."))
     names = facts.worth_a_look
     page += [
         Chart(name, (Curve(catalogue().get(name).meaning, facts.curve(name)),), in_text=False, small=True)
@@ -142,6 +132,13 @@ def _curves(facts: RunFacts, verdict: Verdict) -> list[Block]:
         titles = ("metric", "over the run", "first", "lowest", "highest", "last")
         page.append(Table(titles, tuple(trends), right=(2, 3, 4, 5)))
     return [*page, *_moments(facts, names)]
+
+
+def return_chart(facts: RunFacts) -> Chart:
+    """Training returns as a line, evaluations as dots, and the threshold."""
+    curves = [Curve("training", facts.curve(RETURN)), Curve("evaluation", facts.curve(EVALUATION), joined=False)]
+    name = "" if facts.threshold is None else f"solved at {facts.threshold:g}"
+    return Chart("return", tuple(curve for curve in curves if curve.points), facts.threshold, name)
 
 
 def _moments(facts: RunFacts, names: list[str]) -> list[Block]:
@@ -203,7 +200,7 @@ def _time(facts: RunFacts, verdict: Verdict) -> list[Block]:
         Heading("Where the time went"),
         Table(("phase", "seconds", "share", "", "what"), rows, right=(1, 2)),
         *(
-            [say(Mono(f"gymnast bench {shlex.quote(facts.target)}"), " measures what would make it faster.")]
+            [say(Mono(f"gymnast speed {shlex.quote(facts.target)}"), " measures what would make it faster.")]
             if facts.target
             else []
         ),
@@ -216,17 +213,17 @@ def _settings(facts: RunFacts, verdict: Verdict) -> list[Block]:
     if facts.changed is None:
         return [
             *page,
-            say("There is nothing to hold them against; they are in ", Link("config.yaml", "config.yaml"), "."),
+            say("There is no preset to compare them with; they are in ", Link("config.yaml", "config.yaml"), "."),
         ]
     if not facts.changed:
         return [
             *page,
-            say(f"As {whose}, but for the seed; all of them are in ", Link("config.yaml", "config.yaml"), "."),
+            say(f"Same as {whose} except the seed; all of them are in ", Link("config.yaml", "config.yaml"), "."),
         ]
-    rows = tuple((Mono(key), Mono(value_text(usual)), Mono(value_text(mine))) for key, usual, mine in facts.changed)
+    rows = tuple((Mono(key), Mono(setting(usual)), Mono(setting(mine))) for key, usual, mine in facts.changed)
     return [
         *page,
-        say(f"Unlike {whose}; all of them are in ", Link("config.yaml", "config.yaml"), "."),
+        say(f"These differ from {whose}; all settings are in ", Link("config.yaml", "config.yaml"), "."),
         Table(("setting", "preset" if facts.preset else "default", "this run"), rows),
     ]
 
@@ -237,16 +234,16 @@ def _made_with(facts: RunFacts, verdict: Verdict) -> list[Block]:
         "command": shlex.join(info.command),
         "versions": ", ".join(f"{name} {version}" for name, version in info.versions.items()),
         "machine": ", ".join(part for part in (info.machine, info.host) if part),
-        "created": f"{info.created[:19].replace('T', ' ')} UTC",
-        "last written": f"{info.updated[:19].replace('T', ' ')} UTC",
+        "created": utc(info.created),
+        "last written": utc(info.updated),
     }
     rows = tuple((name, Mono(text) if name == "command" else text) for name, text in lines.items() if text)
     return [Heading("Made with"), Table(("", ""), rows)]
 
 
-def _films(facts: RunFacts, verdict: Verdict) -> list[Block]:
-    films = [Film(name, what) for name, what in films_of(facts)]
-    return [Heading("Films"), *films] if films else []
+def _videos(facts: RunFacts, verdict: Verdict) -> list[Block]:
+    videos = [Video(name, what) for name, what in videos_of(facts)]
+    return [Heading("Videos"), *videos] if videos else []
 
 
 def _files(facts: RunFacts, verdict: Verdict) -> list[Block]:

@@ -1,4 +1,4 @@
-"""All that a run's folder says, read once. Whatever is missing, broken or still being written is told, not raised."""
+"""All that a run's folder says, read once. What is missing, broken or still being written is reported, not raised."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gymnast.config.layers import variant_names
 from gymnast.core.errors import UserError
 from gymnast.metrics.catalogue import catalogue
 from gymnast.metrics.rows import STEP, is_late, step_of
-from gymnast.report.chart import Points
+from gymnast.report.charts.model import Points
 from gymnast.runs import checkpoint
 from gymnast.runs.references import Run, RunInfo
 from gymnast.sinks.jsonl import read_metrics
@@ -26,6 +26,11 @@ UNFINISHED = ("interrupted", "killed", "crashed")
 SHARE = "time/share/"
 
 Rows = Sequence[Mapping[str, float]]
+
+
+def algo_text(algo: str, variant: str | None) -> str:
+    """With the variant of a preset that is not named after its algorithm."""
+    return algo if variant in (None, algo) else f"{algo} ({variant})"
 
 
 class RunFacts:
@@ -150,7 +155,8 @@ class RunFacts:
         return value if isinstance(value, int | float) else None
 
     def curve(self, metric: str, clock: str = STEP) -> Points:
-        """What was found out in the background stands where its agent was; over seconds, where it was known."""
+        """Over steps, an evaluation in the background stands at the step of the agent that it scored; over seconds, at
+        the time of its result, since nobody knew it earlier."""
 
         def at(row: Mapping[str, float]) -> float:
             if clock == "time/elapsed" or not row.get(STEP):
@@ -199,7 +205,7 @@ class RunFacts:
 
     @cached_property
     def preset(self) -> str | None:
-        """The preset that the run's settings are held against: its own, or its env's for this algorithm."""
+        """The preset that the run's settings are compared with: its own, or its env's for this algorithm."""
         name = self.info.env
         if not is_preset(name):
             return None
@@ -211,8 +217,8 @@ class RunFacts:
 
     @cached_property
     def changed(self) -> list[configs.Difference] | None:
-        """Settings unlike the preset's, or unlike the defaults for an env without one; None: there is nothing to hold
-        against each other. The seed is no such setting."""
+        """Settings that differ from the preset's, or from the defaults for an env without one; None: there is nothing
+        to compare with. The seed is not counted."""
         if self.config is None:
             return None
         try:
@@ -233,6 +239,6 @@ class RunFacts:
         return f"{name}:{variant}" if variant in variant_names(read_preset(name)) else None
 
     @property
-    def films(self) -> list[Path]:
-        """Those that are done: one in the making has a hidden name."""
+    def videos(self) -> list[Path]:
+        """Finished ones: a video that is being written has a hidden name."""
         return sorted(self.run.videos_dir.glob("[!.]*.mp4"))

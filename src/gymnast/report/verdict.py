@@ -6,7 +6,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from gymnast.report.run_facts import EVALUATION, RETURN, RunFacts
-from gymnast.sinks.console.panels import STOPS
+
+STOPS = {
+    "solved": "the threshold is reached",
+    "steps": "the step budget is used up",
+    "seconds": "the time budget is used up",
+    "plateau": "evaluations no longer improve",
+    "interrupted": "by the user; `resume` goes on exactly here",
+}
 
 
 @dataclass(frozen=True)
@@ -52,8 +59,12 @@ def judge(facts: RunFacts) -> Verdict:
         regret=_first(summary.get("regret"), regret),
         best_evaluation=latest.get("eval/best_mean_reward"),
         training_return=latest.get(RETURN),
-        stopped=None if stopped is None else STOPS.get(str(stopped), str(stopped)),
+        stopped=None if stopped is None else stop_text(stopped),
     )
+
+
+def stop_text(reason: str) -> str:
+    return STOPS.get(reason, reason)
 
 
 def _first(*values: Any) -> Any:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from torch import Generator, Tensor
 
     from gymnast.agent.nets import Net
+    from gymnast.alerts.rules import Rule
     from gymnast.config import RunConfig
     from gymnast.rl.algos.compiled import PolicyGradientKernel
     from gymnast.rl.extensions import Extension
@@ -26,12 +27,14 @@ Metrics = dict[str, "Tensor | float"]  # tensors where asking for the number wou
 class Learner:
     """Updates an agent from rollouts. A subclass is an algorithm: it says how in `update`, without a host sync inside.
 
-    `Settings` are its section of the config; `metrics` describes the metrics that no other algorithm has, by name, as
-    the metric catalogue does; `streams` are what its rollouts store beside the usual ones.
+    `Settings` are its section of the config. `metrics` describes the metrics that it alone reports, in YAML as the
+    metric catalogue does, each `after` another one. `rules` are its own alerts. `streams` are what its rollouts store
+    beside the usual streams.
     """
 
     Settings: ClassVar[type[AlgoSettings]]
-    metrics: ClassVar[dict[str, dict[str, Any]]] = {}
+    metrics: ClassVar[str] = ""
+    rules: ClassVar[tuple[Rule, ...]] = ()
     streams: ClassVar[dict[str, Stream]] = {}
     algo: Any  # the settings: an instance of `Settings`
 

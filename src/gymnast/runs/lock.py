@@ -8,7 +8,7 @@ import time
 import weakref
 from pathlib import Path
 
-PATIENCE = 0.5  # seconds; somebody who only looks whether the lock is held has it for microseconds
+LOCK_SECONDS = 0.5  # to wait for the lock; somebody who only looks whether the lock is held has it for microseconds
 
 
 class RunLock:
@@ -23,7 +23,7 @@ class RunLock:
         if self._handle is not None:
             return True
         handle = os.open(path or self._path, os.O_RDWR | os.O_CREAT, 0o644)
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + LOCK_SECONDS
         while True:
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

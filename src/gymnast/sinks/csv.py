@@ -5,19 +5,19 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 
 from gymnast.core.files import number_to_json, write_atomic
 from gymnast.metrics.rows import STEP
+from gymnast.sinks.base import RunInfo, Sink
 from gymnast.sinks.jsonl import read_metrics
 
 
-class CsvSink:
-    """Made anew from `history` when a run is continued, so that no row is there twice, and appended to from then on."""
+class CsvSink(Sink):
+    """Made again from metrics.jsonl when a run is continued, so that no row is there twice; then appended to."""
 
-    def __init__(self, path: Path, history: Path) -> None:
-        self._path = path
-        rows = read_metrics(history)
+    def __init__(self, info: RunInfo) -> None:
+        self._path = info.metrics_path.with_suffix(".csv")
+        rows = read_metrics(info.metrics_path)
         self._columns = list(dict.fromkeys([STEP, *(name for row in rows for name in row)]))
         self._replace([self._line(row) for row in rows])
 

@@ -4,25 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from gymnast.alerts.alert import Alert, write_alerts
 from gymnast.core.files import numbers_to_json
 from gymnast.metrics.rows import STEP
+from gymnast.sinks.base import RunInfo, Sink
 
 
-class FolderSink:
+class FolderSink(Sink):
     """Alerts are written when one begins or ends, and at the end with their last counts; diagnostics as they come."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, info: RunInfo) -> None:
+        self._folder = info.place
         self._step = 0
         self._alerts: Sequence[Alert] = ()
         self._written: list[tuple[str, bool]] = []
-
-    def write(self, step: int, row: dict[str, float]) -> None:
-        """Rows are the other sinks'."""
 
     def alerts(self, step: int, alerts: Sequence[Alert]) -> None:
         self._step, self._alerts = step, alerts

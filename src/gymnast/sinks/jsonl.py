@@ -10,13 +10,14 @@ from typing import Any
 
 from gymnast.core.files import number_from_json, number_to_json, write_atomic
 from gymnast.metrics.rows import STEP
+from gymnast.sinks.base import RunInfo, Sink
 
 
-class JsonlSink:
+class JsonlSink(Sink):
     """Appends. Each line goes to the system in one write, so a killed process leaves at most one half line."""
 
-    def __init__(self, path: str | Path) -> None:
-        self._path = Path(path)
+    def __init__(self, info: RunInfo) -> None:
+        self._path = info.metrics_path
         _drop_half_line(self._path)
         self._file = open(self._path, "ab", buffering=0)  # noqa: SIM115 - closed by close()
 

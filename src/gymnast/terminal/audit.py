@@ -1,93 +1,80 @@
-"""An audit's numbers on the terminal and as a picture."""
+"""`gymnast envs audit` for people."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
+from dataclasses import astuple
 
-import numpy as np
-from numpy.typing import NDArray
 from rich.text import Text
 
-from gymnast.report.chart import histogram
-from gymnast.terminal.format import Cell, Column, facts_grid, heading, number, output, panel_width, table
+from gymnast.core.text import number
+from gymnast.report.charts.text import histogram
+from gymnast.terminal.format import Cell, Column, facts_grid, heading, look_at, output, panel_width, table
+from gymnast.verbs.envs.audit import EnvAudit
+from gymnast.verbs.envs.results import Rewards
+
+WIDEST = 90  # columns of a histogram
+TITLES = ("mean", "std", "min", "25%", "median", "75%", "max")
 
 
-def print_audit(data: dict[str, Any]) -> None:
-    console = output()
-    title = Text(data["target"], style="bold")
-    title.append(f"  {data['steps']:,} steps of {data['n_envs']} envs ({data['engine']} engine), random actions", "dim")
+def print_audit(data: EnvAudit) -> None:
+    console, reward, episodes = output(), data.reward, data.episodes
+    title = Text(data.target, style="bold")
+    title.append(f"  {data.steps:,} steps of {data.n_envs} envs ({data.engine} engine), random actions", "dim")
     console.print(title)
     console.print()
     console.print(heading("rewards"))
-    console.print(facts_grid(_reward_facts(data["reward"])))
-    bars = [(_range(bar["low"], bar["high"]), bar["count"]) for bar in data["reward"]["histogram"]]
-    for line in histogram(bars, min(panel_width(console), 90)):
+    console.print(facts_grid(_reward_facts(reward)))
+    bars = [(_range(bar.low, bar.high), bar.count) for bar in reward.histogram]
+    for line in histogram(bars, min(panel_width(console), WIDEST)):
         console.print(line)
     console.print()
-    columns = [
-        Column(""),
-        *(Column(name, right=True) for name in ("mean", "std", "min", "25%", "median", "75%", "max")),
-    ]
     rows: list[list[Cell]] = [
-        [name, *(number(shares[key], 3) for key in ("mean", "std", "min", "q25", "median", "q75", "max"))]
-        for name, shares in (
-            ("reward a step", data["reward"]),
-            ("steps between rewards", data["reward"]["steps_between_rewards"]),
-            ("return of an episode", data["episodes"]["return"]),
-            ("length of an episode", data["episodes"]["length"]),
+        [name, *(number(value, 3) for value in astuple(found))]
+        for name, found in (
+            ("reward a step", reward.each),
+            ("steps between rewards", reward.steps_between_rewards),
+            ("return of an episode", episodes.returns),
+            ("length of an episode", episodes.length),
         )
-        if shares["mean"] is not None
+        if found.mean is not None
     ]
-    console.print(table(console, columns, rows))
-    episodes = data["episodes"]
+    console.print(table(console, [Column(""), *(Column(title, right=True) for title in TITLES)], rows))
     console.print(
-        f"{episodes['count']:,} episodes: {episodes['terminated']:,} terminated,"
-        f" {episodes['truncated']:,} cut by a time limit"
+        f"{episodes.count:,} episodes: {episodes.terminated:,} terminated, {episodes.truncated:,} cut by a time limit"
     )
     console.print()
     console.print(heading("envs"))
     console.print(facts_grid(_env_facts(data)))
-    if data["warnings"]:
-        console.print()
-        console.print(heading("look at"))
-        for warning in data["warnings"]:
-            console.print(Text(f"! {warning}", style="yellow"))
-    if data["picture"]:
-        console.print(Text(f"\nwrote {data['picture']}", style="dim"))
+    look_at(console, data.warnings)
+    if data.picture:
+        console.print(Text(f"\nwrote {data.picture}", style="dim"))
 
 
-def _reward_facts(reward: dict[str, Any]) -> list[tuple[str, Cell]]:
-    outliers, samples = reward["outliers"], reward["samples_per_reward"]
-    far = f"beyond {outliers['beyond']:g} deviations from the mean"
+def _reward_facts(reward: Rewards) -> list[tuple[str, Cell]]:
+    outliers, samples = reward.outliers, reward.samples_per_reward
+    far = f"beyond {outliers.beyond:g} standard deviations from the mean"
+    found = f"{outliers.count:,} ({outliers.fraction:.2%}) {far}, the furthest {outliers.furthest:.1f}"
     return [
-        ("zero", f"{reward['zero_fraction']:.2%} of all steps"),
+        ("zero", f"{reward.zero_fraction:.2%} of all steps"),
         ("samples per reward", "no reward was seen" if samples is None else f"{samples:,.1f}"),
-        (
-            "outliers",
-            f"{outliers['count']:,} ({outliers['fraction']:.2%}) {far}, the furthest {outliers['furthest']:.1f}"
-            if outliers["count"]
-            else f"none {far}",
-        ),
+        ("outliers", found if outliers.count else f"none {far}"),
     ]
 
 
-def _env_facts(data: dict[str, Any]) -> list[tuple[str, Cell]]:
-    parallel, seeding, transitions, n = data["parallel"], data["seeding"], data["transitions"], data["n_envs"]
-    steps = f"{parallel['steps']:,} steps of the same actions"
+def _env_facts(data: EnvAudit) -> list[tuple[str, Cell]]:
+    parallel, seeding, transitions, n = data.parallel, data.seeding, data.transitions, data.n_envs
     same = "the same trajectory again"
-    if not seeding["same_seed_same"]:
-        same = f"another trajectory, from step {seeding['differs_from_step']} on"
+    if not seeding.same_seed_same:
+        same = f"another trajectory, from step {seeding.differs_from_step} on"
     return [
-        ("first observations", _among(parallel["first_observations"], n)),
-        ("trajectories", f"{_among(parallel['trajectories'], n)}, in {steps}"),
+        ("first observations", _among(parallel.first_observations, n)),
+        ("trajectories", f"{_among(parallel.trajectories, n)}, in {parallel.steps:,} steps of the same actions"),
         ("same seed", same),
-        ("another seed", "another trajectory" if seeding["other_seed_differs"] else "still the same trajectory"),
+        ("another seed", "another trajectory" if seeding.other_seed_differs else "still the same trajectory"),
         (
             "transitions",
-            f"{transitions['distinct']:.1%} of all are distinct, {transitions['distinct_at_once']:.1%} of those at one"
-            " moment (observation, action, next observation; to a hundredth of each component's deviation)",
+            f"{transitions.distinct:.1%} of all are distinct, {transitions.distinct_at_once:.1%} of those at one"
+            " moment (observation, action, next observation; to a hundredth of each component's standard deviation)",
         ),
     ]
 
@@ -100,16 +87,3 @@ def _among(different: int, n_envs: int) -> str:
 
 def _range(low: float, high: float) -> str:
     return f"{low:.4g}" if low == high else f"{low:.4g} to {high:.4g}"
-
-
-def save_picture(path: Path, data: dict[str, Any], samples: Sequence[NDArray[np.float64]]) -> None:
-    """Histograms of rewards, returns and lengths. Counts are logarithmic: a rare reward is what matters most."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(12, 3.6), layout="constrained")
-    figure.suptitle(f"{data['target']}: {data['steps']:,} steps of random actions")
-    subjects = ("reward of a step", "return of an episode", "length of an episode")
-    for axes, subject, values in zip(figure.subplots(1, 3), subjects, samples, strict=True):
-        axes.hist(values, bins=50, color="#2a7f9e")
-        axes.set(xlabel=subject, ylabel="count", yscale="log" if len(values) else "linear")
-    figure.savefig(path, dpi=120)

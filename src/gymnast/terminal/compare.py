@@ -1,43 +1,39 @@
-"""The result of `gymnast runs compare` as tables."""
+"""`gymnast runs compare` for people, as tables."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from rich.text import Text
 
-from gymnast.metrics.catalogue import duration
-from gymnast.report.run_facts import RETURN
-from gymnast.sinks.console.panels import sparkline
-from gymnast.terminal.format import Cell, Column, ago, heading, number, output, setting, status_text, table, yes_no
-from gymnast.verbs.compare.sides import Side
-from gymnast.verbs.runs import algo_text
+from gymnast.core.text import ago, duration, number, or_never, setting, sparkline
+from gymnast.report.run_facts import RETURN, algo_text
+from gymnast.terminal.format import Cell, Column, heading, output, status_text, table, yes_no
+from gymnast.verbs.runs.compare import Comparison
+from gymnast.verbs.runs.show import RunBrief
 
 CURVE = 24  # columns
 
 
-def print_comparison(data: Mapping[str, Any], sides: Sequence[Side]) -> None:
+def print_comparison(data: Comparison) -> None:
     console = output()
-    columns = [Column("", style="dim")]
-    columns += [Column(f"{side['name']}: {found.token}") for side, found in zip(data["sides"], sides, strict=True)]
-    rows = [*_identity(data), *_numbers(data), *_curves(sides)]
+    columns = [Column("", style="dim"), *(Column(f"{side.name}: {side.token}") for side in data.sides)]
+    rows = [*_identity(data), *_numbers(data), *_curves(data)]
     console.print(table(console, columns, [row for row in rows if any(str(cell) for cell in row[1:])]))
-    different = {key: row for key, row in data["config"].items() if key != "train.seed"}
-    for title, rows in (
+    different = {key: row for key, row in data.config.items() if key != "train.seed"}
+    for title, found in (
         ("settings that differ", [[key, *map(setting, row)] for key, row in different.items()]),
-        ("versions that differ", [[key, *row] for key, row in data["versions"].items()]),
-        ("runs with an alert", [[rule, *map(str, row)] for rule, row in data["alerts"].items()]),
+        ("versions that differ", [[key, *row] for key, row in data.versions.items()]),
+        ("runs with an alert", [[rule, *map(str, row)] for rule, row in data.alerts.items()]),
     ):
-        if rows:
+        if found:
             columns[0] = Column(title, style="dim")
             console.print()
-            console.print(table(console, columns, rows))
-    if len(sides) > 1 and not different:
+            console.print(table(console, columns, found))
+    if len(data.sides) > 1 and not different:
         console.print("\nno setting differs but the seed")
-    history = [word for side in data["history"] for word in side]
-    for title, lines in (("history", history), ("why", data["reasons"])):
+    history = [word for side in data.history for word in side]
+    for title, lines in (("history", history), ("why", data.reasons)):
         if lines:
             console.print()
             console.print(heading(title))
@@ -45,21 +41,20 @@ def print_comparison(data: Mapping[str, Any], sides: Sequence[Side]) -> None:
                 console.print(Text(line), soft_wrap=True)
 
 
-def _identity(data: Mapping[str, Any]) -> list[list[Cell]]:
-    sides = [side["runs"] for side in data["sides"]]
+def _identity(data: Comparison) -> list[list[Cell]]:
+    sides = [side.runs for side in data.sides]
 
-    def each(key: str) -> list[str]:
-        return [", ".join(dict.fromkeys(str(run[key]) for run in runs)) for runs in sides]
+    def each(text: Callable[[RunBrief], str]) -> list[str]:
+        return [", ".join(dict.fromkeys(text(run) for run in runs)) for runs in sides]
 
-    algos = [", ".join(dict.fromkeys(algo_text(run["algo"], run["variant"]) for run in runs)) for runs in sides]
-    statuses = [list(dict.fromkeys(run["status"] for run in runs)) for runs in sides]
-    solved = [[bool(run["solved"]) for run in runs if run["solved"] is not None] for runs in sides]
-    seconds = [[run["seconds"] for run in runs if run["seconds"] is not None] for runs in sides]
+    statuses = [list(dict.fromkeys(run.status for run in runs)) for runs in sides]
+    solved = [[bool(run.solved) for run in runs if run.solved is not None] for runs in sides]
+    seconds = [[run.seconds for run in runs if run.seconds is not None] for runs in sides]
     return [
-        ["env", *each("env")],
-        ["algo", *algos],
-        ["seed", *each("seed")],
-        ["status", *(status_text(names[0]) if len(names) == 1 else ", ".join(names) for names in statuses)],
+        ["env", *each(lambda run: run.env)],
+        ["algo", *each(lambda run: algo_text(run.algo, run.variant))],
+        ["seed", *each(lambda run: str(run.seed))],
+        ["status", *(status_text(found[0]) if len(found) == 1 else ", ".join(found) for found in statuses)],
         [
             "solved",
             *(
@@ -67,41 +62,37 @@ def _identity(data: Mapping[str, Any]) -> list[list[Cell]]:
                 for known, runs in zip(solved, sides, strict=True)
             ),
         ],
-        ["steps", *(_range([run["env_steps"] for run in runs], number) for runs in sides)],
+        ["steps", *(_range([run.env_steps for run in runs], number) for runs in sides)],
         ["time", *(_range(known, duration) for known in seconds)],
-        ["created", *(ago(runs[0]["created"]) for runs in sides)],
+        ["created", *(ago(runs[0].created) for runs in sides)],
     ]
 
 
-def _range(values: Sequence[float], text: Any) -> str:
+def _range(values: Sequence[float], text: Callable[[float], str]) -> str:
     if not values:
         return ""
     low, high = text(min(values)), text(max(values))
     return low if low == high else f"{low} to {high}"
 
 
-def _numbers(data: Mapping[str, Any]) -> list[list[Cell]]:
-    until = "" if data["curve_until"] is None else f" to {data['curve_until']:,.0f} steps"
-    titles = {
-        "exact": "exact value",
-        "score": "score",
-        "last": f"last {data['curve'] or RETURN}",
-        "area": f"mean height{until}",
-        "steps_to_threshold": "steps to threshold",
-        "seconds_to_threshold": "time to threshold",
-        "steps_per_second": "steps/s",
+def _numbers(data: Comparison) -> list[list[Cell]]:
+    until = "" if data.curve_until is None else f" to {data.curve_until:,.0f} steps"
+    titles: dict[str, tuple[str, Callable[[float], str]]] = {
+        "exact": ("exact value", _score),
+        "score": ("score", _score),
+        "last": (f"last {data.curve or RETURN}", _score),
+        "area": (f"mean height{until}", _score),
+        "steps_to_threshold": ("steps to threshold", number),
+        "seconds_to_threshold": ("time to threshold", duration),
+        "steps_per_second": ("steps/s", "{:,.0f}".format),
     }
-    styles: dict[str, Callable[[float], str]]
-    styles = {"steps_to_threshold": number, "seconds_to_threshold": duration, "steps_per_second": _whole}
     rows: list[list[Cell]] = []
-    for name, title in titles.items():
-        text = styles.get(name, _score)
+    for name, (title, text) in titles.items():
         cells: list[Cell] = []
-        for found in data["measures"][name]:
-            value = found["value"]
-            said = "" if value is None else "never" if math.isinf(value) else text(value)
-            if found["low"] is not None:
-                said += f" [{text(found['low'])}, {text(found['high'])}]"
+        for found in data.measures[name]:
+            said = or_never(found.value, text)
+            if found.low is not None and found.high is not None:
+                said += f" [{text(found.low)}, {text(found.high)}]"
             cells.append(Text(said, style="bold") if name == "score" else said)
         rows.append([title, *cells])
         if name == "score":
@@ -114,19 +105,15 @@ def _score(value: float) -> str:
     return f"{value:,.{2 if abs(value) >= 10 else 4}f}"
 
 
-def _whole(value: float) -> str:
-    return f"{value:,.0f}"
-
-
-def _intervals(data: Mapping[str, Any]) -> list[str]:
-    """Of a single run's episodes; of several runs the spread over seeds says more."""
-    ends = [side["runs"][0]["interval"] if len(side["runs"]) == 1 else None for side in data["sides"]]
+def _intervals(data: Comparison) -> list[str]:
+    """Of a single run's episodes; of several runs the interval over seeds says more."""
+    ends = [side.runs[0].interval if len(side.runs) == 1 else None for side in data.sides]
     return [f"{_score(pair[0])} to {_score(pair[1])}" if pair else "" for pair in ends]
 
 
-def _curves(sides: Sequence[Side]) -> list[list[Cell]]:
-    curves = [[value for _, value in side.runs[0].curve(RETURN)] for side in sides]
-    first = "" if all(len(side.runs) == 1 for side in sides) else " of the first run"
+def _curves(data: Comparison) -> list[list[Cell]]:
+    curves = [[value for _, value in side.returns] for side in data.sides]
+    first = "" if all(len(side.runs) == 1 for side in data.sides) else " of the first run"
     return [
         [f"training return{first}", *(Text(sparkline(curve, CURVE), style="cyan") for curve in curves)],
         ["  from, to", *(f"{curve[0]:,.2f}, {curve[-1]:,.2f}" if curve else "" for curve in curves)],

@@ -1,26 +1,20 @@
-"""How the display verbs write: one console, tables that fit it, and one way to say numbers, times and settings."""
+"""What all printers share: one console, tables that fit it, headings and colours."""
 
 from __future__ import annotations
 
-import math
 import os
 import sys
-import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
 UNLIMITED = 2000  # columns of a file or a pipe: nothing is cut or wrapped for a reader that is a program
 READABLE = 110  # columns of a panel: wider ones are harder to read
 GAP = 2
-PATIENCE = 2.0  # seconds without a sign of life
 STATUS_STYLES = {
     "running": "bold cyan",
     "finished": "green",
@@ -92,28 +86,17 @@ def facts_grid(rows: Sequence[tuple[str, Cell]]) -> Table:
     return grid
 
 
-@contextmanager
-def patience(steps: int) -> Iterator[Callable[[], None]]:
-    """Shows a bar on a terminal once the work takes longer than a moment."""
-    console = output(stderr=True)
-    columns = (TextColumn("stepping"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    progress = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
-    task = progress.add_task("stepping", total=steps)
-    begin = time.monotonic()
-
-    def tick() -> None:
-        progress.advance(task)
-        if not progress.live.is_started and time.monotonic() - begin > PATIENCE:
-            progress.start()
-
-    try:
-        yield tick
-    finally:
-        progress.stop()
-
-
 def heading(text: str) -> Text:
     return Text(text, style="bold yellow")
+
+
+def look_at(console: Console, notes: Sequence[str]) -> None:
+    """What a user should not overlook, if there is anything."""
+    if notes:
+        console.print()
+        console.print(heading("look at"))
+    for note in notes:
+        console.print(Text(f"! {note}", style="yellow"))
 
 
 def status_text(status: str) -> Text:
@@ -124,55 +107,3 @@ def yes_no(value: Any) -> Text:
     if value is None:
         return Text("")
     return Text("yes", style="bold green") if value else Text("no", style="dim")
-
-
-def number(value: Any, digits: int = 2) -> str:
-    """1234.5 -> 1,234.50; whole numbers without a fraction; nothing for None."""
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        return ""
-    if not math.isfinite(value):
-        return str(value)
-    return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.{digits}f}"
-
-
-def score(value: Any) -> str:
-    """Always with two decimals, so that a column of them lines up."""
-    return f"{value:,.2f}" if isinstance(value, int | float) and math.isfinite(value) else ""
-
-
-def span(low: float | None, high: float | None) -> str:
-    """A range; an end that is unknown or infinite is left open."""
-    low = None if low is not None and not math.isfinite(low) else low
-    high = None if high is not None and not math.isfinite(high) else high
-    if low is None and high is None:
-        return "unbounded"
-    if low is None:
-        return f"up to {high:g}"
-    if high is None:
-        return f"{low:g} and more"
-    return f"{low:g}" if low == high else f"{low:g} to {high:g}"
-
-
-def ago(moment: str) -> str:
-    """How long ago an ISO 8601 time was; nothing for what is no time."""
-    try:
-        seconds = (datetime.now(UTC) - datetime.fromisoformat(moment)).total_seconds()
-    except (ValueError, TypeError):
-        return ""
-    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
-        if seconds >= size:
-            return f"{int(seconds // size)} {unit} ago"
-    return "just now"
-
-
-def setting(value: Any) -> str:
-    """A setting as it would stand in YAML, in one line."""
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(setting(item) for item in value)}]"
-    if isinstance(value, dict):
-        return f"{{{', '.join(f'{key}: {setting(item)}' for key, item in value.items())}}}"
-    return str(value)

@@ -9,6 +9,7 @@ import torch
 from gymnast.agent.nets import choose_net
 from gymnast.alerts.advice import Known
 from gymnast.alerts.book import AlertBook
+from gymnast.alerts.rules import RULES
 from gymnast.config import load_facts
 from gymnast.core.errors import UserError
 from gymnast.core.registry import ALGOS
@@ -49,7 +50,7 @@ def build(config: RunConfig, threshold: float | None, factory: EnvFactory | None
         learner=learner,
         rollout=make_rollout(config, learner),
         judge=make_judge(config, threshold, net, env, factory),
-        alerts=AlertBook(Known(config, facts, threshold, uniform)),
+        alerts=AlertBook(Known(config, facts, threshold, uniform), (*RULES, *learner.rules)),
         labels=labels_of(net.agent, facts),
         factory=factory,
     )

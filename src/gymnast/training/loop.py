@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -16,7 +16,7 @@ from gymnast.training.diagnostics import diagnose
 from gymnast.training.keep import Keeper
 from gymnast.training.rows import Observer, Reporter, Row, late_row, make_row, moment
 from gymnast.training.state import TrainState, snapshot
-from gymnast.video.filmer import Filmer
+from gymnast.video.maker import VideoMaker
 
 if TYPE_CHECKING:
     from gymnast.sinks import SinkGroup
@@ -53,7 +53,7 @@ def train(
     clock.start(counters.env_steps, counters.updates)
     reporter, keeper = Reporter(state, sinks, observer), Keeper(state, checkpoints)
 
-    with interrupts() as interrupted, judge.open(reporter.warn), Filmer(state, videos, reporter) as filmer:
+    with interrupts() as interrupted, judge.open(reporter.warn), closing(VideoMaker(state, videos, reporter)) as maker:
         while True:
             # Collect: every env steps n_steps times, nothing is lost between two rollouts.
             episodes = collector.fill(rollout, clock.lap)
@@ -115,13 +115,13 @@ def train(
             if later and request is not None and stop in (None, "interrupted"):
                 judge.hand_over(snapshot(state, request, moment(state) if row is None else row))
             keeper.save(names, row, reporter)
-            filmer.film(state)
+            maker.update(state)
             clock.lap("log")
 
             if stop is not None:
                 break
         seconds = clock.elapsed
-        filmer.finish(interrupted)
+        maker.finish(interrupted)
 
     fps = (counters.env_steps - started_at) / (seconds - elapsed_before)
     return Result(counters.env_steps, seconds, fps, stop, verdict)

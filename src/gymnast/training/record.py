@@ -81,7 +81,7 @@ def record(
     """Trains into the run's folder; the folder knows how it ended, whatever happens. The session stays open."""
     from gymnast.agent.nets import kernels
     from gymnast.sinks import make_sinks
-    from gymnast.sinks.trackers.sink import TrackedRun
+    from gymnast.sinks.base import RunInfo
     from gymnast.training.loop import train
 
     config = state.config
@@ -96,25 +96,15 @@ def record(
         if quiet or "console" not in config.log.sinks:
             print(f"gymnast: {text}", file=sys.stderr)
 
-    sinks = make_sinks(
-        config.log.sinks,
-        title=f"{config.env.id} · {config.algo.name} · seed {config.train.seed} · {run.id}",
-        total_steps=config.train.total_timesteps,
+    info = RunInfo(
+        folder=run.path.resolve(),
+        id=run.id,
         start_step=state.counters.env_steps,
-        facts={"threshold": state.judge.threshold},
-        metrics_path=run.metrics_path,
+        threshold=state.judge.threshold,
         quiet=quiet,
-        warn=warn,
-        run=TrackedRun(
-            folder=run.path.resolve(),
-            id=run.id,
-            algo=config.algo.name,
-            env=config.env.id,
-            start_step=state.counters.env_steps,
-            config=config.model_dump(mode="json"),
-        ),
-        note=note,
+        config=config.model_dump(mode="json"),
     )
+    sinks = make_sinks(config.log.sinks, info, warn, note)
     if state.net.compiled and not kernels.is_compiled():
         notes = [*notes, "compiling the fast network: a few seconds, once on this machine"]
     status, result = "crashed", None

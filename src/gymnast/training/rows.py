@@ -34,7 +34,7 @@ class Reporter:
         alerts = self._state.alerts.check(row)
         if self._sinks is not None:
             self._sinks.write(step, row)
-            self._sinks.tell(step, alerts, record)
+            self._sinks.report(step, alerts, record)
         if self._observer is not None:
             self._observer(dict(row))
 

@@ -1,48 +1,73 @@
-"""`gymnast config show|explain`: the config that `train` would use, and where each of its values came from."""
+"""`gymnast config`: the config that `train` would use, where each of its values came from, and files of configs."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
-import click
-from rich.text import Text
-
 from gymnast import config as configs
-from gymnast.terminal.format import Cell, Column, facts_grid, output, setting, table
+from gymnast.core.errors import UserError
 from gymnast.verbs.train import resolve_config
 
-EXPLAIN = (
-    Column("key", style="bold"),
-    Column("value", wraps=12),
-    Column("from", wraps=16),
-    Column("meaning", style="dim", wraps=24, drop=1),
-)
+
+@dataclass(frozen=True)
+class ShownConfig:
+    target: str
+    config: dict[str, Any]
+    text: str  # the same as YAML
+
+    def to_json(self) -> dict[str, Any]:
+        return {"target": self.target, "config": self.config}
 
 
-def show_config(target: str, overrides: Sequence[str], as_json: bool = False) -> dict[str, Any]:
+@dataclass(frozen=True)
+class ExplainedConfig:
+    target: str
+    settings: list[configs.Explained]
+
+    def to_json(self) -> dict[str, Any]:
+        rows = [
+            {"key": row.key, "value": row.value, "source": row.source, "meaning": row.help} for row in self.settings
+        ]
+        return {"target": self.target, "settings": rows}
+
+
+@dataclass(frozen=True)
+class CheckedConfig:
+    file: str
+    problems: list[str]
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class FormattedConfigs:
+    files: list[str]
+    formatted: list[str]  # those that were not in order
+
+    def to_json(self) -> dict[str, Any]:
+        return {"formatted": self.formatted}
+
+
+def show_config(target: str, overrides: Sequence[str]) -> ShownConfig:
     resolved = resolve_config(target, overrides)
-    if not as_json:
-        click.echo(configs.show(resolved), nl=False)
-    return {"target": resolved.target, "config": resolved.config.model_dump(mode="json")}
+    return ShownConfig(resolved.target, resolved.config.model_dump(mode="json"), configs.show(resolved))
 
 
-def explain_config(target: str, key: str | None, overrides: Sequence[str], as_json: bool = False) -> dict[str, Any]:
+def explain_config(target: str, key: str | None, overrides: Sequence[str]) -> ExplainedConfig:
     resolved = resolve_config(target, overrides)
-    rows = configs.explain(resolved, key)
-    if not as_json:
-        console = output()
-        if len(rows) == 1:
-            titles = (column.title for column in EXPLAIN)
-            console.print(facts_grid(list(zip(titles, _cells(rows[0]), strict=True))))
-        else:
-            console.print(table(console, EXPLAIN, [_cells(row) for row in rows]))
-    settings = [{"key": row.key, "value": row.value, "source": row.source, "meaning": row.help} for row in rows]
-    return {"target": resolved.target, "settings": settings}
+    return ExplainedConfig(resolved.target, configs.explain(resolved, key))
 
 
-def _cells(row: configs.Explained) -> list[Cell]:
-    """What somebody set stands out from what is a default."""
-    untouched = row.source == "default"
-    source = Text(row.source, style="dim" if untouched else "cyan")
-    return [row.key, Text(setting(row.value), style="default" if untouched else "bold cyan"), source, row.help]
+def check_config(path: Path) -> CheckedConfig:
+    """Problems are raised, all at once."""
+    if problems := configs.check_file(path):
+        raise UserError("\n".join(problems))
+    return CheckedConfig(str(path), [])
+
+
+def format_configs(paths: Sequence[Path]) -> FormattedConfigs:
+    return FormattedConfigs([str(path) for path in paths], [str(path) for path in paths if configs.format_file(path)])

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib import metadata, util
+from importlib import metadata
 
 from gymnast.core.errors import install_command
+from gymnast.core.machine import is_installed
+from gymnast.core.registry import SINKS
 
 
 @dataclass(frozen=True)
@@ -17,8 +19,7 @@ class Extra:
 
     @property
     def installed(self) -> bool:
-        spec = util.find_spec(self.module)
-        return spec is not None and spec.origin is not None  # a bare folder of that name is no package
+        return is_installed(self.module)
 
     @property
     def command(self) -> str:
@@ -51,10 +52,16 @@ EXTRAS = {
         Extra("retro", "stable_retro", ("stable-retro",), "console games"),
         Extra("minatar", "minatar", ("minatar",), "Atari in miniature"),
         Extra("plot", "matplotlib", ("matplotlib",), "pictures of charts as files"),
-        Extra("video", "av", ("av",), "films of agents"),
-        Extra("wandb", "wandb", ("wandb",), "runs in Weights & Biases"),
-        Extra("trackio", "trackio", ("trackio",), "runs in a local dashboard"),
-        Extra("tensorboard", "tensorboard", ("tensorboard",), "runs in TensorBoard"),
+        Extra("video", "av", ("av",), "videos of agents"),
         Extra("sb3", "stable_baselines3", ("stable-baselines3",), "comparisons with Stable-Baselines3"),
     )
 }
+
+
+def all_extras() -> dict[str, Extra]:
+    """Those, and what trackers say of themselves."""
+    from gymnast.sinks.trackers.sink import is_tracker
+
+    kinds = [SINKS.get(name) for name in SINKS.names() if is_tracker(name)]
+    trackers = [Extra(kind.extra, kind.package, (kind.package,), kind.brings) for kind in kinds if kind.extra]
+    return EXTRAS | {extra.name: extra for extra in trackers}

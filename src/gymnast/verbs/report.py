@@ -1,25 +1,70 @@
-"""`gymnast report`: the page about a run, as Markdown or HTML, printed or written."""
+"""`gymnast report`: the page about a run, as Markdown or HTML."""
 
 from __future__ import annotations
 
 import os
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import click
-
 from gymnast.core.errors import UserError
 from gymnast.core.files import write_atomic
-from gymnast.report.as_json import to_json
 from gymnast.report.blocks import markdown
+from gymnast.report.charts.model import thinned
+from gymnast.report.files import files_of, videos_of
 from gymnast.report.html import html_page
+from gymnast.report.next_steps import next_steps
 from gymnast.report.page import build_page
-from gymnast.report.run_facts import RunFacts
+from gymnast.report.run_facts import EVALUATION, RETURN, RunFacts
+from gymnast.report.verdict import judge, meaning
 from gymnast.runs.references import resolve
 
+POINTS = 100  # of a curve in JSON; a longer one is thinned out
 
-def report_run(ref: str, runs_dir: Path, html: bool, out: Path | None, show: bool, as_json: bool) -> dict[str, Any]:
-    html = html or show or (out is not None and out.suffix in (".html", ".htm"))
+
+@dataclass(frozen=True)
+class RunReport:
+    facts: RunFacts
+    text: str  # the page as Markdown
+    path: Path | None  # where it was written; None: nowhere, the run is being trained
+    asked: bool  # for a file, and not for the text
+
+    def to_json(self) -> dict[str, Any]:
+        facts = self.facts
+        info, changed, verdict = facts.info, facts.changed, judge(facts)
+        curves = {name: facts.curve(name) for name in (RETURN, EVALUATION, *facts.worth_a_look)}
+        return {
+            "run": info.id,
+            "env": info.env,
+            "algo": info.algo,
+            "variant": info.variant,
+            "seed": info.seed,
+            "status": info.status,
+            "parent": info.parent,
+            "resumed_at": info.resumed_at,
+            "env_steps": facts.env_steps,
+            "seconds": facts.seconds,
+            "verdict": asdict(verdict) | {"meaning": meaning(verdict, facts)},
+            "crash": facts.crash,
+            "next": [step._asdict() for step in next_steps(facts)],
+            "curves": {name: thinned(points, POINTS) for name, points in curves.items() if points},
+            "metrics": facts.latest,
+            "alerts": [alert.to_json() for alert in facts.alerts] if facts.watched else None,
+            "seconds_by_phase": facts.time_budget,
+            "preset": facts.preset,
+            "changed": None if changed is None else [{"key": d.key, "preset": d.a, "run": d.b} for d in changed],
+            "versions": info.versions,
+            "machine": info.machine,
+            "host": info.host,
+            "command": info.command,
+            "files": [{"path": name, "what": what} for name, what in [*files_of(facts), *videos_of(facts)]],
+            "problems": facts.problems,
+            "path": None if self.path is None else str(self.path),
+        }
+
+
+def report_run(ref: str, runs_dir: Path, html: bool, out: Path | None) -> RunReport:
+    html = html or (out is not None and out.suffix in (".html", ".htm"))
     if out is not None and html and out.suffix not in (".html", ".htm"):
         raise UserError(f"--out {out}: an HTML page must end in .html; leave out --html for Markdown.")
     facts = RunFacts(resolve(ref, runs_dir))
@@ -28,7 +73,6 @@ def report_run(ref: str, runs_dir: Path, html: bool, out: Path | None, show: boo
     if path is None and (html or not facts.live):  # the process that trains writes report.md itself
         path = run.path / "report.html" if html else run.report_path
     page = build_page(facts)
-    text = markdown(page)
     if path is not None:
         links = "" if out is None else f"{Path(os.path.relpath(run.path, path.parent)).as_posix()}/"
         content = html_page(page, links) if html else markdown(page, links)
@@ -36,8 +80,4 @@ def report_run(ref: str, runs_dir: Path, html: bool, out: Path | None, show: boo
             write_atomic(path, content.encode())
         except OSError as error:
             raise UserError(f"cannot write {path}: {error.strerror}. Name another file with --out.") from error
-    if not as_json:
-        click.echo(f"wrote {path}" if html or out is not None else text)
-    if show and path is not None:
-        click.launch(path.resolve().as_uri())
-    return {**to_json(facts), "path": None if path is None else str(path)}
+    return RunReport(facts, markdown(page), path, html or out is not None)

@@ -1,25 +1,56 @@
-"""Starting and resuming runs: config to session to run folder to the loop to a summary."""
+"""`gymnast train|resume`: config to session to run folder to the loop to a result."""
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gymnast import config as configs
 from gymnast.alerts.advice import Origin
+from gymnast.alerts.alert import Alert
 from gymnast.core.errors import UserError
 from gymnast.runs.references import Run, resolve_checkpoint, runs_dir_option
 from gymnast.sinks.trackers.sink import require_sinks
-from gymnast.training.record import exact_result, json_result, new_run, record, solved_threshold
+from gymnast.training.record import json_result, new_run, record, solved_threshold
 
 if TYPE_CHECKING:
     from gymnast.config import Resolved, RunConfig
-    from gymnast.training.loop import Result
     from gymnast.training.state import TrainState
 
-ADVISED = 4  # commands that the summary advises
+ADVISED = 4  # commands that a result advises
+
+
+@dataclass(frozen=True)
+class TrainedRun:
+    """How a run ended."""
+
+    run: str
+    env: str
+    algo: str
+    seed: int
+    policy: str  # that was judged
+    threshold: float | None
+    env_steps: int
+    seconds: float
+    fps: float
+    solved: bool
+    eval_mean: float | None  # of the verdict, as are the next two
+    interval: list[float] | None
+    episodes: int
+    exact_value: float | None  # None: the env has no transition table
+    optimum: float | None
+    regret: float | None
+    stop_reason: str
+    alerts: list[Alert]
+    next: list[tuple[str, str]]  # command, what it does
+
+    def to_json(self) -> dict[str, Any]:
+        hidden = ("env", "algo", "seed", "policy", "threshold", "next")
+        data = {key: value for key, value in asdict(self).items() if key not in hidden}
+        return data | {"alerts": [alert.to_json() for alert in self.alerts]}
 
 
 def resolve_config(
@@ -49,9 +80,8 @@ def start(
     steps: int | None = None,
     init_from: str | None = None,
     quiet: bool = False,
-    summary: bool = True,
     track: Sequence[str] = (),
-) -> dict[str, Any]:
+) -> TrainedRun:
     """`gymnast train`: a new run, from its config to its verdict."""
     resolved = resolve_config(target, overrides, seed, steps)
     if track:
@@ -60,7 +90,7 @@ def start(
         resolved = resolve_config(target, overrides, seed, steps)
     require_sinks(resolved.config.log.sinks)
     threshold = solved_threshold(resolved.config, resolved.facts)
-    other = None if init_from is None else resolve_checkpoint(init_from, runs_dir)  # a mistake is told at once
+    other = None if init_from is None else resolve_checkpoint(init_from, runs_dir)  # before torch is imported
 
     from gymnast.runs import checkpoint
     from gymnast.runs.saved_agent import init_agent_from
@@ -81,7 +111,7 @@ def start(
         session.alerts.known.fresh = False
     session.alerts.known.origin = origin_of(target, overrides, seed, steps)
     run = new_run(resolved.config, resolved.variant, runs_dir, parent)
-    return carry_out(session, run, notes, quiet, summary)
+    return carry_out(session, run, notes, quiet)
 
 
 def resume(
@@ -90,8 +120,7 @@ def resume(
     runs_dir: Path,
     reset_optimizer: bool = False,
     quiet: bool = False,
-    summary: bool = True,
-) -> dict[str, Any]:
+) -> TrainedRun:
     """`gymnast resume`: the same run goes on; with changed settings a new run goes on from where it was."""
     from gymnast.runs import checkpoint
 
@@ -135,7 +164,7 @@ def resume(
 
     JsonlSink.truncate(run.metrics_path, step)
     JsonlSink.truncate(run.diagnostics_path, step)
-    return carry_out(session, run, notes, quiet, summary)
+    return carry_out(session, run, notes, quiet)
 
 
 def origin_of(target: str, overrides: Sequence[str], seed: int | None, steps: int | None) -> Origin:
@@ -158,44 +187,24 @@ def refuse_if_over(run: Run, state: dict[str, Any], config: RunConfig) -> None:
         )
 
 
-def carry_out(session: TrainState, run: Run, notes: Sequence[str], quiet: bool, summary: bool) -> dict[str, Any]:
-    """Trains into the run's folder and says how it ended."""
+def carry_out(session: TrainState, run: Run, notes: Sequence[str], quiet: bool) -> TrainedRun:
+    """Trains into the run's folder."""
     try:
         result = record(session, run, notes, quiet)
     finally:
         session.close()
-    if summary and not quiet:
-        print_summary(session, run, result)
-    return {"run": run.id} | json_result(result) | {"alerts": [alert.to_json() for alert in session.alerts.alerts]}
-
-
-def print_summary(session: TrainState, run: Run, result: Result) -> None:
-    from rich.console import Console
-
-    from gymnast.sinks.console.panels import summary_panel
-
     config = session.config
-    facts = {
-        "run": run.id,
-        "env": config.env.id,
-        "algo": config.algo.name,
-        "seed": config.train.seed,
-        "solved": result.solved,
-        "judge": config.stop.judge,
-        "threshold": session.judge.threshold,
-        "env_steps": result.env_steps,
-        "seconds": result.seconds,
-        "fps": result.fps,
-        "stop_reason": result.stop_reason,
-        "alerts": session.alerts.alerts,
-        "next": next_commands(run),
-    }
-    if result.verdict is not None:
-        scores = result.verdict.evaluation
-        low, high = scores.interval()
-        facts |= {"mean": scores.mean, "low": low, "high": high, "episodes": scores.episodes}
-        facts |= exact_result(result.verdict.exact)
-    Console().print(summary_panel(facts))
+    return TrainedRun(
+        run=run.id,
+        env=config.env.id,
+        algo=config.algo.name,
+        seed=config.train.seed,
+        policy=config.stop.judge,
+        threshold=session.judge.threshold,
+        **json_result(result),
+        alerts=session.alerts.alerts,
+        next=next_commands(run),
+    )
 
 
 def next_commands(run: Run) -> list[tuple[str, str]]:
@@ -206,50 +215,3 @@ def next_commands(run: Run) -> list[tuple[str, str]]:
     token, where = run.id.split("-")[0], runs_dir_option(run.path.parent)
     page = (f"gymnast report {token}{where}", "all about this run on a page; --html: with pictures")
     return [*next_steps(RunFacts(run))[:ADVISED], page]
-
-
-def evaluate_ref(
-    ref: str, episodes: int | None, runs_dir: Path, seed: int | None, stochastic: bool, overrides: Sequence[str] = ()
-) -> dict[str, Any]:
-    """`gymnast eval`: a saved agent on fresh episodes of the env it was trained for, as many as its verdict takes."""
-    run, path = resolve_checkpoint(ref, runs_dir)  # before torch is imported: a mistake is told at once
-
-    from gymnast.envs.make import make_vec
-    from gymnast.envs.tabular.oracle import table_of
-    from gymnast.judge.evaluate import evaluate
-    from gymnast.judge.exact import exact_score
-    from gymnast.judge.verdict import Verdict
-    from gymnast.play.player import command_seed
-    from gymnast.runs import checkpoint
-    from gymnast.runs.saved_agent import SavedAgent
-
-    saved = checkpoint.load(path)
-    config = configs.override(configs.validate(saved.state["config"]), overrides)
-    episodes = episodes or config.stop.episodes
-    env = make_vec(config.env, min(episodes, 32), "eval")
-    try:
-        net = SavedAgent.build(config, env, saved.agent).net
-        root = command_seed(config.train.seed) if seed is None else seed
-        scores = evaluate(net, env, episodes, root, deterministic=not stochastic)
-        table = None if net.agent.has_memory else table_of(config.env, env)
-        exact = None if table is None else exact_score(net, table, deterministic=not stochastic)
-    finally:
-        env.close()
-    policy = "stochastic" if stochastic else "greedy"
-    verdict = Verdict(scores, solved_threshold(config, configs.load_facts(config.env.id)), policy, 1, exact)
-    low, high = scores.interval()
-    return {
-        "run": run.id,
-        "checkpoint": path.stem,
-        "env": config.env.id,
-        "policy": policy,
-        "episodes": scores.episodes,
-        "eval_mean": scores.mean,
-        "eval_std": scores.std,
-        "interval": [low, high],
-        **exact_result(exact),
-        "mean_length": float(scores.lengths.mean()),
-        "threshold": verdict.threshold,
-        "solved": verdict.solved,
-        "seed": root,
-    }

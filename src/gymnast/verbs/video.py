@@ -1,43 +1,80 @@
-"""`gymnast video`: films of a run's agents, of one or through its checkpoints."""
+"""`gymnast video`: a video of a run's agent, or of its checkpoints one after another."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-from rich.status import Status
 
 from gymnast import config as configs
 from gymnast.core.errors import UserError
 from gymnast.runs.checkpoint import CheckpointInfo, list_checkpoints
 from gymnast.runs.references import Run, resolve, resolve_checkpoint
-from gymnast.terminal.format import output
+from gymnast.verbs.progress import SILENT, Progress
 from gymnast.video import require_packages
 
 if TYPE_CHECKING:
     from gymnast.video.film import Film
 
+COUNTED = 25  # frames between two reports of progress
 
-def film_ref(
+
+@dataclass(frozen=True)
+class RecordedEpisode:
+    score: float | None  # None: the video ends before it
+    length: int | None
+    frames: int
+
+
+@dataclass(frozen=True)
+class RecordedPart:
+    """The agent of one checkpoint."""
+
+    run: str
+    checkpoint: str
+    env: str
+    step: int | None
+    policy: str
+    seed: int
+    episodes: list[RecordedEpisode]
+
+    def to_json(self) -> dict[str, Any]:
+        episodes = [{"return": e.score, "length": e.length, "frames": e.frames} for e in self.episodes]
+        return {**vars(self), "episodes": episodes}
+
+
+@dataclass(frozen=True)
+class RecordedVideo:
+    run: str
+    video: Path
+    frames: int
+    parts: list[RecordedPart]
+    progression: bool
+
+    def to_json(self) -> dict[str, Any]:
+        parts = [part.to_json() for part in self.parts]
+        return {"run": self.run, "video": str(self.video), "frames": self.frames, "parts": parts}
+
+
+def record_video(
     ref: str,
     runs_dir: Path,
     *,
-    episodes: int,
-    seed: int | None,
-    stochastic: bool,
-    progression: bool,
-    seconds: float,
-    out: Path | None,
-    no_overlay: bool,
+    episodes: int = 1,
+    seed: int | None = None,
+    stochastic: bool = False,
+    progression: bool = False,
+    seconds: float = 10.0,
+    out: Path | None = None,
+    no_overlay: bool = False,
     overrides: Sequence[str] = (),
-    as_json: bool = False,
-) -> dict[str, Any]:
-    """The film's path, and the return and length of every episode in it."""
+    progress: Progress = SILENT,
+) -> RecordedVideo:
+    """`seconds`: at most of each part of a progression."""
     require_packages("gymnast video")
     if progression and episodes > 1:
-        raise UserError("--progression films one episode of every checkpoint; leave out --episodes.")
+        raise UserError("--progression records one episode of every checkpoint; leave out --episodes.")
     if progression:
         run = resolve(ref, runs_dir)
         points = in_order(run)
@@ -45,27 +82,22 @@ def film_ref(
         run, path = resolve_checkpoint(ref, runs_dir)
         points = [next(info for info in list_checkpoints(path.parent) if info.path == path)]
     if out is None:
-        out = run.videos_dir / default_name(
-            "progression" if progression else points[0].name, episodes, seed, stochastic
-        )
+        name = "progression" if progression else points[0].name
+        out = run.videos_dir / default_name(name, episodes, seed, stochastic)
     elif out.suffix != ".mp4":
-        raise UserError(f"--out {out}: films are .mp4 files; call it {out.with_suffix('.mp4')}.")
-    with frame_counter(quiet=as_json) as count:
-        from gymnast.video.film import (
-            Film,
-        )  # torch takes seconds: by now all that can be wrong with the command is told
+        raise UserError(f"--out {out}: videos are .mp4 files; call it {out.with_suffix('.mp4')}.")
+    progress.step("starting")
 
-        with Film(out, overlay=not no_overlay, progress=count) as film:
-            parts = [
-                film_checkpoint(
-                    film, run, point, episodes, seed, stochastic, overrides, seconds if progression else None
-                )
-                for point in points
-            ]
-    result = {"run": run.id, "video": str(out), "frames": film.frames, "parts": parts}
-    if not as_json:
-        print_film(result)
-    return result
+    from gymnast.video.film import Film  # torch takes seconds: by now mistakes in the command have been reported
+
+    def count(frames: int) -> None:
+        if frames % COUNTED == 0:
+            progress.step(f"recording: {frames:,} frames")
+
+    with Film(out, overlay=not no_overlay, progress=count) as film:
+        limit = seconds if progression else None
+        parts = [add_checkpoint(film, run, point, episodes, seed, stochastic, overrides, limit) for point in points]
+    return RecordedVideo(run.id, out, film.frames, parts, progression)
 
 
 def in_order(run: Run) -> list[CheckpointInfo]:
@@ -77,13 +109,13 @@ def in_order(run: Run) -> list[CheckpointInfo]:
 
 
 def default_name(name: str, episodes: int, seed: int | None, stochastic: bool) -> str:
-    """Films that differ get other names, and the same one replaces itself."""
+    """Videos that differ get other names, and the same one replaces itself."""
     name += f"_x{episodes}" if episodes > 1 else ""
     name += "_stochastic" if stochastic else ""
     return name + (f"_seed{seed}" if seed is not None else "") + ".mp4"
 
 
-def film_checkpoint(
+def add_checkpoint(
     film: Film,
     run: Run,
     point: CheckpointInfo,
@@ -92,8 +124,8 @@ def film_checkpoint(
     stochastic: bool,
     overrides: Sequence[str],
     seconds: float | None,
-) -> dict[str, Any]:
-    """Adds a checkpoint's agent to a film; with a limit of seconds also its title."""
+) -> RecordedPart:
+    """Adds a checkpoint's agent to a video; with a limit of seconds also its title."""
     from gymnast.play.player import command_seed
     from gymnast.play.stage import Stage
     from gymnast.runs import checkpoint
@@ -104,7 +136,7 @@ def film_checkpoint(
     config = configs.override(configs.validate(saved.state["config"]), overrides)
     root = command_seed(config.train.seed) if seed is None else seed
     policy = "stochastic" if stochastic else "greedy"
-    about = {"run": run.id, "checkpoint": point.name, "env": config.env.id, "step": point.step}
+    about: dict[str, Any] = {"run": run.id, "checkpoint": point.name, "env": config.env.id, "step": point.step}
     title = () if seconds is None else (config.env.id, f"step {point.step or 0:,}", *score_of(point))
     stage = Stage(config.env, episodes)
     try:
@@ -115,11 +147,8 @@ def film_checkpoint(
         )
     finally:
         stage.close()
-    shown = [
-        {"return": episode.get("return"), "length": episode.get("length"), "frames": len(episode["frames"])}
-        for episode in played
-    ]
-    return about | {"policy": policy, "seed": root, "episodes": shown}
+    shown = [RecordedEpisode(e.get("return"), e.get("length"), len(e["frames"])) for e in played]
+    return RecordedPart(**about, policy=policy, seed=root, episodes=shown)
 
 
 def score_of(point: CheckpointInfo) -> list[str]:
@@ -130,36 +159,3 @@ def score_of(point: CheckpointInfo) -> list[str]:
     if "rollout/ep_rew_mean" in metrics:
         return [f"training return {metrics['rollout/ep_rew_mean']:,.1f}"]
     return []
-
-
-def print_film(result: dict[str, Any]) -> None:
-    console = output()
-    for part in result["parts"]:
-        for episode in part["episodes"]:
-            if episode["return"] is None:
-                said = f"the first {episode['frames']:,} pictures"
-            else:
-                said = f"return {episode['return']:g} in {episode['length']:,} steps"
-            console.print(
-                f"{part['checkpoint']}, step {part['step'] or 0:,}: {said} ({part['policy']})", highlight=False
-            )
-    if len(result["parts"]) == 1 and Path(result["video"]).stem == "progression":
-        console.print("the run kept one checkpoint only; --set train.checkpoint_every=N keeps one every N steps")
-    console.print(f"wrote {result['video']} ({result['frames']:,} frames)", highlight=False, soft_wrap=True)
-
-
-@contextmanager
-def frame_counter(quiet: bool) -> Iterator[Any]:
-    """How many pictures there are so far, on a terminal: nobody knows how many there will be."""
-    console = output(stderr=True)
-    if quiet or not console.is_terminal:
-        yield None
-        return
-    status = Status("filming", console=console)
-
-    def count(frames: int) -> None:
-        if frames % 25 == 0:
-            status.update(f"filming: {frames:,} pictures")
-
-    with status:
-        yield count

@@ -81,7 +81,7 @@ class TorchNet:
         norm = torch.stack(list(squares.values())).sum().sqrt()
         # The same rule as torch's clip_grad_norm_, on the norm that is computed anyway.
         scale = (max_norm / (norm + 1e-6)).clamp(max=1.0)
-        torch_private.multiply_([p.grad for p in self.agent.parameters() if p.grad is not None], scale)
+        torch_private.multiply_([p.grad for p in self.optimizer.parameters.values() if p.grad is not None], scale)
         self.optimizer.step(rate)
         return {
             "train/grad_norm": norm,

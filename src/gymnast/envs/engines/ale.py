@@ -34,8 +34,6 @@ Ints = NDArray[np.int64]
 
 
 class AleEngine(Engine):
-    """`life_loss`: a lost life ends the learner's episode. `threads`: of the emulators; None: one a core."""
-
     engine = "ale"
     priority = 40
 
@@ -50,37 +48,20 @@ class AleEngine(Engine):
 
     @classmethod
     def open(cls, maker: EnvMaker, n_envs: int, threads: int | None) -> AleEngine:
-        cfg, task = maker.config, maker.task
-        return cls(
-            n_envs,
-            name=cfg.id,
-            game=find_spec(cfg.id).kwargs["game"],
-            task=task,
-            max_frames=cfg.max_episode_steps or MAX_FRAMES,
-            life_loss=task.episodic_life and maker.role == "train",
-            threads=threads,
-        )
+        return cls(maker, n_envs, threads)
 
-    def __init__(
-        self,
-        n_envs: int,
-        *,
-        name: str,
-        game: str,
-        task: AtariTask,
-        max_frames: int,
-        life_loss: bool,
-        threads: int | None = None,
-    ) -> None:
+    def __init__(self, maker: EnvMaker, n_envs: int, threads: int | None) -> None:
         from ale_py.vector_env import AtariVectorEnv
 
-        self.n_envs, self.name, self._life_loss = n_envs, name, life_loss
+        task: AtariTask = maker.task
+        self.n_envs, self.name = n_envs, maker.config.id
+        self._life_loss = task.episodic_life and maker.role == "train"  # a lost life ends the learner's episode
         self.exact_resume = task.repeat_action_probability == 0.0
         self._vec = AtariVectorEnv(
-            game,
+            find_spec(self.name).kwargs["game"],
             n_envs,
             num_threads=threads or min(n_envs, os.cpu_count() or 1),
-            max_num_frames_per_episode=max_frames,
+            max_num_frames_per_episode=maker.config.max_episode_steps or MAX_FRAMES,
             repeat_action_probability=task.repeat_action_probability,
             full_action_space=task.full_action_space,
             autoreset_mode=gym.vector.AutoresetMode.NEXT_STEP,

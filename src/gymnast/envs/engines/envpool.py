@@ -3,7 +3,7 @@
 It resets an ended env in the step after (NEXT_STEP) and seeds an env once, at its creation. Here ended envs are reset
 at once by their ids. Its episodes cannot be replayed from a seed, so a resumed run begins new ones (exact_resume
 False), and a record's seed is that of the env, not of the episode. An env that ends by itself in the very step of its
-time limit counts as truncated: EnvPool does not tell the two apart.
+time limit counts as truncated: EnvPool does not distinguish the two.
 
 Atari (ALE/*): the same games under the same task, but not the same starts: EnvPool presses FIRE after the idle frames,
 ALE's vector env before them, and an observation begins with copies of the first picture instead of black ones.
@@ -90,8 +90,6 @@ def _atari_options(task: AtariTask, max_frames: int | None) -> dict[str, Any]:
 
 
 class EnvPoolEngine(Engine):
-    """`env`: one plain Gymnasium env, for its spaces (EnvPool's own are without bounds) and its life losses."""
-
     engine = "envpool"
     exact_resume = False
     priority = 20
@@ -114,30 +112,15 @@ class EnvPoolEngine(Engine):
 
     @classmethod
     def open(cls, maker: EnvMaker, n_envs: int, threads: int | None) -> EnvPoolEngine:
-        cfg, task, env = maker.config, maker.task, maker()
-        env.close()  # made for its spaces
-        return cls(
-            env,
-            n_envs,
-            name=cfg.id,
-            max_episode_steps=cfg.max_episode_steps,
-            atari=task if isinstance(task, AtariTask) else None,
-            threads=threads,
-        )
+        return cls(maker, n_envs, threads)
 
-    def __init__(
-        self,
-        env: gym.Env[Any, Any],
-        n_envs: int,
-        *,
-        name: str,
-        max_episode_steps: int | None,
-        atari: AtariTask | None = None,
-        threads: int | None = None,
-    ) -> None:
-        self.n_envs, self.name = n_envs, name
-        self._task = name.rpartition(":")[2].removeprefix(NAMESPACE)  # as EnvPool calls it
+    def __init__(self, maker: EnvMaker, n_envs: int, threads: int | None) -> None:
+        self.n_envs, self.name, limit = n_envs, maker.config.id, maker.config.max_episode_steps
+        self._task = self.name.rpartition(":")[2].removeprefix(NAMESPACE)  # as EnvPool calls it
+        atari = maker.task if maker.suite.Task is AtariTask else None
         self._frames_a_step = atari.frame_skip if atari else 1
+        env = maker()  # for its spaces, since EnvPool's own are without bounds, and its life losses
+        env.close()
         self._life_losses = bool(env.metadata.get(LIFE_LOST))
         self._layout, self._actions = ObsLayout(env.observation_space), ActionLayout(env.action_space)
         self.obs_space = self._layout.obs_space
@@ -146,9 +129,9 @@ class EnvPoolEngine(Engine):
         self._buffers = Buffers.allocate(self._layout, n_envs, None)
         self._options: dict[str, Any] = {"num_threads": threads or min(n_envs, os.cpu_count() or 1)}
         if atari is not None:
-            self._options |= _atari_options(atari, max_episode_steps)
-        elif max_episode_steps is not None:
-            self._options["max_episode_steps"] = max_episode_steps
+            self._options |= _atari_options(atari, limit)
+        elif limit is not None:
+            self._options["max_episode_steps"] = limit
         self._pool: Any = None
         self._seed = 0
         self._seeds: list[int] = []

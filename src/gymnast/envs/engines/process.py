@@ -10,7 +10,6 @@ import itertools
 import multiprocessing
 import os
 import time
-from collections.abc import Callable
 from multiprocessing.connection import Connection
 from multiprocessing.reduction import ForkingPickler
 from pickle import PicklingError
@@ -27,6 +26,7 @@ from gymnast.envs.engines.replay import require_keys
 from gymnast.envs.engines.worker import Task, shared_arrays, work
 from gymnast.envs.spaces import ActionLayout, ObsLayout, mask_size
 from gymnast.envs.types import StepBatch
+from gymnast.jobs.worker import how_it_ended
 
 if TYPE_CHECKING:
     from gymnast.envs.make import EnvMaker
@@ -54,29 +54,13 @@ class ProcessEngine(Engine):
 
     @classmethod
     def open(cls, maker: EnvMaker, n_envs: int, threads: int | None) -> ProcessEngine:
-        cfg = maker.config
-        return cls(
-            maker,
-            n_envs,
-            name=maker.title,
-            action_masks=cfg.action_masks,
-            step_timeout=cfg.step_timeout,
-            workers=n_envs if maker.one_per_process else threads,
-        )
+        return cls(maker, n_envs, threads)
 
-    def __init__(
-        self,
-        make_env: Callable[[], gym.Env[Any, Any]],
-        n_envs: int,
-        *,
-        name: str,
-        action_masks: bool = False,
-        step_timeout: float = 60.0,
-        workers: int | None = None,
-    ) -> None:
-        self.n_envs, self.name, self._timeout = n_envs, name, step_timeout
-        _refuse_unsendable(make_env)
-        probe = make_env()  # an error of the config shows here, in the open, before any process starts
+    def __init__(self, maker: EnvMaker, n_envs: int, threads: int | None) -> None:
+        self.n_envs, self.name, self._timeout = n_envs, maker.title, maker.config.step_timeout
+        action_masks = maker.config.action_masks
+        _refuse_unsendable(maker)
+        probe = maker()  # an error of the config shows here, in the open, before any process starts
         layout, self._actions = ObsLayout(probe.observation_space), ActionLayout(probe.action_space)
         masks = mask_size(self._actions.space) if action_masks else None
         size = Buffers.size_of(layout, n_envs, masks) + n_envs * self._actions.dtype.itemsize * max(
@@ -89,14 +73,14 @@ class ProcessEngine(Engine):
         block = context.RawArray("B", size)
         self._buffers, self._taken = shared_arrays(probe.observation_space, self._actions, n_envs, action_masks, block)
         probe.close()
-        count = min(n_envs, workers or os.cpu_count() or 1)
+        count = n_envs if maker.one_per_process else min(n_envs, threads or os.cpu_count() or 1)
         edges = [n_envs * i // count for i in range(count + 1)]
         self._slices = list(itertools.pairwise(edges))
         self._connections: list[Connection] = []
         self._processes: list[Any] = []
         for start, stop in self._slices:
             here, there = context.Pipe()
-            task = Task(make_env, name, action_masks, n_envs, start, stop)
+            task = Task(maker, self.name, action_masks, n_envs, start, stop)
             process = context.Process(
                 target=work, args=(task, there, block), daemon=True, name=f"envs {start}-{stop - 1}"
             )
@@ -104,7 +88,7 @@ class ProcessEngine(Engine):
             there.close()  # so that this end sees the end of a dead worker
             self._connections.append(here)
             self._processes.append(process)
-        self._receive_all(_START_SECONDS + step_timeout, "starting")
+        self._receive_all(_START_SECONDS + self._timeout, "starting")
 
     def reset(self, seed: int) -> StepBatch:
         self._send_all("reset", [seed] * len(self._connections))
@@ -188,8 +172,7 @@ class ProcessEngine(Engine):
                 self._end_processes()
                 raise EnvFailure(result)
         process.join(_CLOSE_SECONDS)
-        code = process.exitcode
-        how = f"was killed by signal {-code}" if code is not None and code < 0 else f"ended with exit code {code}"
+        how = how_it_ended(process.exitcode)
         self._end_processes()
         raise EnvFailure(f"{self.name}: {who} {how}.")
 
@@ -210,9 +193,9 @@ class ProcessEngine(Engine):
         self._connections, self._processes = [], []
 
 
-def _refuse_unsendable(make_env: Callable[[], gym.Env[Any, Any]]) -> None:
+def _refuse_unsendable(maker: EnvMaker) -> None:
     try:
-        ForkingPickler.dumps(make_env)
+        ForkingPickler.dumps(maker)
     except (AttributeError, TypeError, ValueError, PicklingError) as error:
         raise UserError(
             f"env.engine: process cannot send this env to a worker ({error}). "

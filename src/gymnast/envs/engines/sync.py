@@ -17,7 +17,7 @@ from gymnast.envs.engines.base import Engine
 from gymnast.envs.engines.buffers import Buffers, refuse_nan
 from gymnast.envs.engines.replay import ActionLog, require_keys
 from gymnast.envs.recorder import recorder_of
-from gymnast.envs.spaces import ActionLayout, ObsLayout, mask_size, scalars
+from gymnast.envs.spaces import ActionLayout, ObsLayout, mask_parts, mask_size, scalars
 from gymnast.envs.types import LIFE_LOST, EpisodeRecord, StepBatch
 
 if TYPE_CHECKING:
@@ -63,6 +63,7 @@ class SyncEngine(Engine):
         self.obs_space = self._layout.obs_space
         self.action_space: gym.Space[Any] = self._actions.space
         self._mask_size = mask_size(self.action_space) if action_masks else None
+        self._mask_parts = mask_parts(self.action_space)
         self._buffers = buffers or Buffers.allocate(self._layout, n_envs, self._mask_size)
         self._recorders = [recorder_of(env) for env in self.envs]
         self._steppers = [env.step for env in self.envs]
@@ -177,8 +178,9 @@ class SyncEngine(Engine):
         if np.size(mask) != self._mask_size:
             raise EnvFailure(f"{self.name}: info['action_mask'] has {np.size(mask)} entries, needs {self._mask_size}.")
         self._buffers.mask[row] = np.ravel(mask)
-        if not self._buffers.mask[row].any():
-            raise EnvFailure(f"{self.name}: env {self.first_env + row} allows no action at all in info['action_mask'].")
+        if not np.logical_or.reduceat(self._buffers.mask[row], self._mask_parts).all():
+            some = "no action at all" if len(self._mask_parts) == 1 else "nothing in a part of the action"
+            raise EnvFailure(f"{self.name}: env {self.first_env + row} allows {some} in info['action_mask'].")
 
     def _check_step(self, row: int, observation: Any, reward: Any, terminated: Any, truncated: Any) -> None:
         problem = self._layout.problem(observation)

@@ -5,6 +5,7 @@ Nothing here may import torch: a worker must start quickly and stay small.
 
 from __future__ import annotations
 
+import multiprocessing
 import signal
 import traceback
 from collections.abc import Callable
@@ -19,11 +20,12 @@ from gymnast.core.errors import EnvFailure, UserError
 from gymnast.envs.engines.buffers import Buffers
 from gymnast.envs.engines.sync import SyncEngine
 from gymnast.envs.spaces import ActionLayout, ObsLayout, mask_size
+from gymnast.jobs.child import end_with_parent
 
 
 @dataclass(frozen=True)
 class Task:
-    """What a worker is told at its start."""
+    """What a worker needs to know at its start."""
 
     make_env: Callable[[], gym.Env[Any, Any]]
     name: str
@@ -46,15 +48,17 @@ def shared_arrays(
 
 
 def work(task: Task, connection: Connection, block: Any) -> None:
-    """Answers commands until told to close or the other end is gone."""
+    """Answers commands until one says close or the other end is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which then closes its workers
+    if (parent := multiprocessing.parent_process()) is not None:
+        end_with_parent(parent.sentinel)  # in the middle of an endless step, too
     engine: SyncEngine | None = None
     try:
         probe = task.make_env()
         buffers, actions = shared_arrays(
             probe.observation_space, ActionLayout(probe.action_space), task.n_envs, task.action_masks, block
         )
-        ready = [probe]  # the env that told the spaces is the first one of the slice
+        ready = [probe]  # the env that showed the spaces is the first one of the slice
         engine = SyncEngine(
             lambda: ready.pop() if ready else task.make_env(),
             task.stop - task.start,

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 def suite_of(env_id: str) -> Suite:
     """The suite of an id or "module:id": the one whose beginning fits, and the longest of those."""
     name = env_id.rpartition(":")[2]
-    suite: Suite = SUITES.get(max((start for start in SUITES.names() if name.startswith(start)), key=len))()
-    return suite
+    return SUITES.get(max((start for start in SUITES.names() if name.startswith(start)), key=len))()
 
 
 def list_env_ids() -> list[str]:
@@ -77,7 +76,8 @@ def make(
     """
     import gymnasium as gym
 
-    suite, spec, kwargs = suite_of(env_id), find_spec(env_id), dict(kwargs or {})
+    spec, kwargs = find_spec(env_id), dict(kwargs or {})
+    suite = suite_of(env_id)  # only now: a user's module may have brought its own
     try:
         return suite.make(spec, suite.task(kwargs), max_episode_steps, render_mode, training)
     except (gym.error.DependencyNotInstalled, ModuleNotFoundError) as error:

@@ -29,7 +29,7 @@ class NamedWrapper(gym.Wrapper[Any, Any, Any, Any]):
 
 
 class RandomWrapper(NamedWrapper):
-    """Draws from `rng`, which starts anew from the seed of each episode: the same seed replays the same episode."""
+    """Draws from `rng`, which starts again from the seed of each episode: the same seed replays the same episode."""
 
     def __init__(self, env: gym.Env[Any, Any]) -> None:
         super().__init__(env)

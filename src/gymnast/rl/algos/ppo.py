@@ -49,6 +49,10 @@ class PPOConfig(settings.AlgoSettings):
     reset_optimizer_on_lr_jump: settings.LrJump = None
     extensions: settings.Extensions = Field(default_factory=list)
 
+    @property
+    def kl_limit(self) -> float | None:
+        return 1.5 * self.target_kl if self.target_kl else None
+
     def passes(self, rollout_steps: int) -> tuple[int, int]:
         return self.n_epochs, self.batch_size
 
@@ -57,6 +61,25 @@ class PPO(Learner):
     """Several epochs of clipped policy-gradient steps on each rollout."""
 
     Settings = PPOConfig
+    metrics = """
+        train/clip_fraction: {after: train/approx_kl, style: percent, precision: 1, low: 0, high: 1, warn_high: 0.5,
+          meaning: "Share of samples whose ratio left the clip range."}
+        train/clip_fraction_vf: {after: train/approx_kl, style: percent, precision: 1, low: 0, high: 1, detail: true,
+          meaning: "Share of samples whose value left clip_range_vf."}
+        train/ratio_first: {after: train/std, style: fixed, precision: 6, low: 0, warn_low: 0.999,
+          warn_high: 1.001, detail: true,
+          meaning: "Mean probability ratio on the first minibatch: 1, or acting and learning disagree."}
+        train/ratio: {after: train/std, style: fixed, precision: 6, low: 0, detail: true,
+          meaning: "Mean probability ratio over all minibatches."}
+        train/epochs: {after: train/std, style: fixed, precision: 1, low: 0, detail: true,
+          meaning: "Passes over the rollout before target_kl stopped the update."}
+        train/kl_stop: {after: train/std, style: percent, precision: 0, low: 0, high: 1, detail: true,
+          meaning: "Share of updates that target_kl cut short."}
+        train/clip_range: {after: train/learning_rate, style: general, precision: 3, low: 0, detail: true,
+          meaning: "PPO's clip range now."}
+        train/clip_range_vf: {after: train/learning_rate, style: general, precision: 3, low: 0, detail: true,
+          meaning: "PPO's clip range for values now."}
+    """
     algo: PPOConfig
 
     def update(self, rollout: Rollout, progress: float) -> Metrics:
@@ -81,7 +104,7 @@ class PPO(Learner):
             for some in self.minibatches(data, algo.batch_size):
                 slopes = losses.slopes(net.forward(some), some)
                 # Asking for the number waits for the device, so it is done only where the config sets a limit.
-                if algo.target_kl and losses.last("train/approx_kl") > 1.5 * algo.target_kl:
+                if algo.kl_limit and losses.last("train/approx_kl") > algo.kl_limit:
                     kl_stop = True
                     break
                 net.backward(slopes)

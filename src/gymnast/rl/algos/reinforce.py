@@ -72,6 +72,15 @@ class Reinforce(Learner):
     """One gradient step on every episode that ended in this rollout, from its first step to its last."""
 
     Settings = ReinforceConfig
+    metrics = """
+        train/baseline: {after: train/optimizer_resets, style: general, precision: 4, detail: true,
+          meaning: "Mean of what was subtracted from the returns."}
+        train/complete_episodes: {after: train/optimizer_resets, style: fixed, precision: 1, low: 0, detail: true,
+          meaning: "Episodes REINFORCE learned from in this update."}
+        train/pending_steps: {after: train/optimizer_resets, style: fixed, precision: 0, unit: steps, low: 0,
+          detail: true,
+          meaning: "Steps of unfinished episodes that wait for the next update."}
+    """
     algo: ReinforceConfig
     pending: list[Columns]
     mean_return, mean_count = 0.0, 0  # the running mean baseline

@@ -22,6 +22,7 @@ class Extension:
 
     name: ClassVar[str]
     Settings: ClassVar[type[Section]] = Section
+    metrics: ClassVar[str] = ""  # that it reports, as in `Learner.metrics`
     streams: ClassVar[dict[str, Stream]] = {}  # what rollouts store for it
     values: ClassVar[tuple[str, ...]] = ()  # names of further values that the agent estimates
     adds_loss: ClassVar[bool] = False  # whether `loss` counts

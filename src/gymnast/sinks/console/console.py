@@ -10,10 +10,12 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from time import perf_counter
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING
 
-from gymnast.metrics.catalogue import catalogue, duration
+from gymnast.core.text import duration
+from gymnast.metrics.catalogue import catalogue
 from gymnast.metrics.rows import STEP, is_late, step_of
+from gymnast.sinks.base import DISPLAYS, RunInfo, Sink
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -40,23 +42,13 @@ PLAIN_COLUMNS = {  # metric: heading, width
 }
 
 
-class ConsoleSink:
-    """`facts`: what is known before the run; `threshold` is drawn beside the curve. `start_step`: of a resumed run."""
+class ConsoleSink(Sink):
+    closes = DISPLAYS
 
-    def __init__(
-        self,
-        title: str,
-        total_steps: int,
-        facts: Mapping[str, Any] | None = None,
-        quiet: bool = False,
-        stream: IO[str] | None = None,
-        start_step: int = 0,
-    ) -> None:
-        self.title = title
-        self.total_steps = total_steps
-        self.facts = dict(facts or {})
+    def __init__(self, info: RunInfo, stream: IO[str] | None = None) -> None:
+        self._title, self._total_steps, self._threshold = info.title, info.total_steps, info.threshold
         self._stream = stream if stream is not None else sys.stdout
-        self._quiet = quiet
+        self._quiet = info.quiet
         self._live: Live | None = None
         self._row: dict[
             str, float
@@ -66,13 +58,13 @@ class ConsoleSink:
         self._written_at: dict[str, int] = {}
         self._history: list[float] = []
         self._alerts: Sequence[Alert] = ()
-        self._causes: dict[str, str] = {}  # told so far, by which rule
+        self._causes: dict[str, str] = {}  # named so far, by which rule
         self._stride, self._skipped = 1, 0
-        self._start = (start_step, perf_counter())
-        self._step, self._row_time = start_step, perf_counter()
+        self._start = (info.start_step, perf_counter())
+        self._step, self._row_time = info.start_step, perf_counter()
         self._shown_at, self._unshown, self._lines = -math.inf, False, 0
         self._interval = REFRESH_SECONDS
-        if not quiet and _is_rich_terminal(self._stream):
+        if not self._quiet and _is_rich_terminal(self._stream):
             self._live = self._open_live()
 
     def write(self, step: int, row: dict[str, float]) -> None:
@@ -98,7 +90,7 @@ class ConsoleSink:
             self._print_line(row, now)
 
     def alert(self, step: int, alert: Alert) -> None:
-        """A new one: a line of its own where no table shows it; a cause is told once."""
+        """A new one: a line of its own where no table shows it; a cause is named once."""
         if self._live is None and not self._quiet:
             from gymnast.alerts.text import alert_line, evidence_of
 
@@ -154,10 +146,10 @@ class ConsoleSink:
         now = perf_counter()
         return render_row(
             self._latest,
-            title=self.title,
-            total_steps=self.total_steps,
+            title=self._title,
+            total_steps=self._total_steps,
             previous=self._previous,
-            facts=self.facts,
+            facts={"threshold": self._threshold},
             step=self._step,
             elapsed=self._latest.get("time/elapsed", 0.0) + (now - self._row_time),
             remaining=self._remaining(now),
@@ -187,7 +179,7 @@ class ConsoleSink:
         first_step, first_time = self._start
         if self._step <= first_step:
             return None
-        return max(self.total_steps - self._step, 0) * (now - first_time) / (self._step - first_step)
+        return max(self._total_steps - self._step, 0) * (now - first_time) / (self._step - first_step)
 
     def _remember(self, value: float) -> None:
         """Keeps a curve of the whole run in bounded space."""
@@ -203,7 +195,7 @@ class ConsoleSink:
     def _print_line(self, row: Mapping[str, float], now: float) -> None:
         if self._lines % HEADER_EVERY == 0:
             if self._lines == 0:
-                self._print(self.title)
+                self._print(self._title)
             self._print(" ".join(f"{head:>{width}}" for head, width in PLAIN_COLUMNS.values()) + f" {'left':>8}")
         cells = [
             f"{catalogue().get(name).text(row[name]) if name in row else '-':>{width}}"

@@ -1,23 +1,23 @@
-"""Pictures of a run for a terminal: the live dashboard and the summary at the end. Nothing here keeps state."""
+"""The live dashboard of a run for a terminal. Nothing here keeps state."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise, zip_longest
+from itertools import zip_longest
 from math import isfinite
 from typing import Any
 
 from rich import box
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.panel import Panel
-from rich.table import Table
 from rich.text import Text
 
 from gymnast.alerts.alert import Alert
-from gymnast.alerts.text import SHOWN, live_lines, report
-from gymnast.metrics.catalogue import Metric, catalogue, duration
+from gymnast.alerts.text import SHOWN, live_lines
+from gymnast.core.text import duration, sparkline
+from gymnast.metrics.catalogue import Metric, catalogue
 
 COLUMN = 34  # narrowest column that holds the longest label, a value and an arrow
 IN_HEADER = ("time/total_timesteps", "time/progress", "time/elapsed", "time/fps", "time/share/")
@@ -30,9 +30,7 @@ PHASE_COLOURS = {
     "log": "bright_black",
     "eval": "bright_yellow",
     "diagnostics": "bright_magenta",
-    "idle": "red",
 }
-BLOCKS = "▁▂▃▄▅▆▇█"
 
 
 def render_row(
@@ -242,91 +240,3 @@ def bar(share: float, width: int, colour: str) -> Text:
     full, half = divmod(halves, 2)
     text = Text(no_wrap=True, overflow="ellipsis").append("━" * full + "╸" * half, style=colour)
     return text.append("─" * (width - full - half), style="bright_black")
-
-
-def sparkline(values: Sequence[float], width: int) -> str:
-    """The values as `width` blocks: each the mean of its stretch of them, the lowest block the lowest mean."""
-    points = [value for value in values if isfinite(value)]
-    if not points:
-        return ""
-    cuts = [index * len(points) // width for index in range(width + 1)]
-    stretches = [points[a : max(b, a + 1)] for a, b in pairwise(cuts)]
-    means = [sum(stretch) / len(stretch) for stretch in stretches]
-    low, high = min(means), max(means)
-    scale = (len(BLOCKS) - 1) / (high - low) if high > low else 0.0
-    return "".join(BLOCKS[round((mean - low) * scale)] for mean in means)
-
-
-def summary_panel(result: Mapping[str, Any]) -> RenderableType:
-    """How a run ended and what to do next.
-
-    Reads run, env, algo, seed, solved, mean, low, high, episodes, judge, threshold, env_steps, seconds, fps,
-    stop_reason, exact_value, optimum, regret, alerts, and next: [(command, what it does)]; any of them may be missing.
-    """
-    get = result.get
-    solved, threshold = get("solved"), get("threshold")
-    if solved:
-        headline, colour = Text().append("SOLVED", style="bold green"), "green"
-    elif get("stop_reason") == "interrupted":
-        headline, colour = Text().append("INTERRUPTED", style="bold yellow"), "yellow"
-    elif threshold is None:
-        headline, colour = Text().append("DONE", style="bold cyan"), "cyan"
-    else:
-        headline, colour = Text().append("NOT SOLVED", style="bold yellow"), "yellow"
-    subject = " · ".join(str(part) for part in (get("env"), get("algo")) if part)
-    headline.append(f"  {subject}", style="bold default")
-    if get("seed") is not None:
-        headline.append(f" · seed {get('seed')}", style="default")
-    facts = Table.grid(padding=(0, 2, 0, 0))
-    facts.add_column(style="dim", no_wrap=True)
-    facts.add_column(overflow="fold")
-    if get("mean") is not None:
-        facts.add_row("score", _score(result))
-    if get("mean") is not None and get("episodes"):
-        how = f", {get('judge')}" if get("judge") else ""
-        facts.add_row("judged on", f"{get('episodes'):,} fresh episodes{how}")
-    if get("exact_value") is not None:
-        exact = Text().append(f"{get('exact_value'):,.4f}", style="bold")
-        exact.append(f"  decides; optimum {get('optimum'):,.4f}, regret {get('regret'):,.4f}")
-        facts.add_row("exact", exact)
-    if threshold is not None:
-        facts.add_row("threshold", f"{threshold:g}")
-    if get("env_steps") is not None:
-        facts.add_row("training", _training(result))
-    if get("stop_reason"):
-        facts.add_row("stopped", STOPS.get(str(get("stop_reason")), str(get("stop_reason"))))
-    if get("run"):
-        facts.add_row("run", Text(str(get("run")), style="bold"))
-    parts: list[RenderableType] = [headline, Text(), facts]
-    if get("alerts"):
-        parts += [Text(), *report(result["alerts"])]
-    if get("next"):
-        parts += [Text(), Text("next", style="yellow")]
-        for command, what in result["next"]:  # a line of its own: ready to be copied
-            parts += [Text(command, style="bold cyan", overflow="fold"), Text(f"  {what}", style="dim")]
-    return Panel(Group(*parts), border_style=colour, box=box.ROUNDED, padding=(0, 1))
-
-
-STOPS = {
-    "solved": "the threshold is reached",
-    "steps": "the step budget is used up",
-    "seconds": "the time budget is used up",
-    "plateau": "evaluations no longer improve",
-    "interrupted": "by the user; `resume` goes on exactly here",
-}
-
-
-def _score(result: Mapping[str, Any]) -> Text:
-    text = Text().append(f"{result['mean']:,.2f}", style="bold")
-    if result.get("low") is not None and result.get("high") is not None:
-        text.append(f"  95% interval {result['low']:,.2f} to {result['high']:,.2f}", style="default")
-    return text
-
-
-def _training(result: Mapping[str, Any]) -> Text:
-    text = Text(f"{result['env_steps']:,} steps")
-    if result.get("seconds") is not None:
-        text.append(f" in {duration(result['seconds'])}")
-    if result.get("fps") is not None:
-        text.append(f"  {result['fps']:,.0f} steps/s", style="dim")
-    return text

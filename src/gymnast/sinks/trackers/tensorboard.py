@@ -1,4 +1,4 @@
-"""TensorBoard event files, in `trackers/tensorboard` of the run's folder. Runs in a tracker's process.
+"""TensorBoard event files, in `trackers/tensorboard` of the run's folder. Runs in a tracker's worker.
 
 TensorBoard keeps scalars as 32-bit floats: a number here is metrics.jsonl's, rounded to 7 digits.
 """
@@ -12,11 +12,12 @@ from typing import Any
 
 from gymnast.alerts.alert import Alert
 from gymnast.alerts.text import alert_line
-from gymnast.sinks.trackers.process import Opening
+from gymnast.sinks.trackers.tracker import Opening, Tracker
 
 
-class TensorBoardTracker:
-    package = "tensorboard"
+class TensorBoardTracker(Tracker):
+    package = extra = "tensorboard"
+    brings = "runs in TensorBoard"
     rewinds = True
 
     def __init__(self, opening: Opening) -> None:
@@ -29,7 +30,7 @@ class TensorBoardTracker:
         if opening.last >= 0:  # what comes from here on replaces what an earlier part of the run wrote
             start = event_pb2.SessionLog(status=event_pb2.SessionLog.START)
             self._writer.add_event(event_pb2.Event(wall_time=time.time(), step=opening.last + 1, session_log=start))
-        self.note = f"tensorboard: see it with: tensorboard --logdir {opening.run.folder.parent}"
+        self.note = f"tensorboard: see it with: tensorboard --logdir {opening.run.place.parent}"
 
     def write(self, step: int, row: Mapping[str, float]) -> None:
         self._add(step, [self._summary.Summary.Value(tag=name, simple_value=value) for name, value in row.items()])

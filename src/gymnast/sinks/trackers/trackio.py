@@ -1,4 +1,4 @@
-"""trackio: a dashboard on this machine, without an account. Runs in a tracker's process (see `tracker_process`)."""
+"""trackio: a dashboard on this machine, without an account. Runs in a tracker's worker (see `process.py`)."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import Any
 
 from gymnast.alerts.alert import Alert
 from gymnast.alerts.text import alert_line
-from gymnast.sinks.trackers.process import Opening
+from gymnast.sinks.trackers.tracker import Opening, Tracker
 
 PROJECT = "gymnast"
 REMOTE = ("TRACKIO_SPACE_ID", "TRACKIO_SERVER_URL")  # a user who sets one of these asks for the network
 
 
-class TrackioTracker:
-    package = "trackio"
-    rewinds = False
+class TrackioTracker(Tracker):
+    package = extra = "trackio"
+    brings = "runs in a local dashboard"
 
     def __init__(self, opening: Opening) -> None:
         if not any(os.environ.get(name) for name in REMOTE):

@@ -1,4 +1,4 @@
-"""Weights & Biases. Runs in a tracker's process (see `tracker_process`).
+"""Weights & Biases. Runs in a tracker's worker (see `process.py`).
 
 Every log has the run's one step key, so charts of any metric line up, whenever it arrives. Without an API key or a
 network the run is kept offline in its folder, for `wandb sync`.
@@ -17,15 +17,15 @@ from gymnast.alerts.alert import Alert
 from gymnast.alerts.text import alert_line
 from gymnast.metrics.rows import STEP
 from gymnast.runs.references import Run, zip_run
-from gymnast.sinks.trackers.process import Opening
-from gymnast.sinks.trackers.sink import PATIENCE
+from gymnast.sinks.trackers.sink import UPLOAD_SECONDS
+from gymnast.sinks.trackers.tracker import Opening, Tracker
 
 PROJECT = "gymnast"
 
 
-class WandbTracker:
-    package = "wandb"
-    rewinds = False
+class WandbTracker(Tracker):
+    package = extra = "wandb"
+    brings = "runs in Weights & Biases"
 
     def __init__(self, opening: Opening) -> None:
         os.environ.setdefault("WANDB_ERROR_REPORTING", "false")  # no network but the user's own
@@ -67,9 +67,9 @@ class WandbTracker:
             resume="allow",
             config=run.config,
             tags=[run.env[:64], run.algo],
-            dir=run.folder / "trackers",
+            dir=run.place / "trackers",
             mode=mode,
-            settings=self._wandb.Settings(console="off", init_timeout=PATIENCE / 2),
+            settings=self._wandb.Settings(console="off", init_timeout=UPLOAD_SECONDS / 2),
         )
 
     def write(self, step: int, row: Mapping[str, float]) -> None:
@@ -113,7 +113,7 @@ class WandbTracker:
 
     def _keep_files(self) -> None:
         """The best agent, and everything in the run's folder but what trackers put there."""
-        run = Run.open(self._opening.run.folder)
+        run = Run.open(self._opening.run.place)
         best = [path for path in sorted(run.checkpoints_dir.glob("best.*")) if path.is_file()]
         if best:
             model = self._wandb.Artifact(f"{run.id}-best", type="model", metadata=dict(run.read().summary))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from gymnast.config.tuned import cache_path
+from gymnast.core.machine import is_installed
 from gymnast.metrics.catalogue import catalogue
 from gymnast.metrics.rows import STEP
-from gymnast.sinks.trackers.sink import is_installed
 
 NAME = "Gymnast"
 

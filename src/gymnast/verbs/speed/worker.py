@@ -1,31 +1,28 @@
-"""Our own side of `gymnast bench` and `gymnast tune`: a process that trains as it is asked to, line by line.
+"""Our own side of `gymnast speed`: a worker that trains as it is asked to, job by job.
 
-Every request is one line of JSON and gets one back. Training is `train.train` on sessions like any other; nothing is
-evaluated, and nothing is written but the rows.
+Training is the loop on sessions like any other; nothing is evaluated, and nothing is written but the rows.
 """
 
 from __future__ import annotations
 
-import json
-import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
 from gymnast import config as configs
 from gymnast.core.devices import parts_of_a_batch, set_threads
-from gymnast.core.errors import EnvFailure, UserError
 from gymnast.core.seeds import derive_seed
 from gymnast.envs.make import choose_engine, make_vec
 from gymnast.metrics.clock import Clock, TrainingTime
 from gymnast.runs.saved_agent import choose_threads
 from gymnast.sinks import make_sinks
+from gymnast.sinks.base import RunInfo
 from gymnast.training.build import build
 from gymnast.training.loop import train
 from gymnast.training.rows import Row
@@ -33,16 +30,18 @@ from gymnast.training.state import TrainState
 from gymnast.verbs.random_actions import random_actions
 from gymnast.verbs.speed.limit import arithmetic, network_rate
 
+if TYPE_CHECKING:
+    from gymnast.jobs.child import Channel
+
 NO_TIME = 1e-9  # seconds: a window of one iteration
 
 Answer = dict[str, Any]
 
 
-class Bench:
+class Sessions:
     """The sessions that are being measured, by the name the asker gave them."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self) -> None:
         self.sessions: dict[str, TrainState] = {}
 
     def build(self, name: str, config: dict[str, Any]) -> Answer:
@@ -50,11 +49,11 @@ class Bench:
         checked = configs.validate(config)
         engine, why = choose_engine(checked.env, checked.env.n_envs)
         self.sessions[name] = session = build(checked, None)
-        window(session, NO_TIME, self.folder)
+        window(session, NO_TIME)
         return {"engine": engine, "why": why, "threads": threads_in_use()}
 
     def window(self, name: str, seconds: float) -> Answer:
-        return window(self.sessions[name], seconds, self.folder)
+        return window(self.sessions[name], seconds)
 
     def drop(self, name: str) -> Answer:
         self.sessions.pop(name).close()
@@ -120,7 +119,7 @@ def threads_in_use() -> int:
     return torch.get_num_threads() * parts_of_a_batch()
 
 
-def window(session: TrainState, seconds: float, folder: Path) -> Answer:
+def window(session: TrainState, seconds: float) -> Answer:
     """Trains for that long, then to the end of the iteration; how far it got, and where the time went."""
     choose_threads(session.config)
     stop = session.config.stop.model_copy(update={"seconds": seconds})
@@ -137,46 +136,22 @@ def window(session: TrainState, seconds: float, folder: Path) -> Answer:
                 phases[phase] = phases.get(phase, 0.0) + share * (row["time/elapsed"] - last)
         last = row["time/elapsed"]
 
-    with tempfile.TemporaryDirectory(dir=folder) as rows:
-        sinks = make_sinks(
-            ["jsonl"],
-            title="bench",
-            total_steps=0,
-            start_step=0,
-            facts={},
-            metrics_path=Path(rows) / "metrics.jsonl",
-            quiet=True,
-            warn=lambda text: print(text, file=sys.stderr),
-        )
+    with tempfile.TemporaryDirectory() as rows:
+        sinks = make_sinks(["jsonl"], RunInfo(Path(rows)), warn=print)
         before, began = session.counters.env_steps, time.perf_counter()
         train(session, sinks, observer=watch)
         spent = time.perf_counter() - began
         sinks.close()
-    phases["log"] = phases.get("log", 0.0) + spent - last  # the last row cannot tell how long it took to write
+    phases["log"] = phases.get("log", 0.0) + spent - last  # the last row does not know how long it took to write
     return {"steps": session.counters.env_steps - before, "seconds": spent, "phases": phases}
 
 
-def serve(requests: Any, answers: Any, folder: Path) -> None:
-    bench = Bench(folder)
-    verbs: Mapping[str, Callable[..., Answer]] = {
-        name: getattr(bench, name) for name in ("build", "window", "drop", "env", "limit", "memory", "solve")
+def measure(channel: Channel) -> None:
+    """Does one thing after another: each job names what, and has its arguments."""
+    sessions = Sessions()
+    known: dict[str, Callable[..., Answer]] = {
+        name: getattr(sessions, name) for name in ("build", "window", "drop", "env", "limit", "memory", "solve")
     }
-    for line in requests:
-        asked = json.loads(line)
-        try:
-            answer = verbs[asked.pop("do")](**asked)
-        except (UserError, EnvFailure) as error:
-            answer = {"error": str(error)}
-        answers.write(json.dumps(answer) + "\n")
-        answers.flush()
-
-
-def main() -> None:
-    answers = os.fdopen(os.dup(1), "w")  # the real standard output: what an env prints goes to standard error
-    os.dup2(2, 1)
-    with tempfile.TemporaryDirectory() as folder:
-        serve(sys.stdin, answers, Path(folder))
-
-
-if __name__ == "__main__":
-    main()
+    channel.ready()
+    for job, _ in channel:
+        channel.result(known[job.pop("do")](**job))

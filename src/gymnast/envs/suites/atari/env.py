@@ -20,7 +20,6 @@ from gymnast.envs.suites.atari.task import MAX_FRAMES, AtariTask
 from gymnast.envs.types import LIFE_LOST
 
 _SEED_BITS = 0x7FFF_FFFF  # ALE's seeds are not negative and have 31 bits
-_SCREEN = (210, 160)
 
 
 def ale_seed(seed: int) -> int:
@@ -54,7 +53,8 @@ class AtariGame(gym.Env[Any, Any]):
         self._noop_max = task.noop_max
         self._rng = np.random.RandomState()
         self.action_space = spaces.Discrete(len(self.actions))
-        self.observation_space = spaces.Box(0, 255, _SCREEN, np.uint8)
+        self.screen: tuple[int, int] = tuple(self.ale.getScreenDims())  # 210 x 160, and 250 x 160 in some games
+        self.observation_space = spaces.Box(0, 255, self.screen, np.uint8)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         if seed is not None:
@@ -98,9 +98,9 @@ class AtariPictures(gym.Wrapper[Any, Any, Any, Any]):
         assert isinstance(game, AtariGame)
         self._ale, self._task = game.ale, task
         self.metadata = {**game.metadata, LIFE_LOST: life_loss}
-        self._screens = np.zeros((2, *_SCREEN), np.uint8)  # the last frame of a step, and the one before it
+        self._screens = np.zeros((2, *game.screen), np.uint8)  # the last frame of a step, and the one before it
         self._stack = np.zeros((task.stack, task.screen_size, task.screen_size), np.uint8)
-        self._resize = AreaResize(_SCREEN, (task.screen_size, task.screen_size))
+        self._resize = AreaResize(game.screen, (task.screen_size, task.screen_size))
         self._lives = 0
         self.observation_space = spaces.Box(0, 255, self._stack.shape, np.uint8)
 

@@ -19,7 +19,7 @@ MAX_FRAMES = 108_000  # half an hour of play at 60 frames a second: the time lim
 class AtariTask(Section):
     frame_skip: Count = Field(default=4, description="Frames an action is held for.")
     max_pool: bool = Field(default=True, description="See the brighter of the last two frames: sprites flicker.")
-    # below 36 the Nature CNN has nothing left to look at; above the screen's 160 columns there is nothing to gain
+    # below 36 the Nature CNN has nothing left to see; above the screen's 160 columns there is nothing to gain
     screen_size: Annotated[Int, Field(ge=36, le=160)] = Field(default=84, description="Side of the grey picture.")
     stack: Count = Field(default=4, description="Pictures in an observation, oldest first; black before the start.")
     noop_max: Natural = Field(default=30, description="A game starts after fewer idle frames than this, at random.")

@@ -25,3 +25,4 @@ gym.register(
     max_episode_steps=1000,
     reward_threshold=200,
 )
+gym.register("gymnast/Corridor-v0", entry_point="gymnast.envs.suites.own.corridor:Corridor")

@@ -1,0 +1,39 @@
+"""`gymnast eval`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from gymnast.cli.verbs import app, common, sets, show
+
+
+@app.command("eval", short_help="Score a saved agent.")
+@click.argument("ref", default="@last")
+@click.option("--episodes", type=click.IntRange(min=1), help="How many.  [default: the run's stop.episodes]")
+@click.option("--seed", type=click.IntRange(min=0), help="Other episodes than the default ones.")
+@click.option("--stochastic", is_flag=True, help="Sample actions instead of taking the likeliest.")
+@sets
+@common
+def evaluate(
+    ref: str,
+    episodes: int | None,
+    seed: int | None,
+    stochastic: bool,
+    overrides: tuple[str, ...],
+    runs_dir: Path,
+) -> None:
+    """Run the agent of REF on fresh episodes and say whether it solves its env.
+
+    The env is built exactly as in training, less wrappers that call themselves training-only.
+
+    \b
+    gymnast eval                              the best agent of the newest run
+    gymnast eval k3x9/last --stochastic --episodes 500
+    gymnast eval @best:LunarLander-v3 --set env.kwargs.enable_wind=true
+    """
+    from gymnast.terminal.summary import print_summary
+    from gymnast.verbs.eval import evaluate_ref
+
+    show(evaluate_ref(ref, episodes, runs_dir, seed, stochastic, overrides), print_summary)

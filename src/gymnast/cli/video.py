@@ -1,0 +1,41 @@
+"""`gymnast video`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from gymnast.cli.verbs import app, common, sets, show
+
+
+@app.command(short_help="Record a video of a saved agent.")
+@click.argument("ref", default="@last")
+@click.option("--episodes", type=click.IntRange(1, 32), default=1, show_default=True, help="How many.")
+@click.option("--seed", type=click.IntRange(min=0), help="Other episodes than the default ones.")
+@click.option("--stochastic", is_flag=True, help="Sample actions instead of taking the likeliest.")
+@click.option("--progression", is_flag=True, help="An episode of every checkpoint of the run, in order.")
+@click.option("--seconds", type=click.FloatRange(min=1), default=10.0, show_default=True, help="At most, of each then.")
+@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="File; default: in the run's videos.")
+@click.option("--no-overlay", is_flag=True, help="The env's pictures alone.")
+@sets
+@common
+def video(ref: str, runs_dir: Path, **options: Any) -> None:
+    """Record a video of a saved agent: every step with reward, return so far, value, and the actions' probabilities.
+
+    REF may name a checkpoint (k3x9/best, k3x9/last, k3x9/step_20480); without one it is the best. The episodes are
+    those that `gymnast eval REF --episodes N --seed S` scores. A JSON file beside the video says what is in it.
+
+    \b
+    gymnast video                             the best agent of the newest run
+    gymnast video k3x9/last --episodes 3 --stochastic --out three.mp4
+    gymnast video @best:LunarLander-v3 --progression
+    """
+    from gymnast.terminal.progress import progress_bar
+    from gymnast.terminal.video import print_video
+    from gymnast.verbs.video import record_video
+
+    with progress_bar() as progress:
+        result = record_video(ref, runs_dir, progress=progress, **options)
+    show(result, print_video)

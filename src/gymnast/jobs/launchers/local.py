@@ -1,0 +1,34 @@
+"""Runs a job in a process of this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gymnast.jobs.worker import Event, Job, Worker, WorkerLost
+
+
+class LocalRun:
+    """A worker with one job."""
+
+    def __init__(self, worker: Worker) -> None:
+        self._worker = worker
+
+    def __iter__(self) -> Iterator[Event]:
+        try:
+            while (event := self._worker.hear(None)) is not None:
+                yield event
+                if event.kind == "result":
+                    return
+        except WorkerLost as lost:
+            yield Event("error", {"why": str(lost)})
+        finally:
+            self._worker.close()
+
+    def close(self) -> None:
+        """Kills it; the last event then says so."""
+        self._worker.kill()
+
+
+class LocalLauncher:
+    def run(self, job: Job) -> LocalRun:
+        return LocalRun(Worker(job))

@@ -1,0 +1,63 @@
+"""Several jobs at a time, wherever a launcher runs them; their events as they come."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Hashable, Iterator, Sequence
+from queue import SimpleQueue
+from threading import Thread
+from typing import Protocol, TypeVar
+
+from gymnast.jobs.worker import Event, Job
+
+ENDS = ("result", "error")
+T = TypeVar("T", bound=Hashable)
+
+
+class Events(Protocol):
+    """What a job reports, in order. The last event is its `result`, or an `error` whose `why` is one line."""
+
+    def __iter__(self) -> Iterator[Event]: ...
+
+    def close(self) -> None:
+        """Ends the job at once, from any thread; iterating then comes to an end."""
+
+
+class Launcher(Protocol):
+    """Starts jobs somewhere: on this machine, on a cluster."""
+
+    def run(self, job: Job) -> Events: ...
+
+
+def run_all(items: Sequence[T], at_once: int, launch: Callable[[T], Events]) -> Generator[tuple[T, Event], None, None]:
+    """The events of all of them, each with its item. Closing it ends the jobs that are under way."""
+    waiting, reported = list(reversed(items)), SimpleQueue[tuple[T, Event]]()
+    running: dict[T, tuple[Events, Thread]] = {}
+
+    def pass_on(item: T, events: Events) -> None:
+        last = Event("error", {"why": "it ended without a result"})
+        try:
+            for event in events:
+                if event.kind in ENDS:
+                    last = event
+                else:
+                    reported.put((item, event))
+        except Exception as error:  # whatever a cluster's client raises: the other jobs go on
+            last = Event("error", {"why": f"{type(error).__name__}: {error}"})
+        reported.put((item, last))
+
+    try:
+        while waiting or running:
+            while waiting and len(running) < at_once:
+                item = waiting.pop()
+                events = launch(item)
+                running[item] = events, Thread(target=pass_on, args=(item, events), daemon=True)
+                running[item][1].start()
+            item, event = reported.get()
+            if event.kind in ENDS:
+                running.pop(item)[1].join()
+            yield item, event
+    finally:
+        for events, _ in running.values():
+            events.close()
+        for _, thread in running.values():
+            thread.join()

@@ -1,0 +1,26 @@
+"""Evaluation in a worker: an agent's tensors go there, a result comes back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from gymnast import config as configs
+from gymnast.envs.make import make_vec
+from gymnast.envs.tabular.oracle import table_of
+from gymnast.judge.verdict import Court, EvalRequest, result_to_json
+from gymnast.runs.saved_agent import SavedAgent
+
+if TYPE_CHECKING:
+    from gymnast.jobs.child import Channel
+
+
+def evaluate_copies(channel: Channel, config: dict[str, Any], threshold: float | None) -> None:
+    checked = configs.validate(config)
+    env = make_vec(checked.env, checked.eval_n_envs, "eval", threads=1)
+    saved = SavedAgent.build(checked, env)
+    table = None if saved.agent.has_memory else table_of(checked.env, env)
+    court = Court(saved.net, env, table, checked, threshold)
+    channel.ready()
+    for job, tensors in channel:
+        saved.load(tensors)
+        channel.result(result_to_json(court.examine(EvalRequest(**job["request"]), job["verdicts"])))

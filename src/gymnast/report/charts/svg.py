@@ -1,0 +1,125 @@
+"""A chart as an SVG that needs no font, script or package: it looks the same in a browser and a repository."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from xml.sax.saxutils import escape
+
+from gymnast.report.charts.model import Chart, Curve, Point, Points
+
+LEFT, RIGHT, TOP, BOTTOM = 64, 16, 28, 44
+LETTER, LINE = 7, 18  # about how wide one is and how high a line is
+COLOURS = ("#0b6e99", "#d9730d", "#6940a5", "#448361")
+LEVEL = "#448361"
+TICKS = 5
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Where a point lies in the picture, and how to write what is there."""
+
+    low: float
+    high: float
+    end: float
+    top: int
+    width: int
+    height: int
+
+    def place(self, x: float, y: float) -> Point:
+        across = LEFT + x / self.end * (self.width - LEFT - RIGHT)
+        return across, self.top + (self.high - y) / (self.high - self.low) * (self.height - self.top - BOTTOM)
+
+    def corners(self, points: Points) -> str:
+        return " ".join("{:.1f},{:.1f}".format(*self.place(*point)) for point in points)
+
+    def line(self, points: Points, style: str) -> str:
+        return f'<polyline fill="none" points="{self.corners(points)}" {style}/>'
+
+
+def text(x: float, y: float, words: str, style: str) -> str:
+    return f'<text x="{x:.1f}" y="{y:.1f}" {style}>{escape(words)}</text>'
+
+
+def draw(chart: Chart, width: int = 640, height: int = 360) -> str:
+    """Nothing where there is nothing finite to draw. A small chart has no legend."""
+    curves = [curve for curve in (curve.finite() for curve in chart.curves) if curve.extent()]
+    points = [point for curve in curves for point in curve.extent()]
+    if not points:
+        return ""
+    level = chart.level if chart.level is not None and math.isfinite(chart.level) else None
+    values = [y for _, y in points] + ([] if level is None else [level])
+    low, high = min(values), max(values)
+    margin = 0.05 * (high - low) or 0.5
+    names = [] if chart.small else [(c.name, COLOURS[index % len(COLOURS)]) for index, c in enumerate(curves)]
+    names += [(chart.level_name, LEVEL)] if level is not None and chart.level_name else []
+    legend = legend_places([name for name, _ in names], width)
+    top = TOP + LINE * (1 + max((line for _, line in legend), default=-1))
+    frame = Frame(low - margin, high + margin, max(x for x, _ in points) or 1.0, top, width, height)
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
+        f'font-family="sans-serif" font-size="12" fill="#333">',
+        f'<rect width="{width}" height="{height}" fill="#fff"/>',
+        text(LEFT, 20, chart.title, 'font-size="14" font-weight="bold"'),
+    ]
+    for (name, colour), (begin, row) in zip(names, legend, strict=True):
+        parts.append(text(begin, 20 + LINE * (row + 1), name, f'font-weight="bold" style="fill:{colour}"'))
+    parts += _axes(frame, chart.unit)
+    if level is not None:
+        parts.append(frame.line([(0, level), (frame.end, level)], f'stroke="{LEVEL}" stroke-dasharray="6 4"'))
+    for index, curve in enumerate(curves):
+        parts += _curve(frame, curve, COLOURS[index % len(COLOURS)])
+    return "\n".join([*parts, "</svg>", ""])
+
+
+def _axes(frame: Frame, unit: str) -> list[str]:
+    parts = []
+    for tick in ticks(frame.low, frame.high):
+        parts.append(frame.line([(0, tick), (frame.end, tick)], 'stroke="#e5e5e5"'))
+        across, down = frame.place(0, tick)
+        parts.append(text(across - 6, down + 4, short(tick), 'text-anchor="end"'))
+    for tick in ticks(0, frame.end):
+        across, down = frame.place(tick, frame.low)
+        parts.append(text(across, down + 16, short(tick), 'text-anchor="middle"'))
+    return [*parts, text((LEFT + frame.width - RIGHT) / 2, frame.height - 8, unit, 'text-anchor="middle"')]
+
+
+def _curve(frame: Frame, curve: Curve, colour: str) -> list[str]:
+    parts = []
+    if curve.band:
+        outline = [(x, upper) for x, _, upper in curve.band] + [(x, lower) for x, lower, _ in reversed(curve.band)]
+        parts.append(f'<polygon points="{frame.corners(outline)}" fill="{colour}" opacity="0.2"/>')
+    if not curve.points:
+        return [*parts, *(frame.line(run, f'stroke="{colour}" opacity="0.6"') for run in curve.runs)]
+    if curve.joined and len(curve.points) > 1:
+        return [*parts, frame.line(curve.points, f'stroke="{colour}" stroke-width="2"')]
+    dots = (frame.place(*point) for point in curve.points)
+    return [*parts, *(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{colour}"/>' for x, y in dots)]
+
+
+def legend_places(names: Sequence[str], width: int) -> list[tuple[int, int]]:
+    """Where each begins and in which line: as many in a line as fit."""
+    places, across, row = [], LEFT, 0
+    for name in names:
+        if across > LEFT and across + LETTER * len(name) > width - RIGHT:
+            across, row = LEFT, row + 1
+        places.append((across, row))
+        across += LETTER * len(name) + 2 * LETTER
+    return places
+
+
+def ticks(low: float, high: float) -> list[float]:
+    """Round numbers between two, about five."""
+    rough = (high - low) / TICKS
+    size = 10 ** math.floor(math.log10(rough))
+    step = next(size * factor for factor in (1, 2, 5, 10) if size * factor >= rough)
+    return [step * index for index in range(math.ceil(low / step), math.floor(high / step) + 1)]
+
+
+def short(value: float) -> str:
+    """250000 -> 250k; 0.30000000000000004 -> 0.3."""
+    for size, unit in ((1e6, "M"), (1e3, "k")):
+        if abs(value) >= size:
+            return f"{value / size:g}{unit}"
+    return f"{value:.6g}"

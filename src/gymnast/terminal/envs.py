@@ -1,0 +1,130 @@
+"""`gymnast envs list|show` for people."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.text import Text
+
+from gymnast.core.text import number, span
+from gymnast.terminal.format import Cell, Column, facts_grid, heading, output, table
+from gymnast.verbs.envs.show import EnvBrief, EnvsList, PresetEnv, RegisteredEnv, needs
+
+LIST = (
+    Column("env", style="bold"),
+    Column("variants", drop=1),
+    Column("solved at", right=True),
+    Column("optimum", right=True, drop=2),
+    Column("description", style="dim", wraps=40, drop=3),
+)
+
+
+def print_envs(result: EnvsList) -> None:
+    console = output()
+    rows: list[list[Cell]] = []
+    for family in dict.fromkeys(env.family for env in result.envs):
+        rows += [[""] * len(LIST)] if rows else []
+        rows.append([heading(family), *[""] * (len(LIST) - 1)])
+        rows += [_list_row(env) for env in result.envs if env.family == family]
+    console.print(table(console, LIST, rows))
+    for command in dict.fromkeys(needs(env.extra) for env in result.envs if not env.installed):
+        console.print(f"\n! needs a package that is not installed: {command}", style="yellow", markup=False)
+    if result.others is None:
+        console.print("\nany other id registered with Gymnasium works too: `gymnast envs list --all`", style="dim")
+        return
+    console.print()
+    console.print(heading("registered with Gymnasium, without a preset"))
+    for name in result.others:
+        console.print(Text(name))
+
+
+def _list_row(env: EnvBrief) -> list[Cell]:
+    name = Text(env.id) if env.installed else Text(f"{env.id} !", style="yellow")
+    threshold = "" if env.threshold is None else f"{env.threshold:g}"
+    optimum = "" if env.optimum is None else f"{env.optimum:g}"
+    return [name, ", ".join(env.variants), threshold, optimum, env.description]
+
+
+def print_env(result: PresetEnv | RegisteredEnv) -> None:
+    if isinstance(result, PresetEnv):
+        _print_preset(output(), result)
+    else:
+        _print_registered(output(), result)
+
+
+def _print_preset(console: Console, env: PresetEnv) -> None:
+    facts = env.facts
+    console.print(Text().append(env.id, style="bold").append(f"  {facts.family}", style="dim"))
+    console.print(Text(facts.description))
+    if not env.installed:
+        command = needs(facts.extra)
+        console.print(f"! needs a package that is not installed: {command}", style="yellow", markup=False)
+    console.print()
+    console.print(facts_grid(_facts(env)))
+    numbered = [[str(index), name] for index, name in enumerate(facts.actions)]
+    _section(console, "actions", [Column("", right=True), Column("")], numbered)
+    names = [Column("", right=True), Column(""), Column("range"), Column("unit"), Column("meaning", wraps=24)]
+    parts = [
+        [str(index), part.name, span(part.low, part.high), part.unit or "", part.meaning or ""]
+        for index, part in enumerate(facts.observations)
+    ]
+    _section(console, "observation", names, parts)
+    columns = [Column("", style="bold"), Column(""), Column("", style="dim", wraps=24)]
+    _section(console, "shaping", columns, [[part.name, part.kind, part.meaning] for part in env.shaping])
+    columns = [Column("algo"), Column("score", right=True), Column("steps", right=True), Column("source", wraps=24)]
+    scores = [[item.algo, f"{item.score:g}", number(item.steps), item.source] for item in facts.references]
+    _section(console, "published scores", columns, scores)
+    columns = [Column("", style="bold"), Column("algo"), Column("steps", right=True), Column("envs", right=True)]
+    rows = [
+        [item.name, item.algo, number(item.total_timesteps), str(item.n_envs), item.about or _train(env, item.name)]
+        for item in env.variants
+    ]
+    _section(console, "variants", [*columns, Column("", style="dim", wraps=24)], rows)
+
+
+def _train(env: PresetEnv, variant: str) -> str:
+    return f"gymnast train {env.id}:{variant}"
+
+
+def _facts(env: PresetEnv) -> list[tuple[str, Cell]]:
+    facts = env.facts
+    solved, reward = facts.solved, facts.reward
+    limits = "" if reward.low is None and reward.high is None else f"{span(reward.low, reward.high)} a step: "
+    return [
+        ("made with", ", ".join(f"{key}={value}" for key, value in facts.kwargs.items())),
+        ("time limit", f"{facts.max_episode_steps:,} steps" if facts.max_episode_steps else "none"),
+        ("reward", f"{limits}{reward.meaning}"),
+        ("solved", f"mean of {solved.threshold:g} over {solved.episodes} episodes ({solved.source})" if solved else ""),
+        ("", (solved.note or "") if solved else ""),
+        ("optimum", "" if env.optimum is None else f"{env.optimum:g} ({env.optimum_source})"),
+    ]
+
+
+def _section(console: Console, title: str, columns: Sequence[Column], rows: Sequence[Sequence[Cell]]) -> None:
+    if not rows:
+        return
+    console.print()
+    console.print(heading(title))
+    shown = table(console, columns, rows)
+    shown.show_header = any(column.title for column in columns)
+    console.print(shown)
+
+
+def _print_registered(console: Console, env: RegisteredEnv) -> None:
+    limit, threshold = env.max_episode_steps, env.threshold
+    unknown = "no threshold registered: set stop.threshold"
+    facts: list[tuple[str, Cell]] = [
+        ("observations", env.observation_space or ""),
+        ("actions", env.action_space or ""),
+        ("time limit", f"{limit:,} steps" if limit else "none"),
+        ("solved", unknown if threshold is None else f"mean of {threshold:g} (registered)"),
+        ("optimum", f"{env.optimum:g} ({env.optimum_source})" if env.optimum is not None else ""),
+        ("made with", ", ".join(f"{key}={value}" for key, value in env.kwargs.items())),
+        ("entry point", env.entry_point),
+        ("problem", Text(env.problem or "", style="yellow")),
+        ("train", f"gymnast train {env.id}  (variants: {', '.join(env.variants)})"),
+    ]
+    console.print(Text().append(env.id, style="bold").append("  registered with Gymnasium, no preset", style="dim"))
+    console.print()
+    console.print(facts_grid(facts))

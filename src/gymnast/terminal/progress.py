@@ -1,0 +1,52 @@
+"""A bar on the terminal, for verbs that take long."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.text import Text
+
+from gymnast.terminal.format import output
+
+
+class Bar:
+    """A `verbs.progress.Progress`. It is shown once the work takes longer than `after` seconds."""
+
+    def __init__(self, progress: Progress, after: float) -> None:
+        self._progress = progress
+        self._show_at = time.monotonic() + after
+        self._task = progress.add_task("starting", total=None)
+
+    def plan(self, amount: float) -> None:
+        total = self._progress.tasks[0].total or 0.0
+        self._update(total=total + amount)
+
+    def step(self, what: str) -> None:
+        self._update(description=what)
+
+    def done(self, amount: float = 1.0) -> None:
+        self._update(advance=amount)
+
+    def say(self, text: str, failed: bool = False) -> None:
+        self._progress.console.print(Text(text, style="red" if failed else "default"))
+
+    def _update(self, total: float | None = None, advance: float | None = None, description: str | None = None) -> None:
+        self._progress.update(self._task, total=total, advance=advance, description=description)
+        if not self._progress.live.is_started and time.monotonic() >= self._show_at:
+            self._progress.start()
+
+
+@contextmanager
+def progress_bar(quiet: bool = False, after: float = 0.0) -> Iterator[Bar]:
+    """On standard error: a bar where it is a terminal, lines of `say` everywhere, nothing when quiet."""
+    console = output(stderr=True)
+    console.quiet = quiet
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    progress = Progress(*columns, console=console, transient=True, disable=quiet or not console.is_terminal)
+    try:
+        yield Bar(progress, after)
+    finally:
+        progress.stop()

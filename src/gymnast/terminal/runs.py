@@ -1,0 +1,153 @@
+"""`gymnast runs list|show|delete|zip` for people."""
+
+from __future__ import annotations
+
+import shlex
+
+from rich.console import Console
+from rich.text import Text
+
+from gymnast.alerts.text import report
+from gymnast.core.text import ago, duration, number, score, utc
+from gymnast.metrics.rows import STEP
+from gymnast.report.charts.text import draw
+from gymnast.report.page import return_chart
+from gymnast.report.run_facts import RETURN, UNFINISHED, RunFacts, algo_text
+from gymnast.report.verdict import stop_text
+from gymnast.runs.references import runs_dir_option
+from gymnast.sinks.console.panels import render_row
+from gymnast.terminal.format import Cell, Column, facts_grid, output, panel_width, status_text, table, yes_no
+from gymnast.verbs.runs.files import DeletedRuns, ZippedRun
+from gymnast.verbs.runs.show import RunBrief, RunsList, ShownRun
+
+LIST = (
+    Column("run", style="bold"),
+    Column("env"),
+    Column("algo", drop=2),
+    Column("seed", right=True, drop=4),
+    Column("status"),
+    Column("score", right=True),
+    Column("solved", drop=1),
+    Column("steps", right=True, drop=3),
+    Column("time", right=True, drop=6),
+    Column("created", drop=5),
+)
+
+
+def print_list(result: RunsList) -> None:
+    console = output()
+    if result.runs:
+        console.print(table(console, LIST, [_list_row(run) for run in result.runs]))
+    else:
+        console.print(f"no runs in {result.folder} yet: start one with `gymnast train CartPole-v1`", soft_wrap=True)
+
+
+def _list_row(run: RunBrief) -> list[Cell]:
+    return [
+        run.token,
+        run.env,
+        algo_text(run.algo, run.variant),
+        str(run.seed),
+        status_text(run.status),
+        score(run.score),
+        yes_no(run.solved),
+        number(run.env_steps),
+        "" if run.seconds is None else duration(run.seconds),
+        ago(run.created),
+    ]
+
+
+def print_deleted(result: DeletedRuns) -> None:
+    for run in result.deleted:
+        print(f"deleted {run}")
+
+
+def print_zipped(result: ZippedRun) -> None:
+    print(f"wrote {result.zip}")
+
+
+def print_run(result: ShownRun) -> None:
+    facts, console = result.facts, output()
+    info = facts.info
+    console.print(Text().append(info.id, style="bold").append("  ").append_text(status_text(info.status)))
+    console.print(facts_grid(_about(facts)))
+    console.print()
+    _print_checkpoints(console, facts)
+    if not facts.rows:
+        console.print("\nno metrics yet")
+        return
+    for line in ["", *picture] if (picture := draw(return_chart(facts), panel_width(console))) else ():
+        console.print(line)
+    console.print()
+    if facts.alerts:
+        console.print(*report(facts.alerts), "", sep="\n")
+    metrics = render_row(
+        facts.latest,
+        title=f"metrics at {int(facts.latest[STEP]):,} steps",
+        total_steps=facts.total_steps,
+        facts={"threshold": facts.threshold},
+        history=[value for _, value in facts.curve(RETURN)],
+        written_at=facts.written_at,
+    )
+    console.print(metrics, width=panel_width(console))
+
+
+def _about(facts: RunFacts) -> list[tuple[str, Cell]]:
+    info = facts.info
+    steps = f"{facts.env_steps:,} of {facts.total_steps:,}"
+    if facts.seconds is not None:
+        steps += f" in {duration(facts.seconds)}"
+    if info.summary.get("fps"):
+        steps += f", {info.summary['fps']:,.0f} steps/s"
+    reason = facts.summary.get("stop_reason")
+    versions = ", ".join(f"{name} {version}" for name, version in info.versions.items())
+    crash = f"{facts.crash}  (all of it: {info.path / 'log.txt'})" if facts.crash else ""
+    return [
+        ("env", info.env),
+        ("algo", f"{algo_text(info.algo, info.variant)}, seed {info.seed}"),
+        ("created", f"{utc(info.created)}, {ago(info.created)}"),
+        ("started from", info.parent or ""),
+        ("steps", steps),
+        ("stopped", stop_text(reason) if reason else ""),
+        ("crash", Text(crash, style="red")),
+        ("score", _verdict(facts)),
+        ("command", shlex.join(info.command)),
+        ("versions", versions),
+        ("process", f"{info.pid} on {info.host}" if facts.live else ""),
+        ("folder", str(info.path)),
+        ("problem", Text("; ".join(facts.problems), style="bold red")),
+    ]
+
+
+def _verdict(facts: RunFacts) -> Text:
+    if facts.score is None:
+        return Text("none yet", style="dim")
+    text, summary = Text().append(score(facts.score), style="bold"), facts.info.summary
+    if summary.get("interval") and summary.get("eval_mean") == facts.score:
+        low, high = summary["interval"]
+        text.append(f"  95% interval {low:,.2f} to {high:,.2f}, {summary['episodes']} fresh episodes")
+    else:
+        text.append("  the best evaluation")
+    if facts.threshold is not None:
+        text.append(f"  solved at {facts.threshold:g}: ").append_text(yes_no(facts.solved))
+    return text
+
+
+def _print_checkpoints(console: Console, facts: RunFacts) -> None:
+    info = facts.info
+    rows: list[list[Cell]] = []
+    for item in facts.checkpoints:
+        verb = "resume" if item.name == "last" and info.status in UNFINISHED else "eval"
+        use: Cell = f"gymnast {verb} {info.token}/{item.name}{runs_dir_option(info.path.parent)}"
+        if item.problem:
+            use = Text(f"broken: {item.problem}", style="bold red")
+        returns = (item.metrics.get(name) for name in ("rollout/ep_rew_mean", "eval/mean_reward"))
+        rows.append([item.name, number(item.step), *(score(value) for value in returns), use])
+    columns = [
+        Column("checkpoint", style="bold"),
+        Column("step", right=True),
+        Column("training return", right=True),
+        Column("evaluation", right=True),
+        Column("use", style="dim", wraps=24),
+    ]
+    console.print(table(console, columns, rows) if rows else "no checkpoints yet")

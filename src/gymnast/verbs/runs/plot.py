@@ -1,0 +1,95 @@
+"""`gymnast runs plot`: curves of several runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gymnast.core.errors import UserError
+from gymnast.report.charts.model import Chart, thinned
+from gymnast.report.run_facts import EVALUATION, RETURN
+from gymnast.verbs.picture import check_picture
+from gymnast.verbs.runs.sides import CLOCKS, GRID, Side, find_sides, labels, mean_curve, metric_name
+
+SCORES = (RETURN, EVALUATION, "eval/best_mean_reward", "eval/stochastic_mean_reward", "verdict/mean")
+
+
+@dataclass(frozen=True)
+class Plot:
+    x: str
+    charts: list[Chart]  # one a metric, whose name is the title
+    notes: list[str]
+    out: Path | None  # the picture that was written
+
+    def to_json(self) -> dict[str, Any]:
+        panels = [{"metric": c.title, "threshold": c.level, "sides": _sides(c)} for c in self.charts]
+        return {
+            "x": self.x,
+            "panels": panels,
+            "notes": self.notes,
+            "out": None if self.out is None else str(self.out),
+        }
+
+
+def _sides(chart: Chart) -> dict[str, Any]:
+    return {
+        curve.name: {"runs": len(curve.runs) or 1, "line": thinned(curve.points, GRID), "band": curve.band}
+        for curve in chart.curves
+    }
+
+
+def plot_runs(
+    refs: Sequence[str], runs_dir: Path, metrics: Sequence[str], x: str, group: str, out: Path | None
+) -> Plot:
+    if out is not None:
+        check_picture("--out", out)
+    sides = find_sides(refs, runs_dir, group)
+    names = [metric_name(name, sides) for name in metrics] or [_usual_metric(sides)]
+    clock, unit = CLOCKS[x]
+    charts, notes = [], _notes(sides)
+    for metric in dict.fromkeys(names):
+        curves = []
+        for label, side in zip(labels(sides), sides, strict=True):
+            found = [facts.curve(metric, clock) for facts in side.runs]
+            notes += [f"{f.token} has no {metric}" for f, points in zip(side.runs, found, strict=True) if not points]
+            if (curve := mean_curve(label, found)) is not None:
+                curves.append(curve)
+        level = _level(metric, sides)
+        charts.append(Chart(metric, tuple(curves), level, "" if level is None else f"solved at {level:g}", unit))
+    if out is not None:
+        from gymnast.report.charts.figure import save_charts
+
+        save_charts(out, charts)
+    return Plot(x, charts, list(dict.fromkeys(notes)), out)
+
+
+def _usual_metric(sides: Sequence[Side]) -> str:
+    """Evaluations, where every run has two of them; else training returns."""
+    runs = [facts for side in sides for facts in side.runs]
+    if all(len(facts.curve(EVALUATION)) > 1 for facts in runs):
+        return EVALUATION
+    if any(RETURN in facts.latest for facts in runs):
+        return RETURN
+    raise UserError(
+        f"no return to plot: {', '.join(facts.token for facts in runs)} "
+        f"{'have' if len(runs) > 1 else 'has'} finished no episode yet. Name a --metric."
+    )
+
+
+def _level(metric: str, sides: Sequence[Side]) -> float | None:
+    """What counts as solved, where it is the same for all."""
+    levels = {facts.threshold for side in sides for facts in side.runs}
+    return levels.pop() if metric in SCORES and len(levels) == 1 else None
+
+
+def _notes(sides: Sequence[Side]) -> list[str]:
+    runs = [facts for side in sides for facts in side.runs]
+    envs = list(dict.fromkeys(facts.info.env for facts in runs))
+    notes = [f"{facts.token} is still being trained" for facts in runs if facts.live]
+    if len(envs) > 1:
+        notes.append(f"runs of different envs ({', '.join(envs)}): their scores do not compare")
+    if any(len(side.runs) > 1 for side in sides):
+        notes.append("several runs: interquartile mean, 95 % interval; one that ended keeps its last value")
+    return notes

@@ -1,0 +1,93 @@
+"""`gymnast runs list|show`. Needs no torch: headers and JSON files only."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from gymnast.report.run_facts import RunFacts
+from gymnast.runs.references import Run, list_runs, resolve
+
+
+@dataclass(frozen=True)
+class RunBrief:
+    """What a run is and how far it came."""
+
+    id: str
+    token: str
+    env: str
+    algo: str
+    variant: str | None
+    seed: int
+    status: str
+    created: str
+    parent: str | None
+    path: str
+    score: float | None
+    solved: bool | None
+    env_steps: int
+    seconds: float | None
+    interval: list[float] | None
+
+    @classmethod
+    def of(cls, facts: RunFacts) -> RunBrief:
+        info = facts.info
+        return cls(
+            id=info.id,
+            token=info.token,
+            env=info.env,
+            algo=info.algo,
+            variant=info.variant,
+            seed=info.seed,
+            status=info.status,
+            created=info.created,
+            parent=info.parent,
+            path=str(info.path),
+            score=facts.score,
+            solved=facts.solved,
+            env_steps=facts.env_steps,
+            seconds=facts.seconds,
+            interval=facts.summary.get("interval"),
+        )
+
+
+@dataclass(frozen=True)
+class RunsList:
+    folder: Path
+    runs: list[RunBrief]
+    warnings: list[str]  # folders that could not be read
+
+    def to_json(self) -> dict[str, Any]:
+        return {"runs": [asdict(run) for run in self.runs], "warnings": self.warnings}
+
+
+def list_all_runs(runs_dir: Path) -> RunsList:
+    runs = list_runs(runs_dir)
+    return RunsList(runs_dir, [RunBrief.of(RunFacts(Run(info.path), info)) for info in runs], runs.warnings)
+
+
+@dataclass(frozen=True)
+class ShownRun:
+    facts: RunFacts  # has everything
+
+    def to_json(self) -> dict[str, Any]:
+        facts = self.facts
+        return {
+            **{key: value for key, value in asdict(facts.info).items() if key not in ("path", "id")},
+            **asdict(RunBrief.of(facts)),
+            "threshold": facts.threshold,
+            "checkpoints": [
+                {"name": item.name, "step": item.step, "problem": item.problem, "metrics": item.metrics}
+                for item in facts.checkpoints
+            ],
+            "alerts": [alert.to_json() for alert in facts.alerts],
+            "metrics": facts.latest,
+            "rows": len(facts.rows),
+            "crash": facts.crash,
+            "problem": "; ".join(facts.problems) or None,
+        }
+
+
+def show_run(ref: str, runs_dir: Path) -> ShownRun:
+    return ShownRun(RunFacts(resolve(ref, runs_dir)))

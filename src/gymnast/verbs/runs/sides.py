@@ -1,0 +1,167 @@
+"""Sides of a comparison: which runs belong together, what tells them apart, and their curves in one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gymnast.core.errors import UserError, did_you_mean
+from gymnast.core.statistics import interval, iqm
+from gymnast.core.text import setting
+from gymnast.metrics.catalogue import catalogue
+from gymnast.report.charts.model import Curve, Points, finite
+from gymnast.report.run_facts import RunFacts
+from gymnast.runs.references import list_runs, resolve
+
+CLOCKS = {
+    "steps": ("time/total_timesteps", "env steps"),
+    "vec_steps": ("time/vec_steps", "vector steps"),
+    "updates": ("time/updates", "updates"),
+    "seconds": ("time/elapsed", "seconds"),
+}
+GRID = 120  # points at which several runs are put together
+NAMED = 2  # settings that a side is named by, at most
+
+
+@dataclass(frozen=True)
+class Side:
+    """One run, or several that are taken for repetitions of the same: other seeds, or whatever the user joined."""
+
+    runs: list[RunFacts]
+
+    @property
+    def token(self) -> str:
+        more = len(self.runs) - 1
+        return self.runs[0].token + (f"+{more}" if more else "")
+
+    @property
+    def envs(self) -> list[str]:
+        return list(dict.fromkeys(facts.info.env for facts in self.runs))
+
+
+def find_sides(refs: Sequence[str], runs_dir: Path, group: str = "seed") -> list[Side]:
+    """`a,b` joins two runs; @all and @all:ENV are all runs; by "seed", runs that differ in nothing else are joined."""
+    joined: list[Side] = []
+    single: list[RunFacts] = []
+    order: list[Side | RunFacts] = []
+    for ref in refs:
+        names = [name for name in ref.split(",") if name]
+        if len(names) > 1:
+            runs = {facts.info.id: facts for name in names for facts in _expand(name, runs_dir)}
+            joined.append(Side(list(runs.values())))
+            order.append(joined[-1])
+        else:
+            found = _expand(ref, runs_dir)
+            single += found
+            order += found
+    seen = [facts.info.id for side in joined for facts in side.runs]
+    if twice := [name for name in dict.fromkeys(seen) if seen.count(name) > 1]:
+        raise UserError(f"{twice[0]} is on two sides. Name each run once.")
+    sides: dict[Any, Side] = {}
+    for index, item in enumerate(order):
+        if isinstance(item, Side):
+            sides[index] = item
+        elif item.info.id not in seen:
+            seen.append(item.info.id)
+            key = fingerprint(item) if group == "seed" else item.info.id
+            sides.setdefault(key, Side([])).runs.append(item)
+    return list(sides.values())
+
+
+def _expand(ref: str, runs_dir: Path) -> list[RunFacts]:
+    if ref != "@all" and not ref.startswith("@all:"):
+        return [RunFacts(resolve(ref, runs_dir))]
+    env = ref.partition(":")[2]
+    runs = [info for info in list_runs(runs_dir) if env in ("", info.env)]
+    if not runs:
+        raise UserError(f"{ref}: no run{f' of {env}' if env else ''} in {runs_dir}.")
+    return [RunFacts(resolve(str(info.path.resolve()), runs_dir)) for info in reversed(runs)]
+
+
+def fingerprint(facts: RunFacts) -> str:
+    """The same for runs that differ in nothing but the seed. A config that cannot be read is like no other, and so is a
+    run that started from another's agent."""
+    flat = {key: value for key, value in flat_settings(facts).items() if key != "train.seed"}
+    return json.dumps(flat, sort_keys=True) if flat and facts.info.parent is None else facts.info.id
+
+
+def flat_settings(facts: RunFacts) -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+
+    def walk(prefix: str, value: Any) -> None:
+        if isinstance(value, dict) and value:
+            for key, inner in value.items():
+                walk(f"{prefix}.{key}" if prefix else str(key), inner)
+        else:
+            flat[prefix] = value
+
+    walk("", facts.settings)
+    flat.pop("", None)
+    return flat
+
+
+def differing_settings(sides: Sequence[Side]) -> dict[str, list[Any]]:
+    """A value a side; where its runs differ, a list of theirs."""
+    flat = [[flat_settings(facts) for facts in side.runs] for side in sides]
+    keys = dict.fromkeys(key for runs in flat for settings in runs for key in settings)
+    rows = {key: [_common([settings.get(key) for settings in runs]) for runs in flat] for key in keys}
+    return {key: values for key, values in rows.items() if any(value != values[0] for value in values)}
+
+
+def _common(values: list[Any]) -> Any:
+    return values[0] if all(value == values[0] for value in values) else values
+
+
+def labels(sides: Sequence[Side]) -> list[str]:
+    """How a legend tells them apart: the token, the env where there are several, and what is set otherwise."""
+    several = len({env for side in sides for env in side.envs}) > 1
+    different = {key: values for key, values in differing_settings(sides).items() if key != "env.id"}
+    keys = [key for key in different if key != "train.seed"] or list(different)
+    names = []
+    for index, side in enumerate(sides):
+        parts = [side.token, *(side.envs if several else [])]
+        if len(keys) <= NAMED and not several:
+            parts += [f"{key.rpartition('.')[2]}={setting(different[key][index])}" for key in keys]
+        names.append(" ".join(parts))
+    return names
+
+
+def metric_name(asked: str, sides: Sequence[Side]) -> str:
+    """A metric by its name or the unique end of one, that at least one run has."""
+    there = list(dict.fromkeys(name for side in sides for facts in side.runs for name in facts.latest))
+    matching = [asked] if asked in there else [name for name in there if name.rpartition("/")[2] == asked]
+    if len(matching) > 1:
+        raise UserError(f"--metric {asked} could be any of: {', '.join(matching)}.")
+    if matching:
+        return matching[0]
+    if not there:
+        raise UserError("none of these runs has written metrics yet.")
+    if asked in catalogue():
+        alike = [name for name in there if name.partition("/")[0] == asked.partition("/")[0]]
+        raise UserError(f"none of these runs has {asked}. They have: {', '.join(alike or there)}.")
+    near = did_you_mean(asked, [*there, *(name.rpartition("/")[2] for name in there)])
+    raise UserError(f"--metric {asked}: there is no such metric.{near} docs/metrics.md has all of them.")
+
+
+def mean_curve(name: str, curves: Sequence[Points]) -> Curve | None:
+    """Several runs in one curve: their mean without the extremes, and its 95 % interval.
+
+    A run that ended earlier keeps its last value; the line begins where all of them have one.
+    """
+    runs = [curve for curve in map(finite, curves) if curve]
+    if not runs:
+        return None
+    if len(runs) == 1:
+        return Curve(name, runs[0])
+    begin, end = max(curve[0][0] for curve in runs), max(curve[-1][0] for curve in runs)
+    grid = np.linspace(min(begin, end), end, GRID)
+    columns = [np.array(curve, dtype=np.float64).T for curve in runs]
+    values = np.stack([np.interp(grid, steps, scores) for steps, scores in columns], axis=1)
+    line = list(zip(grid.tolist(), iqm(values).tolist(), strict=True))
+    band = [(float(x), *interval(iqm, row)) for x, row in zip(grid, values, strict=True)]
+    return Curve(name, line, band=band, runs=runs)
