@@ -83,3 +83,8 @@ def test_frames_are_a_memory() -> None:
     """Without memory nothing beats chance, 0.5; with the last two observations the cue is still there."""
     assert score(trained(MemoryCue, "ppo")) < 0.8
     assert score(trained(MemoryCue, "ppo", env={"wrappers": [{"frame_stack": {"n": 2}}]})) == 1.0
+
+
+@pytest.mark.parametrize("memory", ["lstm", "gru"])
+def test_a_memory_keeps_what_was_shown(memory: str) -> None:
+    assert score(trained(MemoryCue, "ppo", agent={"memory": memory, "memory_size": 16})) == 1.0

@@ -114,6 +114,18 @@ def test_reward_normaliser_on_paper() -> None:
     assert carry.tolist() == [4.0]  # the second episode goes on in the next rollout
 
 
+def test_a_value_is_shown_in_the_envs_own_reward() -> None:
+    """The learner's reward is the env's times 0.5, then divided by the returns' standard deviation, sqrt(2/3)."""
+    cfg = AgentConfig(normalize_reward=True)
+    agent = Agent(VECTOR, gym.spaces.Discrete(2), cfg, 0.5, reward_scale=0.5)
+    assert agent.reward_normalizer is not None
+    reward, ended = torch.tensor([[2.0], [2.0], [4.0]]), torch.tensor([[False], [True], [False]])
+    agent.reward_normalizer.update_and_scale(reward, ended, torch.zeros(1, dtype=torch.float64))
+    obs = torch.randn(3, 4)
+    value, shown = agent.values({"obs": obs})[VALUE], agent.describe(as_batch(obs))[VALUE]
+    torch.testing.assert_close(shown, value * np.sqrt(2 / 3) / 0.5)
+
+
 def test_statistics_are_saved_with_the_agent_and_used_when_loaded() -> None:
     cfg = AgentConfig(normalize_obs=True, normalize_reward=True)
     agent = Agent(VECTOR, gym.spaces.Discrete(2), cfg, 0.99)

@@ -18,6 +18,7 @@ from gymnast.agent.nets.torch_net import TorchNet
 from gymnast.config import AgentConfig
 from gymnast.config.algos import AlgoSettings
 from gymnast.core.devices import set_threads
+from gymnast.core.errors import UserError
 from gymnast.rl.algos.a2c import A2CConfig
 from gymnast.rl.algos.ppo import PPOConfig
 from gymnast.rl.algos.reinforce import ReinforceConfig
@@ -295,6 +296,17 @@ def test_what_one_network_saved_the_other_continues(algo: AlgoSettings) -> None:
     for ways, found in results.items():
         for name, tensor in expected.items():
             torch.testing.assert_close(found[name], tensor, atol=1e-5, rtol=0, msg=f"{ways}: {name}")
+
+
+@pytest.mark.parametrize("way", NETS)
+def test_another_optimizers_moments_are_refused(way: str) -> None:
+    start = make_agent("choice")
+    saved = make_learner(NETS[way](copy.deepcopy(start)), A2CConfig())
+    saved.update(experience(start), 0.0)
+    other = make_learner(NETS[way](start), A2CConfig(optimizer="adam"))
+    with pytest.raises(UserError, match=r"square_avg, not exp_avg, exp_avg_sq. .* --reset-optimizer"):
+        other.load_state(*saved.save_state(), optimizer=True, episodes=False)
+    other.load_state(*saved.save_state(), optimizer=False, episodes=False)
 
 
 def test_relu_at_zero_and_large_inputs_of_tanh() -> None:

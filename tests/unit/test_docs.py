@@ -71,9 +71,9 @@ def test_an_algorithms_page_has_every_metric_of_its_update(algo: str) -> None:
     settings = [f"algo.name={algo}", "env.n_envs=2", f"algo.n_steps={steps}", f"train.total_timesteps={2 * steps}"]
     settings += ["eval.every=0", "stop.on_solved=false"] + (["algo.batch_size=32"] if algo == "ppo" else [])
     rows: list[dict[str, float]] = []
-    session = build(config.load("CartPole-v1", settings).config, None)
-    train(session, observer=rows.append)
-    session.close()
+    state = build(config.load("CartPole-v1", settings).config, None)
+    train(state, observer=rows.append)
+    state.close()
     page = (ROOT / "docs" / f"{algo}.md").read_text(encoding="utf-8")
     names = [name for name in rows[-1] if name.startswith("train/")]
     assert "train/grad_norm/actor" in names

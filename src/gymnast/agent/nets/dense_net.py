@@ -30,7 +30,7 @@ from gymnast.agent.bodies.mlp import ACTIVATIONS, Flat, MLPEncoder, OneHot
 from gymnast.agent.heads import CategoricalHead, GaussianHead, State
 from gymnast.agent.nets import kernels
 from gymnast.agent.nets.base import Arrays, Choice, Metrics
-from gymnast.agent.nets.optimizer import OPTIMIZERS, Adam, Optimizer
+from gymnast.agent.nets.optimizer import OPTIMIZERS, Adam, Optimizer, check_moments
 from gymnast.agent.normalizer import ObsNormalizer, RewardNormalizer, RunningMoments
 
 Floats = NDArray[np.float32]
@@ -436,6 +436,7 @@ class FlatOptimizer:
         return saved
 
     def load_state(self, tensors: Mapping[str, Tensor]) -> None:
+        check_moments(tensors, self.optimizer.moments)
         self.reset()
         for moment, memory in self.flat.items():
             for name, view in self.net.views_by_name(memory).items():
