@@ -30,7 +30,7 @@ from gymnast.report.blocks import (
 from gymnast.report.charts.model import Chart, Curve, thinned
 from gymnast.report.files import files_of, videos_of
 from gymnast.report.next_steps import next_steps
-from gymnast.report.run_facts import EVALUATION, RETURN, RunFacts, algo_text
+from gymnast.report.run_facts import EVALUATION, RETURN, RunFacts
 from gymnast.report.verdict import Verdict, judge, meaning
 from gymnast.runs.references import Run, runs_dir_option
 
@@ -63,7 +63,7 @@ def _head(facts: RunFacts, verdict: Verdict) -> list[Block]:
     time = "" if facts.seconds is None else f" in {duration(facts.seconds)}"
     rate = f", {facts.env_steps / facts.seconds:,.0f} steps/s" if facts.seconds else ""
     page: list[Block] = [
-        Heading(f"{verdict.headline}: {info.env}, {algo_text(info.algo, info.variant)}, seed {info.seed}", 1),
+        Heading(f"{verdict.headline}: {info.env}, {facts.algo}, seed {info.seed}", 1),
         say(
             "Run ",
             Mono(info.id),
