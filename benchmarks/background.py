@@ -48,17 +48,17 @@ def measure(target: str, steps: int, on: bool) -> Measured:
         if "train/loss" in row:
             rows.append((row["time/total_timesteps"], perf_counter()))
 
-    session = build(configs.load(target, settings).config, None)
+    state = build(configs.load(target, settings).config, None)
     with tempfile.TemporaryDirectory() as name:
         folder, began = Path(name), perf_counter()
         try:
-            train(session, checkpoints=folder, observer=observe, videos=folder / "videos")
+            train(state, checkpoints=folder, observer=observe, videos=folder / "videos")
         finally:
-            session.close()
+            state.close()
         seconds = perf_counter() - began
         videos = len(list((folder / "videos").glob("*.mp4")))
     (first, at_first), (last, at_last) = rows[0], rows[-2]
-    weights = {key: tensor.detach().clone() for key, tensor in session.agent.state_dict().items()}
+    weights = {key: tensor.detach().clone() for key, tensor in state.agent.state_dict().items()}
     return Measured((last - first) / (at_last - at_first), seconds, len(scores), videos, weights)
 
 

@@ -7,7 +7,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,34 +14,30 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import ROOT, Command, environment
+from tests.processes import running, wait_for
 
 ONE_THREAD = {"OMP_NUM_THREADS": "1"}
 # 4 rollouts of 8 envs x 32 steps; evaluations of 2 episodes and a verdict of 4: seconds a run
 TINY = ("--steps", "1024", "--set", "eval.episodes=2", "--set", "stop.episodes=4")
-LIMIT = 100.0  # seconds for anything a test waits for
 
 
 def records(out: Path) -> dict[str, Any]:
     return {path.stem: json.loads(path.read_text()) for path in sorted(out.glob("runs/*/[!.]*.json"))}
 
 
-def stop_after(runs: int, how: signal.Signals, arguments: list[str], out: Path) -> subprocess.Popen[str]:
-    """Starts the command, and stops it when so many runs are on the disk."""
+def page(out: Path) -> str:
+    """RESULTS.md without what aligns its columns."""
+    return re.sub(" +", " ", (out / "RESULTS.md").read_text())
+
+
+def stop_after(runs: int, how: signal.Signals, arguments: list[str], out: Path) -> tuple[int, str]:
+    """Starts the command, and stops it when so many runs are on the disk: its exit code, and what it said."""
     command = [sys.executable, "-m", "gymnast", *arguments]
-    process = subprocess.Popen(
-        command,
-        cwd=ROOT,
-        env=environment(**ONE_THREAD),
-        text=True,
-        stderr=subprocess.PIPE,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # a shell's "&" has it ignored
-    )
-    deadline = time.monotonic() + LIMIT
-    while len(list(out.glob("runs/*/[!.]*.json"))) < runs and time.monotonic() < deadline:
-        assert process.poll() is None, process.stderr and process.stderr.read()
-        time.sleep(0.02)
-    process.send_signal(how)
-    return process
+    with running(command, cwd=ROOT, env=environment(**ONE_THREAD), text=True, stderr=subprocess.PIPE) as process:
+        wait_for(lambda: len(list(out.glob("runs/*/[!.]*.json"))) >= runs, f"{runs} runs", process)
+        process.send_signal(how)
+        _, said = process.communicate()
+    return process.returncode, said
 
 
 def test_killed_stopped_and_continued(gymnast: Command, tmp_path: Path) -> None:
@@ -60,19 +55,18 @@ def test_killed_stopped_and_continued(gymnast: Command, tmp_path: Path) -> None:
         "--out",
         str(out),
     ]
-    killed = stop_after(1, signal.SIGKILL, arguments, out)
-    assert killed.wait(LIMIT) == -signal.SIGKILL
+    code, _ = stop_after(1, signal.SIGKILL, arguments, out)
+    assert code == -signal.SIGKILL
     first = records(out)
     assert list(first) == ["gymnast-s1"]
 
     many = [*arguments[:-6], "--seeds", "50", *arguments[-4:]]  # so that there is always one left to cut short
-    stopped = stop_after(2, signal.SIGINT, many, out)
-    _, said = stopped.communicate(timeout=LIMIT)
-    assert stopped.returncode == 130
+    code, said = stop_after(2, signal.SIGINT, many, out)
+    assert code == 130
     second = records(out)
     assert f"{len(second)} of 50 runs are kept" in said
     assert "Traceback" not in said
-    assert f"| 0/{len(second)} (50 asked) |" in (out / "RESULTS.md").read_text()
+    assert f"| 0/{len(second)} (50 asked) |" in page(out)
     assert not list(out.glob("runs/*/.*"))  # nothing is left of the run that was cut short
 
     finished = gymnast(*arguments, "--json", **ONE_THREAD)
@@ -97,7 +91,7 @@ def test_killed_stopped_and_continued(gymnast: Command, tmp_path: Path) -> None:
 
     nothing = gymnast(*arguments, **ONE_THREAD)
     assert records(out) == third
-    row = re.sub(" +", " ", (out / "RESULTS.md").read_text().split("## Learning curves")[0])
+    row = page(out).split("## Learning curves")[0]
     assert "| CartPole-v1 | zoo | gymnast | 0/3 |" in row
     assert "`gymnast benchmark CartPole-v1:zoo --seeds 3 --steps 1024 --target-score 500 --set eval.episodes=2" in row
     assert "CartPole-v1:zoo" in nothing.out

@@ -46,8 +46,7 @@ def test_add_a_sink(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _, name = follow("Add a sink", tmp_path, monkeypatch)
     settings = ["env.n_envs=4", "algo.n_steps=32", "algo.batch_size=64", "log.every=128", "eval.episodes=2"]
     settings += ["stop.episodes=2", f"log.sinks=[jsonl, {name}]"]
-    end = start("CartPole-v1", settings, tmp_path / "runs", steps=512, quiet=True, summary=False)
-    assert end["env_steps"] == 512
+    start("CartPole-v1", settings, tmp_path / "runs", steps=512, quiet=True)
     run = resolve("@last", tmp_path / "runs")
     rows = read_metrics(run.metrics_path)
     assert [row[STEP] for row in rows] == [128, 256, 384, 512]

@@ -17,7 +17,7 @@ from gymnast import config as configs
 from gymnast.core.errors import UserError
 from gymnast.verbs.speed.libraries import LIBRARIES, baselines_for, cleanrl, purejaxrl, sample_factory
 from gymnast.verbs.speed.libraries.command import COMPILED, RUNNERS, STEPS, Command, Commands
-from tests.processes import wait_for
+from tests.processes import state_of, wait_for
 
 
 def config(target: str = "CartPole-v1:zoo", *overrides: str) -> configs.RunConfig:
@@ -315,11 +315,6 @@ def program(tmp_path: Path, *more: str, needs: tuple[str, ...] = ()) -> Commands
     return Commands("it", sys.executable, command, "pip install it")
 
 
-def state(pid: int) -> str:
-    """As ps says it: T is stopped."""
-    return subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True).stdout.strip()
-
-
 def test_a_command_works_only_in_its_windows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     with program(tmp_path) as commands:
@@ -327,7 +322,7 @@ def test_a_command_works_only_in_its_windows(tmp_path: Path, monkeypatch: pytest
         def at_rest() -> str:
             """What was written by the time every process of theirs has stopped."""
             pids = [one._process.pid for one in commands._running.values()]
-            wait_for(lambda: all(state(pid).startswith("T") for pid in pids), "stop")
+            wait_for(lambda: all(state_of(pid) == "T" for pid in pids), "stop")
             return (tmp_path / "letters").read_text()
 
         answer = commands.ask(threads=None, seconds=0.05)

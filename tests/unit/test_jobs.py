@@ -6,8 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -20,6 +18,7 @@ from gymnast.core.registry import LAUNCHERS
 from gymnast.jobs import child
 from gymnast.jobs.pool import run_all
 from gymnast.jobs.worker import LOWEST_PRIORITY, Event, Job, Worker, WorkerLost, how_it_ended
+from tests.processes import is_alive, wait_for
 
 ROOT = Path(__file__).parents[2]
 LIMIT = 60.0  # seconds for anything a test waits for
@@ -27,18 +26,6 @@ LIMIT = 60.0  # seconds for anything a test waits for
 
 def job(work: str, **arguments: Any) -> Job:
     return Job(f"tests.jobs_for_tests:{work}", arguments, packages=("tests",))
-
-
-def wait_until(true: Callable[[], object]) -> None:
-    deadline = time.monotonic() + LIMIT
-    while not true():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
-def is_alive(pid: int) -> bool:
-    listed = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False)
-    return not listed.stdout.strip().startswith(("Z", "X")) and listed.stdout.strip() != ""
 
 
 def test_jobs_tensors_and_results() -> None:
@@ -155,12 +142,12 @@ def kill_a_parent_of(work: str, file: Path) -> None:
 def test_a_worker_ends_with_its_parent_in_the_middle_of_work(tmp_path: Path) -> None:
     kill_a_parent_of("sleep", tmp_path / "pid")
     pid = int((tmp_path / "pid").read_text())
-    wait_until(lambda: not is_alive(pid))
+    wait_for(lambda: not is_alive(pid), "end")
 
 
 def test_a_worker_that_outlives_its_parent_finishes(tmp_path: Path) -> None:
     kill_a_parent_of("finish", tmp_path / "out")
-    wait_until(lambda: (tmp_path / "out").exists() and (tmp_path / "out").read_text().endswith("end\n"))
+    wait_for(lambda: (tmp_path / "out").exists() and (tmp_path / "out").read_text().endswith("end\n"), "last line")
     assert (tmp_path / "out").read_text() == "0\n1\n2\nend\n"
 
 
@@ -177,7 +164,7 @@ def test_env_processes_end_with_their_parent_in_the_middle_of_a_step() -> None:
         assert len(pids) == 2
         assert all(is_alive(pid) for pid in pids)
         os.kill(worker.pid, signal.SIGKILL)  # it alone: nobody closes its envs
-        wait_until(lambda: not any(is_alive(pid) for pid in pids))
+        wait_for(lambda: not any(is_alive(pid) for pid in pids), "end")
 
 
 # Pool and launchers

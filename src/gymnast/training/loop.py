@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -45,6 +45,7 @@ def train(
     videos: Path | None = None,
 ) -> Result:
     """Trains until a stop rule says so."""
+    state.renew_net()
     config, counters, meter, clock = state.config, state.counters, state.meter, state.clock
     collector, learner, rollout, judge = state.collector, state.learner, state.rollout, state.judge
     started_at, elapsed_before = counters.env_steps, clock.elapsed
@@ -52,7 +53,7 @@ def train(
     clock.start(counters.env_steps, counters.updates)
     reporter, keeper = Reporter(state, sinks, observer), Keeper(state, checkpoints)
 
-    with interrupts() as interrupted, judge.open(reporter.warn), VideoMaker(state, videos, reporter) as maker:
+    with interrupts() as interrupted, judge.open(reporter.warn), closing(VideoMaker(state, videos, reporter)) as maker:
         while True:
             # Collect: every env steps n_steps times, nothing is lost between two rollouts.
             episodes = collector.fill(rollout, clock.lap)

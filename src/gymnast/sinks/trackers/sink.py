@@ -57,6 +57,7 @@ class TrackerSink(Sink):
     ) -> None:
         self.name = name
         self._info, self._note = info, note
+        self._log = info.place / "trackers" / f"{name}.log"
         self._upload_seconds = UPLOAD_SECONDS if upload_seconds is None else upload_seconds
         self._waiting: Queue[dict[str, Any] | None] = Queue(MOST_BEHIND)
         self._notes: SimpleQueue[str] = SimpleQueue()
@@ -131,10 +132,6 @@ class TrackerSink(Sink):
             f"{self.name} {self._failure}. It gets no more rows, and training is not affected: {kept}; "
             f"what {self.name} said is in {self._log}."
         )
-
-    @property
-    def _log(self) -> Path:
-        return self._info.place / "trackers" / f"{self.name}.log"
 
     def _feed(self) -> None:
         """A thread of its own: starts the worker and fills its pipe, for as long as it takes."""
