@@ -1,15 +1,16 @@
-# Two commands on a fresh machine: `make train` and `make test`. Both set everything up first.
+# Two commands on a fresh machine: `make train` and `make test`. Both set everything up first. `make check` while working.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help setup train test lint types learn clean
+.PHONY: help setup train check test lint types learn clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make train   set up, then train CartPole-v1 until it is solved"
-	@echo "make test    set up, then lint, check types and run the fast tests"
+	@echo "make check   lint, types and the quick tests: a minute, while working"
+	@echo "make test    set up, then lint, check types and run every test that is not slow"
 	@echo "make setup   install into $(VENV) and nothing else"
 	@echo "make learn   learning over several seeds (slow)"
 	@echo "make clean   remove $(VENV) and caches"
@@ -23,6 +24,9 @@ $(READY): pyproject.toml constraints.txt
 
 train: setup
 	$(BIN)/gymnast train CartPole-v1
+
+check: lint types
+	$(BIN)/pytest -n 2 tests/unit tests/contract/test_every_engine.py
 
 test: lint types
 	$(BIN)/pytest -n 2

@@ -57,15 +57,15 @@ class Outcome:
 
 
 def run(config: RunConfig, threshold: float | None, origin: Origin, blind: bool) -> Outcome:
-    session = build(config, threshold)
-    session.alerts.known.origin = origin
+    state = build(config, threshold)
+    state.alerts.known.origin = origin
     if blind:
-        session.alerts.known.usual = []
+        state.alerts.known.usual = []
     try:
-        result = train(session)
+        result = train(state)
     finally:
-        session.close()
-    return Outcome(result, session.alerts.alerts)
+        state.close()
+    return Outcome(result, state.alerts.alerts)
 
 
 def case(target: str, detuned: list[str], seed: int, blind: bool) -> list[str]:

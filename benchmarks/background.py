@@ -1,9 +1,9 @@
-"""What do evaluation and films in the background cost training? Rates with both on and off; is learning the same?
+"""What do evaluation and videos in the background cost training? Rates with both on and off; is learning the same?
 
     python benchmarks/background.py [ROUNDS]
 
-On: `eval.background=true`, 20 evaluations a run, a film of every new best agent and five more. Off: neither
-evaluations nor films. The runs take turns and the best of each counts, so that a busy moment of the machine hits both
+On: `eval.background=true`, 20 evaluations a run, a video of every new best agent and five more. Off: neither
+evaluations nor videos. The runs take turns and the best of each counts, so that a busy moment of the machine hits both
 alike. A rate is that of training alone, from a run's first row to its last but one; its seconds are those of all of it.
 """
 
@@ -22,7 +22,7 @@ from gymnast.training.build import build
 from gymnast.training.loop import train
 
 ROUNDS = 3
-BAR = 0.9
+TARGET = 0.9
 CASES = {"CartPole-v1": 1_500_000, "LunarLander-v3": 300_000}
 
 
@@ -31,7 +31,7 @@ class Measured:
     rate: float  # env steps a second
     seconds: float  # of the whole run
     evaluations: int
-    films: int
+    videos: int
     weights: dict[str, torch.Tensor]
 
 
@@ -48,18 +48,18 @@ def measure(target: str, steps: int, on: bool) -> Measured:
         if "train/loss" in row:
             rows.append((row["time/total_timesteps"], perf_counter()))
 
-    session = build(configs.load(target, settings).config, None)
+    state = build(configs.load(target, settings).config, None)
     with tempfile.TemporaryDirectory() as name:
         folder, began = Path(name), perf_counter()
         try:
-            train(session, checkpoints=folder, observer=observe, videos=folder / "videos")
+            train(state, checkpoints=folder, observer=observe, videos=folder / "videos")
         finally:
-            session.close()
+            state.close()
         seconds = perf_counter() - began
-        films = len(list((folder / "videos").glob("*.mp4")))
+        videos = len(list((folder / "videos").glob("*.mp4")))
     (first, at_first), (last, at_last) = rows[0], rows[-2]
-    weights = {key: tensor.detach().clone() for key, tensor in session.agent.state_dict().items()}
-    return Measured((last - first) / (at_last - at_first), seconds, len(scores), films, weights)
+    weights = {key: tensor.detach().clone() for key, tensor in state.agent.state_dict().items()}
+    return Measured((last - first) / (at_last - at_first), seconds, len(scores), videos, weights)
 
 
 def main() -> None:
@@ -74,10 +74,10 @@ def main() -> None:
         ratio = on_.rate / off.rate
         first = runs[False][0].weights
         equal = all(torch.equal(first[key], run.weights[key]) for on in runs for run in runs[on] for key in first)
-        passed = passed and ratio >= BAR and equal
+        passed = passed and ratio >= TARGET and equal
         print(f"{target}, {steps:,} steps, best of {rounds}: off {off.rate:,.0f} steps/s ({off.seconds:.1f} s),")
-        print(f"  on {on_.rate:,.0f} ({on_.seconds:.1f} s, {on_.evaluations} evaluations, {on_.films} films).")
-        print(f"  Ratio {ratio:.3f}, bar {BAR}.")
+        print(f"  on {on_.rate:,.0f} ({on_.seconds:.1f} s, {on_.evaluations} evaluations, {on_.videos} videos).")
+        print(f"  Ratio {ratio:.3f}, target {TARGET}.")
         print(f"  Weights at the end of all {2 * rounds} runs: {'bit-equal' if equal else 'NOT EQUAL'}.", flush=True)
     sys.exit(0 if passed else 1)
 

@@ -22,11 +22,11 @@ LONG_STEPS = (500_000, 4_000_000)
 
 
 def rate(target: str, settings: list[str], seconds: float) -> float:
-    session = build(configs.load(target, [*QUIET, *settings, f"stop.seconds={seconds}"]).config, None)
+    state = build(configs.load(target, [*QUIET, *settings, f"stop.seconds={seconds}"]).config, None)
     try:
-        return train(session).fps
+        return train(state).fps
     finally:
-        session.close()
+        state.close()
 
 
 def resident_mb() -> float:
@@ -42,7 +42,7 @@ def main() -> None:
                 best[n_envs] = max(best[n_envs], rate(target, [*settings, f"env.n_envs={n_envs}"], SECONDS))
         print(f"{target} ({', '.join(settings)}): " + ", ".join(f"{n} envs {fps:,.0f}" for n, fps in best.items()))
 
-    session = build(configs.load("CartPole-v1", [*QUIET, f"train.total_timesteps={LONG_STEPS[-1]}"]).config, None)
+    state = build(configs.load("CartPole-v1", [*QUIET, f"train.total_timesteps={LONG_STEPS[-1]}"]).config, None)
     seen: dict[int, float] = {}
 
     def observe(row: dict[str, float]) -> None:
@@ -50,8 +50,8 @@ def main() -> None:
             if row["time/total_timesteps"] >= steps:
                 seen.setdefault(steps, resident_mb())
 
-    train(session, observer=observe)
-    session.close()
+    train(state, observer=observe)
+    state.close()
     print("CartPole-v1 resident memory: " + ", ".join(f"{mb:.1f} MB after {n:,} steps" for n, mb in seen.items()))
 
 

@@ -129,7 +129,7 @@ def values(kind: Any) -> str:
         return f"list of {values(parts[0])}"
     words = {int: "whole number", float: "number", bool: "true, false", str: "name", Schedule: "schedule"}
     words |= {type(None): "null", dict: "mapping"}
-    return words.get(origin or kind, "wrapper")
+    return words.get(origin or kind) or kind.kind.split()[-1]  # of a `Named`: "a wrapper", "an extension"
 
 
 def default(info: FieldInfo) -> str:

@@ -250,6 +250,39 @@ class Spaces(gym.Env[Any, Any]):
         return self.observation_space.sample(), float(np.mean(action)), self.t >= self.length, False, {}
 
 
+class Varied(Spaces):
+    """Episodes of 1 to 9 steps, each terminated or truncated by chance; of every choice one is forbidden. All of it is
+    drawn from the episode's seed."""
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        observation, _ = super().reset(seed=seed)
+        self.length, self.terminates = int(self.np_random.integers(1, 10)), bool(self.np_random.integers(2))
+        return observation, self.info()
+
+    def info(self) -> dict[str, Any]:
+        if isinstance(self.action_space, spaces.Box):
+            return {}
+        sizes = [self.action_space.n] if isinstance(self.action_space, spaces.Discrete) else self.action_space.nvec
+        masks = [self.np_random.permutation(size) > 0 for size in sizes]
+        return {"action_mask": np.concatenate(masks).astype(np.int8)}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        observation, reward, ended, _, _ = super().step(action)
+        return observation, reward, ended and self.terminates, ended and not self.terminates, self.info()
+
+
+class Paid(Counting):
+    """Pays the action itself. Every episode shows the same five observations."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.action_space = spaces.Box(-10.0, 10.0, (1,), np.float32)
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        observation, _, terminated, truncated, info = super().step(action)
+        return observation, float(action[0]), terminated, truncated, info
+
+
 def _register() -> None:
     gym.register("test/Counting-v0", f"{MODULE}:Counting")
     gym.register("test/BothFlags-v0", f"{MODULE}:Counting", kwargs={"length": 4, "both_flags": True})
@@ -265,6 +298,8 @@ def _register() -> None:
     gym.register("test/Dying-v0", f"{MODULE}:Troubled", kwargs={"trouble": "kill"})
     gym.register("test/Slow-v0", f"{MODULE}:Slow")
     gym.register("test/Masked-v0", f"{MODULE}:Masked")
+    gym.register("test/Paid-v0", f"{MODULE}:Paid")
+    gym.register("test/Varied-v0", f"{MODULE}:Varied")
     for name in OBSERVATIONS:
         gym.register(f"test/{name}Observation-v0", f"{MODULE}:Spaces", kwargs={"observation": name})
     for name in ACTIONS:

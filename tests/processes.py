@@ -21,6 +21,16 @@ def wait_for(condition: Callable[[], T], what: str, process: subprocess.Popen[An
     return answer
 
 
+def state_of(pid: int) -> str:
+    """As ps says it: T is stopped, Z has ended and waits for its parent to ask, an empty one is gone."""
+    listed = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False)
+    return listed.stdout.strip()[:1]
+
+
+def is_alive(pid: int) -> bool:
+    return state_of(pid) not in ("", "X", "Z")
+
+
 @contextmanager
 def running(command: Sequence[str], **options: Any) -> Iterator[subprocess.Popen[Any]]:
     """The process of a command, which is gone at the end of the block whatever happened in it."""

@@ -29,6 +29,8 @@ def __getattr__(name: str) -> Any:
         from importlib.metadata import version
 
         return version("gymnast")
+    if name == "__all__":
+        return _exported()
     if name in API:
         from gymnast import api
 
@@ -44,6 +46,10 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
+    return sorted([*globals(), *_exported()])
+
+
+def _exported() -> list[str]:
     from gymnast.core.registry import ALGOS
 
-    return sorted([*globals(), *API, *(name.upper() for name in ALGOS)])
+    return [*API, *(name.upper() for name in ALGOS)]

@@ -52,6 +52,13 @@ except SystemExit as end:
 """
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Each of these starts several processes, one after the other."""
+    for item in items:
+        if item.path.parent == Path(__file__).parent:
+            item.add_marker(pytest.mark.timeout(300))
+
+
 @dataclass(frozen=True)
 class Outcome:
     code: int
@@ -80,9 +87,7 @@ def environment(**extra: str) -> dict[str, str]:
 
 def run_command(*args: str | Path, **extra: str) -> Outcome:
     command = [sys.executable, "-m", "gymnast", *map(str, args)]
-    process = subprocess.run(
-        command, cwd=ROOT, env=environment(**extra), capture_output=True, text=True, timeout=120, check=False
-    )
+    process = subprocess.run(command, cwd=ROOT, env=environment(**extra), capture_output=True, text=True, check=False)
     return Outcome(process.returncode, process.stdout, process.stderr)
 
 

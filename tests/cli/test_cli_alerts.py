@@ -18,10 +18,10 @@ def test_a_spoilt_run_says_what_is_wrong_and_its_command_mends_it(gymnast: Comma
     assert alerts
     assert [alert.urgency for alert in alerts] == sorted(alert.urgency for alert in alerts)
 
-    # while it trains: a line each; a cause is told once
-    told = [line for line in spoilt.out.splitlines() if line.startswith("! ")]
-    assert len(told) == len(alerts)
-    assert "".join(told).count("usual for CartPole-v1 is lin_0.003") == 1
+    # while it trains: a line each; a cause is explained once
+    lines = [line for line in spoilt.out.splitlines() if line.startswith("! ")]
+    assert len(lines) == len(alerts)
+    assert "".join(lines).count("usual for CartPole-v1 is lin_0.003") == 1
     # at the end: how often, why, and what to try
     first = alerts[0]
     end = " ".join(spoilt.out.partition("NOT SOLVED")[2].replace("│", " ").split())

@@ -57,7 +57,7 @@ def test_a_broken_yaml_file(gymnast: Command, tmp_path: Path) -> None:
     assert not runs_dir.exists()
 
 
-def test_all_mistakes_of_a_file_are_told_at_once_with_their_lines(gymnast: Command, tmp_path: Path) -> None:
+def test_all_mistakes_of_a_file_are_reported_at_once_with_their_lines(gymnast: Command, tmp_path: Path) -> None:
     file = tmp_path / "mistakes.yaml"
     file.write_text("env: {id: CartPole-v1}\nalgo:\n  gamma: 2\nagent:\n  hiden: [4]\n")
     outcome = gymnast("config", "check", file)
@@ -123,7 +123,7 @@ def test_a_folder_that_cannot_be_written(gymnast: Command, tmp_path: Path) -> No
     assert_refused(outcome, "--runs-dir", "is a file")
 
 
-def test_a_tracker_that_is_not_installed_is_told_before_anything_starts(
+def test_a_tracker_that_is_not_installed_is_reported_before_anything_starts(
     without: Callable[..., Command], tmp_path: Path
 ) -> None:
     outcome = without("wandb")("train", "CartPole-v1", "--track", "wandb", "--runs-dir", tmp_path / "runs")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,34 +14,30 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import ROOT, Command, environment
+from tests.processes import running, wait_for
 
 ONE_THREAD = {"OMP_NUM_THREADS": "1"}
 # 4 rollouts of 8 envs x 32 steps; evaluations of 2 episodes and a verdict of 4: seconds a run
 TINY = ("--steps", "1024", "--set", "eval.episodes=2", "--set", "stop.episodes=4")
-LIMIT = 100.0  # seconds for anything a test waits for
 
 
 def records(out: Path) -> dict[str, Any]:
     return {path.stem: json.loads(path.read_text()) for path in sorted(out.glob("runs/*/[!.]*.json"))}
 
 
-def stop_after(runs: int, how: signal.Signals, arguments: list[str], out: Path) -> subprocess.Popen[str]:
-    """Starts the command, and stops it when so many runs are on the disk."""
+def page(out: Path) -> str:
+    """RESULTS.md without what aligns its columns."""
+    return re.sub(" +", " ", (out / "RESULTS.md").read_text())
+
+
+def stop_after(runs: int, how: signal.Signals, arguments: list[str], out: Path) -> tuple[int, str]:
+    """Starts the command, and stops it when so many runs are on the disk: its exit code, and what it said."""
     command = [sys.executable, "-m", "gymnast", *arguments]
-    process = subprocess.Popen(
-        command,
-        cwd=ROOT,
-        env=environment(**ONE_THREAD),
-        text=True,
-        stderr=subprocess.PIPE,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # a shell's "&" has it ignored
-    )
-    deadline = time.monotonic() + LIMIT
-    while len(list(out.glob("runs/*/[!.]*.json"))) < runs and time.monotonic() < deadline:
-        assert process.poll() is None, process.stderr and process.stderr.read()
-        time.sleep(0.02)
-    process.send_signal(how)
-    return process
+    with running(command, cwd=ROOT, env=environment(**ONE_THREAD), text=True, stderr=subprocess.PIPE) as process:
+        wait_for(lambda: len(list(out.glob("runs/*/[!.]*.json"))) >= runs, f"{runs} runs", process)
+        process.send_signal(how)
+        _, said = process.communicate()
+    return process.returncode, said
 
 
 def test_killed_stopped_and_continued(gymnast: Command, tmp_path: Path) -> None:
@@ -50,7 +46,7 @@ def test_killed_stopped_and_continued(gymnast: Command, tmp_path: Path) -> None:
         "benchmark",
         "CartPole-v1:zoo",
         *TINY,
-        "--bar",
+        "--target-score",
         "500",
         "--seeds",
         "3",
@@ -59,19 +55,18 @@ def test_killed_stopped_and_continued(gymnast: Command, tmp_path: Path) -> None:
         "--out",
         str(out),
     ]
-    killed = stop_after(1, signal.SIGKILL, arguments, out)
-    assert killed.wait(LIMIT) == -signal.SIGKILL
+    code, _ = stop_after(1, signal.SIGKILL, arguments, out)
+    assert code == -signal.SIGKILL
     first = records(out)
     assert list(first) == ["gymnast-s1"]
 
     many = [*arguments[:-6], "--seeds", "50", *arguments[-4:]]  # so that there is always one left to cut short
-    stopped = stop_after(2, signal.SIGINT, many, out)
-    _, said = stopped.communicate(timeout=LIMIT)
-    assert stopped.returncode == 130
+    code, said = stop_after(2, signal.SIGINT, many, out)
+    assert code == 130
     second = records(out)
     assert f"{len(second)} of 50 runs are kept" in said
     assert "Traceback" not in said
-    assert f"| 0/{len(second)} (50 asked) |" in (out / "RESULTS.md").read_text()
+    assert f"| 0/{len(second)} (50 asked) |" in page(out)
     assert not list(out.glob("runs/*/.*"))  # nothing is left of the run that was cut short
 
     finished = gymnast(*arguments, "--json", **ONE_THREAD)
@@ -96,9 +91,9 @@ def test_killed_stopped_and_continued(gymnast: Command, tmp_path: Path) -> None:
 
     nothing = gymnast(*arguments, **ONE_THREAD)
     assert records(out) == third
-    row = (out / "RESULTS.md").read_text().split("## Learning curves")[0]
+    row = page(out).split("## Learning curves")[0]
     assert "| CartPole-v1 | zoo | gymnast | 0/3 |" in row
-    assert "`gymnast benchmark CartPole-v1:zoo --seeds 3 --steps 1024 --bar 500 --set eval.episodes=2" in row
+    assert "`gymnast benchmark CartPole-v1:zoo --seeds 3 --steps 1024 --target-score 500 --set eval.episodes=2" in row
     assert "CartPole-v1:zoo" in nothing.out
     assert len(list((out / "pictures").glob("*.svg"))) == 1
     everything = json.loads((out / "results.json").read_text())
@@ -122,7 +117,7 @@ def test_beside_another_library(gymnast: Command, tmp_path: Path) -> None:
     ours, theirs = runs["gymnast-s2"], runs["sb3-s2"]
     for run in (ours, theirs):
         assert (run["env_steps"], run["solved"], run["solved_steps"]) == (1024, False, None)
-        assert [point[0] for point in run["curve"]] == [256, 512, 768, 1024]  # looked at the same moments
+        assert [point[0] for point in run["curve"]] == [256, 512, 768, 1024]  # evaluated at the same moments
         for _, score, _ in run["curve"]:  # raw returns: -1 a step, at most 200 of them, the mean of two episodes
             assert -200 <= score <= -80
             assert float(2 * score).is_integer()
@@ -137,12 +132,12 @@ def test_beside_another_library(gymnast: Command, tmp_path: Path) -> None:
     assert "--seeds 2-2 --steps 1024 --against sb3 --equal-steps" in row["command"]
 
 
-def test_the_rival_stops_when_its_verdict_says_solved(gymnast: Command, tmp_path: Path) -> None:
+def test_the_other_library_stops_when_its_verdict_says_solved(gymnast: Command, tmp_path: Path) -> None:
     pytest.importorskip("stable_baselines3")
-    arguments = ["benchmark", "CartPole-v1:zoo", *TINY, "--seeds", "1", "--bar", "5", "--against", "sb3"]
+    arguments = ["benchmark", "CartPole-v1:zoo", *TINY, "--seeds", "1", "--target-score", "5", "--against", "sb3"]
     outcome = gymnast(*arguments, "--out", tmp_path, **ONE_THREAD)
     assert outcome.code == 0, outcome.err
-    for run in records(tmp_path).values():  # 5 points are what any policy gets: solved at the first look
+    for run in records(tmp_path).values():  # 5 points are what any policy gets: solved at the first evaluation
         assert (run["solved"], run["solved_steps"], run["env_steps"]) == (True, 256, 256)
         assert run["verdict"]["mean"] >= 5
     assert outcome.out.count("1/1") == 2
@@ -150,7 +145,7 @@ def test_the_rival_stops_when_its_verdict_says_solved(gymnast: Command, tmp_path
 
 def test_a_run_that_fails_does_not_stop_the_others(gymnast: Command, tmp_path: Path) -> None:
     crashing = "tests.envs_for_tests:test/Crashing-v0"
-    settings = ("--set", "algo.n_steps=32", *TINY, "--bar", "2", "--seeds", "1", "--jobs", "1")
+    settings = ("--set", "algo.n_steps=32", *TINY, "--target-score", "2", "--seeds", "1", "--jobs", "1")
     outcome = gymnast("benchmark", crashing, "CartPole-v1", *settings, "--out", tmp_path, **ONE_THREAD)
     assert outcome.code == 1
     assert "the gearbox is on fire" in outcome.err
@@ -160,7 +155,7 @@ def test_a_run_that_fails_does_not_stop_the_others(gymnast: Command, tmp_path: P
     assert "0 of 1 runs done" in (tmp_path / "RESULTS.md").read_text()
 
 
-def test_mistakes_are_told_before_anything_runs(
+def test_mistakes_are_reported_before_anything_runs(
     gymnast: Command, without: Callable[..., Command], tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
@@ -168,7 +163,7 @@ def test_mistakes_are_told_before_anything_runs(
         (["CartPol-v1"], "Did you mean 'CartPole-v1'"),
         (["CartPole-v1:nope"], "unknown variant 'nope'"),
         (["CartPole-v1", "--seeds", "five"], "--seeds five: must be a number of seeds like 5"),
-        (["CartPole-v1", "--bar", "501"], "above the best possible"),
+        (["CartPole-v1", "--target-score", "501"], "above the best possible"),
         (["CartPole-v1", "--against", "sb4"], "Did you mean 'sb3'"),
         (["CartPole-v1:reinforce", "--against", "sb3"], "no reinforce"),
         (["--plan", str(tmp_path / "none.yaml")], "No such file"),

@@ -150,7 +150,7 @@ def test_zip_then_delete(gymnast: Command, trained: Trained, tmp_path: Path) -> 
 
 def test_envs_list_marks_what_is_not_installed(gymnast: Command, without: Callable[..., Command]) -> None:
     human = gymnast("envs", "list").out
-    assert re.search(r"CartPole-v1 +ppo, a2c, reinforce, centred, zoo, zoo-a2c +475 +500 +Balance a pole", human)
+    assert re.search(r"CartPole-v1 +ppo, a2c, reinforce, .*zoo, zoo-a2c +475 +500 +Balance a pole", human)
     assert "LunarLander-v3 !" not in human
     poor = without("Box2D")("envs", "list").out
     assert "LunarLander-v3 !" in poor

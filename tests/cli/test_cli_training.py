@@ -82,7 +82,7 @@ def wait_for_row(path: Path, beyond: int, process: subprocess.Popen[str]) -> Pat
     """Until some run under `path` has metrics later than `beyond` env steps; its folder."""
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
-        assert process.poll() is None, "it ended before it was told to"
+        assert process.poll() is None, "it ended before it was stopped"
         for file in path.glob("*/metrics.jsonl"):
             lines = file.read_text().splitlines(keepends=True)
             if lines and lines[-1].endswith("\n") and json.loads(lines[-1])["time/total_timesteps"] > beyond:

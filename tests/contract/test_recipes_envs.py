@@ -12,6 +12,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -57,11 +58,14 @@ def read(what: str) -> Recipe:
 
 @pytest.fixture(scope="module")
 def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the package in it, as it is after all recipes."""
-    folder = tmp_path_factory.mktemp("recipes")
+    return follow(RECIPES, tmp_path_factory.mktemp("recipes"))
+
+
+def follow(recipes: Sequence[str], folder: Path) -> Path:
+    """The folder with the package in it, as it is after these recipes."""
     shutil.copytree(Path(gymnast.__file__).parent, folder / "gymnast")  # compiled kernels included
     names = folder / "gymnast" / "core" / "registry.py"
-    for recipe in map(read, RECIPES):
+    for recipe in map(read, recipes):
         place = folder / recipe.path.relative_to("src")
         assert not place.exists(), f"{recipe.path} exists: take another example"
         place.write_text(recipe.text, encoding="utf-8")
@@ -94,7 +98,7 @@ def command(package: Path, *args: str) -> dict[str, Any]:
     [
         ("CartPole-v0", []),
         ("CartPole-v1", ["env.wrappers=[{action_delay: {steps: 2}}]"]),
-        ("corridor/Walk-v0", ["env.kwargs={length: 3}"]),
+        ("stairs/Climb-v0", ["env.kwargs={height: 3}"]),
         ("CartPole-v1", ["env.engine=vector"]),
     ],
     ids=RECIPES,
@@ -115,8 +119,8 @@ def test_the_preset_is_listed_and_its_optimum_holds(package: Path) -> None:
 
 MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"wrappers": [{"action_delay": {"steps": 0}}]}, "steps is 0 and must be a whole number >= 1."),
-    ({"id": "corridor/Walk-v0", "kwargs": {"lenght": 3}}, "Did you mean 'length'? Known: length."),
-    ({"id": "corridor/Walk-v0", "kwargs": {"length": 0}}, "length = 0: must be at least 1."),
+    ({"id": "stairs/Climb-v0", "kwargs": {"heigth": 3}}, "Did you mean 'height'? Known: height."),
+    ({"id": "stairs/Climb-v0", "kwargs": {"height": 0}}, "height = 0: must be at least 1."),
     ({"id": "Acrobot-v1", "engine": "vector"}, "it has no Acrobot-v1, only CartPole-v1, MountainCar-v0."),
     ({"engine": "vectr"}, "must be one of auto, ale, cartpole, envpool, process, sync, vector. Did you mean 'vector'?"),
 ]
@@ -145,6 +149,6 @@ def test_the_contract_tests_find_what_was_added(package: Path) -> None:
         str(ROOT / "tests/contract" / f"test_{name}.py")
         for name in ("every_suite", "every_engine", "registered_engines")
     ]
-    shown = python(package, "-m", "pytest", "-p", "no:cacheprovider", *files, "-k", "corridor/] or vector] or vector-")
+    shown = python(package, "-m", "pytest", "-p", "no:cacheprovider", *files, "-k", "stairs/] or vector] or vector-")
     (passed,) = re.findall(r"(\d+) passed", shown)
     assert int(passed) >= 14  # 4 of the suite, 5 of the engine on CartPole, 5 of any engine

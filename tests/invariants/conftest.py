@@ -30,6 +30,11 @@ def small_config(name: str = "ppo", env_id: str = "CartPole-v1", **sections: dic
     return validate(data)
 
 
+def collect(session: TrainState) -> None:
+    """The next rollout, as the loop collects it."""
+    session.collector.fill(session.rollout, lambda phase: None)
+
+
 @pytest.fixture
 def make_session():  # type: ignore[no-untyped-def]
     """Builds sessions and closes their envs afterwards."""

@@ -273,7 +273,9 @@ def test_an_env_object_is_evaluated_inline_with_a_line(heard: type[Heard]) -> No
 
 
 def workers_of(pid: int) -> list[int]:
-    listed = subprocess.run(["ps", "-A", "-o", "pid=,ppid=,args="], capture_output=True, text=True, check=True).stdout
+    # ww: whole lines, however narrow the terminal
+    command = ["ps", "-A", "-ww", "-o", "pid=,ppid=,args="]
+    listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     rows = (line.split(maxsplit=2) for line in listed.splitlines())
     return [int(child) for child, parent, args in rows if int(parent) == pid and "jobs/child.py" in args]
 

@@ -13,13 +13,12 @@ import torch
 
 from gymnast.envs.types import StepBatch
 from gymnast.metrics.catalogue import catalogue
-from gymnast.rl import collector as collect_module
 from gymnast.rl.rollout import Rollout
 from gymnast.training.build import build
-from gymnast.training.loop import Result, prepare_returns, train
+from gymnast.training.loop import Result, train
 from gymnast.training.state import TrainState
 from tests.envs_for_tests import full_id
-from tests.invariants.conftest import small_config
+from tests.invariants.conftest import collect, small_config
 
 Rows = list[dict[str, float]]
 
@@ -27,18 +26,6 @@ Rows = list[dict[str, float]]
 def run(session: TrainState) -> tuple[Result, Rows]:
     rows: Rows = []
     return train(session, observer=rows.append), rows
-
-
-def collect(session: TrainState) -> None:
-    session.now, _ = collect_module.collect(
-        session.env,
-        session.agent,
-        session.rollout,
-        session.now,
-        session.starts,
-        session.generator,
-        lambda phase: None,
-    )
 
 
 @pytest.mark.parametrize("env", ["CartPole-v1", "Pendulum-v1", "FrozenLake-v1"])
@@ -75,7 +62,7 @@ def test_rollouts_lose_no_step_and_repeat_none(make_session: Any) -> None:
         steps = rollout.obs["obs"].reshape(rollout.n_steps, 2, -1)[..., 0].tolist()
         for t, now in enumerate(steps):
             for env in range(2):
-                if bool(rollout.starts[t, env]):
+                if bool(rollout["starts"][t, env]):
                     assert now[env] == 0
                 else:
                     before = steps[t - 1] if t else previous
@@ -83,31 +70,32 @@ def test_rollouts_lose_no_step_and_repeat_none(make_session: Any) -> None:
                     assert now[env] == before[env] + 1
         previous = steps[-1]
         ended = rollout.ended[:-1]
-        assert torch.equal(rollout.starts[1:], ended)
+        assert torch.equal(rollout["starts"][1:], ended)
 
 
 def test_rollout_keeps_copies_not_the_engines_buffers(make_session: Any) -> None:
     session = make_session(small_config("ppo"))
     collect(session)
-    kept = {name: getattr(session.rollout, name).clone() for name in ("reward", "terminated", "action")}
+    kept = {name: session.rollout[name].clone() for name in ("reward", "terminated", "action")}
     obs = session.rollout.obs["obs"].clone()
     for _ in range(5):
         session.env.step(np.zeros(4, np.int64))
     assert torch.equal(obs, session.rollout.obs["obs"])
     for name, tensor in kept.items():
-        assert torch.equal(tensor, getattr(session.rollout, name))
+        assert torch.equal(tensor, session.rollout[name])
 
 
 def test_fresh_rollouts_are_poisoned_and_collected_ones_are_not(make_session: Any) -> None:
     session = make_session(small_config("ppo"))
     fresh = Rollout(4, 2, session.agent)
-    assert torch.isnan(fresh.logp).all()
+    assert torch.isnan(fresh["logp"]).all()
     assert torch.isnan(fresh.obs["obs"]).all()
-    assert (fresh.action == -1).all()
+    assert (fresh["action"] == -1).all()
     collect(session)
-    prepare_returns(session)
-    for name in ("logp", "value", "reward", "final_value", "advantage", "returns", "last_value"):
-        assert torch.isfinite(getattr(session.rollout, name)).all(), name
+    session.learner.targets(session.rollout)
+    for name in ("logp", "value", "reward", "final_value", "advantage", "returns"):
+        assert torch.isfinite(session.rollout[name]).all(), name
+    assert torch.isfinite(session.rollout.last_values["value"]).all()
 
 
 def test_truncated_steps_bootstrap_from_the_final_observation(make_session: Any) -> None:
@@ -115,10 +103,10 @@ def test_truncated_steps_bootstrap_from_the_final_observation(make_session: Any)
     torch.nn.init.constant_(session.agent.critic_out.bias, 3.0)  # the env shows only zeros, so its value is the bias
     collect(session)
     rollout = session.rollout
-    assert rollout.truncated.any()
-    assert not rollout.terminated.any()
-    assert (rollout.final_value[~rollout.truncated] == 0).all()
-    assert (rollout.final_value[rollout.truncated] == 3.0).all()
+    assert rollout["truncated"].any()
+    assert not rollout["terminated"].any()
+    assert (rollout["final_value"][~rollout["truncated"]] == 0).all()
+    assert (rollout["final_value"][rollout["truncated"]] == 3.0).all()
 
 
 def test_an_infinite_horizon_is_worth_one_over_one_minus_gamma(make_session: Any) -> None:
@@ -134,7 +122,7 @@ def test_an_infinite_horizon_is_worth_one_over_one_minus_gamma(make_session: Any
     )
     session = make_session(config)
     run(session)
-    value = float(session.rollout.value.mean())
+    value = float(session.rollout["value"].mean())
     assert value == pytest.approx(1 / (1 - gamma), rel=0.02)
 
 
@@ -174,7 +162,7 @@ def test_seconds_and_plateau_stop_too(make_session: Any) -> None:
     session = make_session(small_config(train=long, stop=plateau))
     result, _ = run(session)
     assert result.stop_reason == "plateau"
-    assert session.counters.evaluations == 3  # the first is the best; two more are no better by 1000
+    assert session.judge.record.evaluations == 3  # the first is the best; two more are no better by 1000
 
 
 def test_evaluation_waits_for_warmup_and_level(make_session: Any) -> None:
@@ -253,7 +241,7 @@ def test_lasting_noise_is_one_linear_function_of_the_features_at_a_time(make_ses
         for env in range(2):
             obs = session.rollout.obs["obs"][:, env].clone()
             with torch.no_grad():
-                noise = session.rollout.action[:, env] - session.agent.actor_out(obs)
+                noise = session.rollout["action"][:, env] - session.agent.actor_out(obs)
             for begin in range(0, 32, 8):
                 assert unexplained(obs[begin : begin + 8], noise[begin : begin + 8]) < 1e-4
             assert unexplained(obs[:16], noise[:16]) > 1e-2
@@ -268,7 +256,7 @@ def test_masks_reach_rollout_and_evaluation(make_session: Any) -> None:
     _, rows = run(session)
     rollout = session.rollout
     assert rollout.mask is not None
-    chosen = rollout.mask.gather(2, rollout.action[..., None])
+    chosen = rollout.mask.gather(2, rollout["action"][..., None])
     assert chosen.all()
     assert not rollout.mask.all()
     assert np.isfinite(rows[-1]["train/loss"])
@@ -320,7 +308,7 @@ def test_a_factory_works_in_place_of_an_id() -> None:
     session = build(small_config("ppo", "custom"), None, factory=lambda: gym.make("CartPole-v1"))
     try:
         _, rows = run(session)
-        assert isinstance(session.now, StepBatch)
+        assert isinstance(session.collector.now, StepBatch)
         assert rows[-1]["rollout/ep_rew_mean"] > 5
     finally:
         session.close()

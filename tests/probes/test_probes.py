@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 
+from gymnast.agent.batch import VALUE
 from gymnast.config import validate
 from gymnast.judge.evaluate import evaluate
 from gymnast.training.build import build
@@ -34,31 +35,33 @@ def trained(make: Callable[[], Probe], algo: str, steps: int = 8192, **sections:
             "stop": {"on_solved": False},
         }
     )
-    session = build(config, None, factory=make)
-    train(session)
-    return session
+    state = build(config, None, factory=make)
+    train(state)
+    return state
 
 
-def score(session: TrainState) -> float:
-    mean = evaluate(session.agent, session.eval_env, 50, seed=9).mean
-    session.close()
+def score(state: TrainState) -> float:
+    mean = evaluate(state.net, state.judge.env, 50, seed=9).mean
+    state.close()
     return mean
+
+
+def values(state: TrainState, *seen: float) -> list[float]:
+    found: list[float] = state.agent.values({"obs": torch.tensor(seen)[:, None]})[VALUE].tolist()
+    state.close()
+    return found
 
 
 @pytest.mark.parametrize("algo", ALGOS)
 def test_constant_reward_gives_the_value(algo: str) -> None:
-    session = trained(ConstantReward, algo)
-    assert float(session.agent.value({"obs": torch.zeros(1, 1)})) == pytest.approx(1.0, abs=0.03)
-    session.close()
+    assert values(trained(ConstantReward, algo), 0.0) == pytest.approx([1.0], abs=0.03)
 
 
 @pytest.mark.parametrize("algo", ALGOS)
 def test_two_states_give_the_discount(algo: str) -> None:
-    session = trained(TwoStates, algo)
-    first, second = session.agent.value({"obs": torch.tensor([[0.0], [1.0]])}).tolist()
+    first, second = values(trained(TwoStates, algo), 0.0, 1.0)
     assert second == pytest.approx(1.0, abs=0.05)
     assert first == pytest.approx(0.5, abs=0.05)  # gamma
-    session.close()
 
 
 @pytest.mark.parametrize("algo", ALGOS)
@@ -80,3 +83,8 @@ def test_frames_are_a_memory() -> None:
     """Without memory nothing beats chance, 0.5; with the last two observations the cue is still there."""
     assert score(trained(MemoryCue, "ppo")) < 0.8
     assert score(trained(MemoryCue, "ppo", env={"wrappers": [{"frame_stack": {"n": 2}}]})) == 1.0
+
+
+@pytest.mark.parametrize("memory", ["lstm", "gru"])
+def test_a_memory_keeps_what_was_shown(memory: str) -> None:
+    assert score(trained(MemoryCue, "ppo", agent={"memory": memory, "memory_size": 16})) == 1.0

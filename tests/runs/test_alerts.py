@@ -17,13 +17,13 @@ from gymnast.alerts.book import AlertBook
 from gymnast.alerts.rules import RULES
 from gymnast.alerts.text import alert_line
 from gymnast.metrics.catalogue import catalogue
-from gymnast.rl.collector import collect
 from gymnast.sinks import SinkGroup
 from gymnast.sinks.base import Sink
 from gymnast.sinks.folder import FolderSink
 from gymnast.training.build import build
-from gymnast.training.loop import prepare_returns, train
+from gymnast.training.loop import train
 from gymnast.training.state import TrainState
+from tests.invariants.conftest import collect
 from tests.sinks_for_tests import run_info
 
 Row = dict[str, float]
@@ -146,10 +146,10 @@ def test_acting_unlike_learning_is_told() -> None:
     """Weights that change between a rollout and its update make the first ratio differ from 1."""
     session = quick_session()
     try:
-        collect_one(session)
+        collect(session)
         with torch.no_grad():
             session.agent.actor_out.weight[0] += 1.0
-        prepare_returns(session)
+        session.learner.targets(session.rollout)
         learned = {name: float(value) for name, value in session.learner.update(session.rollout, 0.0).items()}
     finally:
         session.close()
@@ -189,12 +189,6 @@ def known_of(target: str) -> Known:
 
 def quick_session() -> TrainState:
     return build(configs.load("CartPole-v1", QUICK).config, None)
-
-
-def collect_one(session: TrainState) -> None:
-    session.now, _ = collect(
-        session.env, session.agent, session.rollout, session.now, session.starts, session.generator, lambda phase: None
-    )
 
 
 def kl_row(step: int, kl: float) -> Row:

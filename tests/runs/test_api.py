@@ -46,6 +46,7 @@ def test_importing_the_package_imports_nothing_heavy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+    assert {"A2C", "PPO", "REINFORCE", "VecEnv", "evaluate_policy", "load", "make_vec_env"} == set(gymnast.__all__)
     assert set(gymnast.__all__) <= set(dir(gymnast))
     with pytest.raises(AttributeError, match="has no attribute 'ppo'"):
         _ = gymnast.ppo

@@ -11,13 +11,13 @@ from xml.etree import ElementTree
 import pytest
 
 from gymnast.core.errors import UserError
-from gymnast.core.statistics import area_under_curve, estimate, improvement, interval, iqm, mean, median
+from gymnast.core.statistics import Estimate, area_under_curve, improvement, interval, iqm, mean, median
 from gymnast.core.text import number, or_never
 from gymnast.metrics.clock import TrainingTime
 from gymnast.verbs.benchmark.page import page, write_report
 from gymnast.verbs.benchmark.plan import Row, parse_seeds, read_plan, settle, write_seeds
-from gymnast.verbs.benchmark.report import overall_improvement, summarise
-from gymnast.verbs.benchmark.results import Record, Store, make_record
+from gymnast.verbs.benchmark.store import Record, Store, make_record
+from gymnast.verbs.benchmark.summary import overall_improvement, summarise
 from gymnast.verbs.benchmark.worker import Watch
 
 ROOT = Path(__file__).parents[2]
@@ -50,8 +50,8 @@ def test_intervals_resample_each_sample_by_itself() -> None:
     assert low == pytest.approx(0.402, abs=0.015)
     assert high == pytest.approx(0.598, abs=0.015)
     assert interval(iqm, [1, 2, 3, 4, 5]) == interval(iqm, [1, 2, 3, 4, 5])
-    chance = estimate(improvement, [1, 2, 3, 4], [1, 2, 3, 4])
-    assert chance["low"] < 0.5 == chance["value"] < chance["high"]
+    chance = Estimate.of(improvement, [1, 2, 3, 4], [1, 2, 3, 4])
+    assert chance.low < 0.5 == chance.value < chance.high
 
 
 def test_area_and_median() -> None:
@@ -107,14 +107,14 @@ def test_the_same_training_has_the_same_fingerprint() -> None:
     plain = fingerprint()
     assert fingerprint(seeds="1-3", within=5.0, against=["sb3"]) == plain
     assert fingerprint(set=["train.seed=4", "log.every=1000", "algo.max_grad_norm=0.5"]) == plain  # its default
-    others = [fingerprint(bar=400), fingerprint(steps=5000), fingerprint(equal_steps=True)]
+    others = [fingerprint(target_score=400), fingerprint(steps=5000), fingerprint(equal_steps=True)]
     others += [fingerprint(set=["algo.gamma=0.9"]), settle([Row(target="CartPole-v1:a2c")], {})[0].fingerprint]
     assert len({plain, *others}) == 6
 
 
 def test_settings_of_the_two_kinds_of_row() -> None:
     solving, equal = settle(
-        [Row(target="CartPole-v1:zoo", bar=200), Row(target="CartPole-v1:zoo", equal_steps=True)], {}
+        [Row(target="CartPole-v1:zoo", target_score=200), Row(target="CartPole-v1:zoo", equal_steps=True)], {}
     )
     assert solving.config.stop.on_solved  # the zoo's variant says no by itself
     assert solving.config.stop.threshold == solving.threshold == 200
@@ -143,28 +143,29 @@ def squeezed(text: str) -> str:
     return re.sub(" +", " ", text)
 
 
-def keep(store: Store, row: Row, who: str, seed: int, told: dict[str, Any]) -> Record:
+def keep(store: Store, row: Row, who: str, seed: int, done: dict[str, Any]) -> Record:
     task = settle([row], {})[0]
     store.ask([task])
-    record = make_record(task, who, seed, told, [])
+    record = make_record(task, who, seed, done, [])
     store.keep(record)
     return record
 
 
 def test_rows_add_up(tmp_path: Path) -> None:
     store = Store(tmp_path)
-    row = Row(target="CartPole-v1:ppo", seeds="4", bar=400.0, within=3.0)
+    row = Row(target="CartPole-v1:ppo", seeds="4", target_score=400.0, within=3.0)
     times = [(100, 1.0), (200, 2.0), None]
     for seed, (score, solved_at) in enumerate(zip([500.0, 450.0, 100.0], times, strict=True), start=1):
         keep(store, row, "gymnast", seed, done(score, solved_at))
     (summary,) = summarise(store)
-    side = summary["sides"]["gymnast"]
-    assert (side["runs"], side["asked"], side["solved"]) == (3, 4, 2)
-    assert (side["median"], side["met"]) == (450, True)
-    assert side["iqm"]["score"]["value"] == 350  # of three nothing is cut: (500 + 450 + 100) / 3
-    assert (side["steps_to_bar"], side["seconds_to_bar"], side["in_time"]) == (200, 2.0, True)
-    assert summary["command"] == "gymnast benchmark CartPole-v1:ppo --seeds 4 --bar 400 --within 3"
-    text = squeezed(page([summary], {}, []))
+    side = summary.sides["gymnast"]
+    assert (side.runs, side.asked, side.solved) == (3, 4, 2)
+    assert (side.median, side.met) == (450, True)
+    assert side.iqm is not None
+    assert side.iqm["score"].value == 350  # of three nothing is cut: (500 + 450 + 100) / 3
+    assert (side.steps_to_target, side.seconds_to_target, side.in_time) == (200, 2.0, True)
+    assert summary.command == "gymnast benchmark CartPole-v1:ppo --seeds 4 --target-score 400 --within 3"
+    text = squeezed(page([summary], []))
     assert "| 2/3 (4 asked) | 450 (4 episodes) | 350 [100, 500] | >= 400 met, <= 3 s met | 200 | 2.0 |" in text
 
 
@@ -177,19 +178,19 @@ def test_equal_steps_compare(tmp_path: Path) -> None:
             keep(store, row, "sb3", seed, done(0, None, final=theirs[seed - 1]))
     summaries, path = write_report(store)
     # 3 beats 1 and loses to 4; 4 beats 1 and ties with 4: (1 + 0 + 1 + 0.5) / 4
-    assert summaries[0]["improvement"]["sb3"]["final"]["value"] == 0.625
-    assert summaries[1]["improvement"]["sb3"]["final"] == {"value": 0, "low": 0, "high": 0}
-    assert summaries[0]["improvement"]["sb3"]["best"]["value"] == 0.5  # all the same
-    assert overall_improvement(summaries)["sb3"]["final"]["value"] == 0.3125
+    assert summaries[0].improvement["sb3"]["final"].value == 0.625
+    assert summaries[1].improvement["sb3"]["final"] == Estimate(0, 0, 0)
+    assert summaries[0].improvement["sb3"]["best"].value == 0.5  # all the same
+    assert overall_improvement(summaries)["sb3"][1]["final"].value == 0.3125
     assert "| all 2 | over sb3 | 0.31 [" in squeezed(path.read_text())
-    picture = ElementTree.parse(tmp_path / "pictures" / summaries[0]["picture"])
+    picture = ElementTree.parse(tmp_path / "pictures" / str(summaries[0].picture))
     shapes = [element.tag.rpartition("}")[2] for element in picture.iter()]
     assert shapes.count("polygon") == 2  # a band for each
 
 
 def test_what_is_kept_is_found_again(tmp_path: Path) -> None:
     store = Store(tmp_path)
-    row = Row(target="CartPole-v1:ppo", bar=400.0)
+    row = Row(target="CartPole-v1:ppo", target_score=400.0)
     record = keep(store, row, "gymnast", 1, done(450.0, (100, 1.0)))
     assert Store(tmp_path).records == store.records  # before anything else was written
     write_report(store)
@@ -202,7 +203,7 @@ def test_what_is_kept_is_found_again(tmp_path: Path) -> None:
     # The preset changes: the row now means another config, whose runs are still to be made
     changed = settle([row.model_copy(update={"set": ["algo.gamma=0.9"]})], {})[0]
     again.rows[row.key] = row, changed.fingerprint
-    assert summarise(again)[0]["sides"]["gymnast"]["runs"] == 0
+    assert summarise(again)[0].sides["gymnast"].runs == 0
     assert record in again.records.values()  # not lost
 
     again.forget(settle([row], {})[0])
@@ -232,20 +233,20 @@ def test_the_plan_of_this_repository() -> None:
     assert len({row.key for row in rows}) == len(rows)
     assert [row.target for row in read_plan(path, ["Taxi-v4"], seeds="2")] == ["Taxi-v4:ppo"] * 2
     assert all(len(parse_seeds(row.seeds)) >= 5 for row in rows if not row.against)
-    # Every target exists, every bar can be reached, every rival can be told what it needs
+    # Every target exists, every target can be reached, every other library has the settings
     settle(rows, {})
 
 
-def test_mistakes_in_a_plan_are_told_at_once(tmp_path: Path) -> None:
+def test_mistakes_in_a_plan_are_reported_at_once(tmp_path: Path) -> None:
     file = tmp_path / "plan.yaml"
-    file.write_text("rows:\n  - {target: CartPole-v1, sedes: 5}\n  - {target: Taxi-v4, seeds: q, bar: high}\n")
+    file.write_text("rows:\n  - {target: CartPole-v1, sedes: 5}\n  - {target: Taxi-v4, seeds: q, target_score: high}\n")
     with pytest.raises(UserError) as error:
         read_plan(file)
     lines = str(error.value).splitlines()
     assert len(lines) == 3
-    for word, line in zip(("sedes", "seeds", "bar"), lines, strict=True):
+    for word, line in zip(("sedes", "seeds", "target_score"), lines, strict=True):
         assert f"].{word} = " in line
-    file.write_text("rows:\n  - {target: CartPole-v1:nope}\n  - {target: Taxi-v4, bar: 9}\n")
+    file.write_text("rows:\n  - {target: CartPole-v1:nope}\n  - {target: Taxi-v4, target_score: 9}\n")
     with pytest.raises(UserError, match=r"unknown variant 'nope'(.|\n)*above the best possible"):
         settle(read_plan(file), {})
 

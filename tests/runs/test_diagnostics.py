@@ -13,21 +13,19 @@ import pytest
 import torch
 
 from gymnast import config as configs
-from gymnast.play.step_table import Steps, labels_of, rollout_steps, step_table
-from gymnast.rl.collector import collect
+from gymnast.play.step_table import labels_of, rollout_table
 from gymnast.training.build import build
 from gymnast.training.diagnostics import DEAD, SAMPLE, describe_layer, diagnose, sample
-from gymnast.training.loop import prepare_returns, train
+from gymnast.training.loop import train
 from gymnast.training.state import TrainState
+from tests.invariants.conftest import collect
 
 
 def after_one_update(env_id: str, *settings: str) -> TrainState:
     config = configs.load(env_id, ["eval.every=0", "stop.on_solved=false", *settings]).config
     session = build(config, None)
-    session.now, _ = collect(
-        session.env, session.agent, session.rollout, session.now, session.starts, session.generator, lambda phase: None
-    )
-    prepare_returns(session)
+    collect(session)
+    session.learner.targets(session.rollout)
     session.learner.update(session.rollout, 0.0)
     return session
 
@@ -57,10 +55,10 @@ def test_layers_and_gradients_by_name(cartpole: TrainState) -> None:
 def test_gradients_are_those_of_torch(cartpole: TrainState) -> None:
     """The rollout has 2048 samples, of which 256 evenly spaced ones are looked at; their loss, by hand."""
     batch = sample(cartpole.rollout)
-    assert len(batch.logp) == SAMPLE
-    now = cartpole.agent.evaluate(batch.obs, batch.action, None)
-    advantage = (batch.advantage - batch.advantage.mean()) / (batch.advantage.std() + 1e-8)
-    loss = -(advantage * now.logp).mean() + 0.5 * (now.value - batch.returns).square().mean()
+    assert len(batch) == SAMPLE
+    now = cartpole.agent.evaluate(batch)
+    advantage = (batch["advantage"] - batch["advantage"].mean()) / (batch["advantage"].std() + 1e-8)
+    loss = -(advantage * now.logp).mean() + 0.5 * (now.values["value"] - batch["returns"]).square().mean()
     parameters = list(cartpole.agent.parameters())
     expected = torch.autograd.grad(loss, parameters)
     found = list(diagnose(cartpole)["gradients"].values())
@@ -74,7 +72,7 @@ def test_nothing_that_trains_is_touched(cartpole: TrainState) -> None:
         return (
             [p.detach().clone() for p in parameters]
             + gradients
-            + [cartpole.generator.get_state(), torch.get_rng_state()]
+            + [cartpole.collector.generator.get_state(), cartpole.learner.generator.get_state(), torch.get_rng_state()]
         )
 
     before = moving()
@@ -85,14 +83,15 @@ def test_nothing_that_trains_is_touched(cartpole: TrainState) -> None:
 
 def test_actions_observations_and_histograms(cartpole: TrainState) -> None:
     record, rollout = diagnose(cartpole), cartpole.rollout
-    right = float(rollout.action.float().mean())  # of 0 and 1
+    right = float(rollout["action"].float().mean())  # of 0 and 1
     assert record["actions"]["labels"] == ["push left", "push right"]
     assert record["actions"]["frequency"] == pytest.approx([1 - right, right])
     angle = record["observations"]["pole angle"]
     column = rollout.obs["obs"][..., 2].numpy()
     assert angle["max"] == column.max()
     assert angle["mean"] == pytest.approx(column.mean(dtype=np.float64))
-    for name, values in {"value": rollout.value, "return": rollout.returns, "advantage": rollout.advantage}.items():
+    for name, stream in {"value": "value", "return": "returns", "advantage": "advantage"}.items():
+        values = rollout[stream]
         histogram = record["histograms"][name]
         assert sum(histogram["counts"]) == rollout.size
         assert histogram["edges"][0] == pytest.approx(float(values.min()))
@@ -105,7 +104,7 @@ def test_other_spaces(env_id: str) -> None:
     session = after_one_update(env_id, "env.n_envs=4", "algo.n_steps=64", "algo.batch_size=64")
     try:
         record = diagnose(session)
-        table = step_table(session.agent, rollout_steps(session.rollout), session.labels)
+        table = rollout_table(session.agent, session.rollout, session.labels)
     finally:
         session.close()
     json.dumps(record)
@@ -134,7 +133,7 @@ def test_dead_units_by_hand() -> None:
 
 def test_a_table_says_what_the_rollout_says(cartpole: TrainState) -> None:
     rollout = cartpole.rollout
-    table = step_table(cartpole.agent, rollout_steps(rollout, env=3, limit=5), cartpole.labels)
+    table = rollout_table(cartpole.agent, rollout, cartpole.labels, env=3, limit=5)
     assert table.columns == [
         "env", "t", "cart position", "cart velocity", "pole angle", "pole angular velocity", "action", "probability",
         "p push left", "p push right", "value", "reward", "return", "advantage", "terminated", "truncated",
@@ -144,23 +143,13 @@ def test_a_table_says_what_the_rollout_says(cartpole: TrainState) -> None:
     for t, row in enumerate(rows):
         assert row["env"] == 3
         assert row["pole angle"] == float(rollout.obs["obs"][t, 3, 2])
-        assert row["action"] == ["push left", "push right"][int(rollout.action[t, 3])]
-        assert row["probability"] == pytest.approx(float(rollout.logp[t, 3].exp()))
+        assert row["action"] == ["push left", "push right"][int(rollout["action"][t, 3])]
+        assert row["probability"] == pytest.approx(float(rollout["logp"][t, 3].exp()))
         assert row["p push left"] + row["p push right"] == pytest.approx(1)
-        assert row["advantage"] == float(rollout.advantage[t, 3])
-        assert row["terminated"] == bool(rollout.terminated[t, 3])
+        assert row["advantage"] == float(rollout["advantage"][t, 3])
+        assert row["terminated"] == bool(rollout["terminated"][t, 3])
     read = list(csv.DictReader(io.StringIO(table.to_csv())))
     assert [float(row["return"]) for row in read] == [row["return"] for row in rows]
-
-
-def test_an_episode_makes_the_same_table(cartpole: TrainState) -> None:
-    """Steps that know no value and no probability: the agent's own value stands in, the rest is left out."""
-    steps = rollout_steps(cartpole.rollout, limit=4)
-    bare = Steps(steps.obs, steps.action, steps.reward, steps.terminated, steps.truncated)
-    table = step_table(cartpole.agent, bare, cartpole.labels)
-    assert not {"probability", "return", "advantage"} & set(table.columns)
-    values = cartpole.agent.value(steps.obs)
-    assert [row[table.columns.index("value")] for row in table.rows] == values.tolist()
 
 
 def test_labels_fall_back_to_numbers(cartpole: TrainState) -> None:

@@ -96,7 +96,7 @@ def test_an_exact_value_stands_beside_the_sampled_one(gallery: Gallery, gymnast:
     assert f"{verdict['exact_value']:.4f}, by the transition table" in page_of(gallery.lake)
 
 
-def test_alerts_are_told_with_cause_and_command(gallery: Gallery, gymnast: Verb) -> None:
+def test_alerts_come_with_cause_and_command(gallery: Gallery, gymnast: Verb) -> None:
     page = page_of(gallery.wild[0])
     data = data_of(gymnast, "report", gallery.wild[0].id)
     assert data["alerts"], "a learning rate of 1 must trip a rule"
@@ -130,7 +130,7 @@ def test_what_to_try_next_fits_the_run_and_exists(gallery: Gallery, gymnast: Ver
     assert any(step["command"].startswith("gymnast train CartPole-v1:ppo --seed 1") for step in steps[gallery.blind.id])
 
 
-def test_a_solved_run_is_told_to_make_sure(gallery: Gallery, gymnast: Verb) -> None:
+def test_a_solved_run_has_advice_to_make_sure(gallery: Gallery, gymnast: Verb) -> None:
     """Any score solves it at a threshold of 5: every episode of CartPole lasts longer than that."""
     run = gallery.train("CartPole-v1", "stop.threshold=5", "stop.on_solved=true", seed=5, steps=4 * ROLLOUT)
     data = data_of(gymnast, "report", run.id)
@@ -300,10 +300,10 @@ def test_what_does_not_compare_is_said(gallery: Gallery, gymnast: Verb) -> None:
     other = data_of(gymnast, "runs", "compare", gallery.tuned[0].id, gallery.lake.id)
     assert other["reasons"] == ["Runs of different envs (CartPole-v1, FrozenLake-v1): their scores do not compare."]
     assert other["differences"] == []
-    told = gymnast("runs", "compare", gallery.tuned[0].id, gallery.blind.id, gallery.stopped.id, gallery.broken.id)
-    assert f"{gallery.blind.read().token} was never evaluated" in told
-    assert f"{gallery.stopped.read().token} was interrupted at 256 of 3,072 steps" in told
-    assert f"{gallery.broken.read().token} crashed at" in told
+    printed = gymnast("runs", "compare", gallery.tuned[0].id, gallery.blind.id, gallery.stopped.id, gallery.broken.id)
+    assert f"{gallery.blind.read().token} was never evaluated" in printed
+    assert f"{gallery.stopped.read().token} was interrupted at 256 of 3,072 steps" in printed
+    assert f"{gallery.broken.read().token} crashed at" in printed
     assert "Name a second run" in gymnast("runs", "compare", gallery.tuned[0].id)
 
 
@@ -332,7 +332,7 @@ def test_plot_draws_every_clock_and_metric(gallery: Gallery, gymnast: Verb) -> N
 
 
 def test_an_evaluation_stands_where_its_agent_was(gallery: Gallery, gymnast: Verb) -> None:
-    """Evaluated in the background: asked for after 512 steps of 8 envs, told in the row of 1,024."""
+    """Evaluated in the background: asked for after 512 steps of 8 envs, reported in the row of 1,024."""
     path = gallery.folder / "vvvvv-cartpole-v1-ppo-s1"
     shutil.copytree(gallery.tuned[0].path, path)
     row = {"time/total_timesteps": 1024, "time/vec_steps": 128, "eval/mean_reward": 9, "eval/step": 512}
@@ -359,8 +359,8 @@ def test_plot_puts_seeds_together(gallery: Gallery, gymnast: Verb) -> None:
 
 def test_plot_says_what_is_missing(gallery: Gallery, gymnast: Verb, tmp_path: Path) -> None:
     blind, tuned = gallery.blind, gallery.tuned[0]
-    told = gymnast("runs", "plot", blind.id, tuned.id, "--metric", "eval/mean_reward")
-    assert f"{blind.read().token} has no eval/mean_reward" in told
+    printed = gymnast("runs", "plot", blind.id, tuned.id, "--metric", "eval/mean_reward")
+    assert f"{blind.read().token} has no eval/mean_reward" in printed
     assert "do not compare" in gymnast("runs", "plot", tuned.id, gallery.lake.id)
     with pytest.raises(UserError, match="Did you mean 'entropy'"):
         gymnast("runs", "plot", tuned.id, "--metric", "entrpy")
@@ -375,10 +375,10 @@ def test_plot_says_what_is_missing(gallery: Gallery, gymnast: Verb, tmp_path: Pa
 @pytest.mark.parametrize(("name", "magic"), [("a.png", b"\x89PNG"), ("a.svg", b"<?xml")])
 def test_plot_writes_pictures(gallery: Gallery, gymnast: Verb, tmp_path: Path, name: str, magic: bytes) -> None:
     out = tmp_path / name
-    told = gymnast("runs", "plot", refs(gallery.tuned), refs(gallery.wild), gallery.lake.id, "--out", out)
+    printed = gymnast("runs", "plot", refs(gallery.tuned), refs(gallery.wild), gallery.lake.id, "--out", out)
     assert out.read_bytes().startswith(magic)
-    assert f"wrote {out}" in told
-    assert "┤" not in told
+    assert f"wrote {out}" in printed
+    assert "┤" not in printed
     assert "┤" in gymnast("runs", "plot", refs(gallery.tuned), "--out", out, "--text")
 
 

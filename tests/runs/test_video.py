@@ -18,18 +18,19 @@ import torch
 
 from gymnast import config as configs
 from gymnast import video
+from gymnast.agent.batch import Batch
 from gymnast.core.errors import UserError
 from gymnast.envs.make import make_vec
 from gymnast.jobs.worker import Worker
 from gymnast.judge import background
 from gymnast.judge.evaluate import evaluate
 from gymnast.play.stage import Stage
-from gymnast.rl.learner import group
 from gymnast.runs import checkpoint
 from gymnast.runs.references import resolve, resolve_checkpoint
-from gymnast.runs.saved_agent import build_agent, load_agent
+from gymnast.runs.saved_agent import SavedAgent
 from gymnast.sinks import SinkGroup
-from gymnast.verbs.train import evaluate_ref, start
+from gymnast.verbs.eval import evaluate_ref
+from gymnast.verbs.train import start
 from gymnast.verbs.video import record_video
 from gymnast.video import maker
 from gymnast.video.film import CARD_SECONDS, HOLD_SECONDS, shown_actions
@@ -65,15 +66,13 @@ def decode(path: Path) -> list[np.ndarray[Any, Any]]:
         return [frame.to_ndarray(format="rgb24") for frame in file.decode(video=0)]
 
 
-def agent_of(ref: str, runs: Path) -> tuple[Any, Any]:
+def saved_agent(ref: str, runs: Path) -> SavedAgent:
     _, path = resolve_checkpoint(ref, runs)
     saved = checkpoint.load(path)
     config = configs.validate(saved.state["config"])
     env = make_vec(config.env, 1, "eval")
-    agent = build_agent(config, env, torch.device("cpu"))
-    load_agent(agent, group(saved.tensors, "agent"))
     env.close()
-    return agent, config
+    return SavedAgent.build(config, env, saved.agent)
 
 
 def test_a_browser_can_play_it(runs: Path, tmp_path: Path) -> None:
@@ -95,9 +94,10 @@ def test_a_browser_can_play_it(runs: Path, tmp_path: Path) -> None:
 def test_what_it_says_is_what_a_plain_env_does(env: str, stochastic: bool, runs: Path) -> None:
     """The JSON file's actions, played in a plain env without any pictures, give its rewards; the agent its values."""
     _, _, said = film(f"@best:{env}", runs, stochastic=stochastic)
-    agent, config = agent_of(f"@best:{env}", runs)
+    saved = saved_agent(f"@best:{env}", runs)
+    agent = saved.agent
     # Values are shown as returns in the env's reward; the learner's is this many times as large
-    unit = config.env.reward.scale
+    unit = saved.config.env.reward.scale
     if agent.reward_normalizer is not None:
         unit /= float(agent.reward_normalizer.moments.var.sqrt())
     (episode,) = said["parts"][0]["episodes"]
@@ -105,8 +105,10 @@ def test_what_it_says_is_what_a_plain_env_does(env: str, stochastic: bool, runs:
     obs, _ = plain.reset(seed=episode["seed"])
     total = 0.0
     for now, after in zip(episode["frames"], episode["frames"][1:], strict=False):
-        thoughts = agent.describe({"obs": torch.as_tensor(obs, dtype=torch.float32)[None]})
-        assert now["value"] * unit == pytest.approx(float(thoughts["value"]), rel=1e-4, abs=1e-5)
+        seen = torch.as_tensor(obs, dtype=torch.float32)[None]
+        thoughts = agent.describe(Batch({"obs.obs": seen}))
+        assert now["value"] == pytest.approx(float(thoughts["value"]), rel=1e-4, abs=1e-5)
+        assert now["value"] * unit == pytest.approx(float(agent.values({"obs": seen})["value"]), rel=1e-4, abs=1e-5)
         if env == "CartPole-v1":
             assert now["probabilities"] == pytest.approx(thoughts["probability"][0].tolist(), abs=1e-5)
             assert stochastic or now["action"] == int(thoughts["probability"].argmax())
@@ -124,9 +126,9 @@ def test_what_it_says_is_what_a_plain_env_does(env: str, stochastic: bool, runs:
 def test_pictures_change_no_episode(runs: Path) -> None:
     """Three episodes that are filmed, and the same three that are only scored."""
     result, pictures, _ = film("@best:CartPole-v1", runs, episodes=3, seed=5)
-    agent, config = agent_of("@best:CartPole-v1", runs)
-    env = make_vec(config.env, 3, "eval")
-    scores = evaluate(agent, env, 3, 5)
+    saved = saved_agent("@best:CartPole-v1", runs)
+    env = make_vec(saved.config.env, 3, "eval")
+    scores = evaluate(saved.net, env, 3, 5)
     env.close()
     filmed = [episode["return"] for episode in result["parts"][0]["episodes"]]
     assert sorted(filmed) == sorted(scores.returns.tolist())  # evaluation lists them as they end
@@ -137,11 +139,11 @@ def test_pictures_change_no_episode(runs: Path) -> None:
 def test_the_strip_shows_these_numbers(runs: Path) -> None:
     """Every number of the decoded strip: a strip drawn with it fits best, one with another number fits worse."""
     _, pictures, said = film("@best:CartPole-v1", runs)
-    agent, config = agent_of("@best:CartPole-v1", runs)
+    saved = saved_agent("@best:CartPole-v1", runs)
     part = said["parts"][0]
-    stage = Stage(config.env, 1)
-    actions = shown_actions(config, stage)
-    shots = list(stage.shots(agent, part["seed"]))
+    stage = Stage(saved.config.env, 1)
+    actions = shown_actions(saved.config, stage)
+    shots = list(stage.shots(saved.net, part["seed"]))
     stage.close()
     assert actions.names == ["push left", "push right"]
     (episode,) = part["episodes"]

@@ -8,9 +8,11 @@ import pytest
 import torch
 
 from gymnast.agent.agent import Agent
+from gymnast.agent.batch import OBS, VALUE, Batch
 from gymnast.agent.normalizer import ObsNormalizer, RewardNormalizer, RunningMoments
 from gymnast.config import AgentConfig
 from gymnast.core.errors import UserError
+from tests.learners_for_tests import as_batch
 
 VECTOR = {"obs": gym.spaces.Box(-np.inf, np.inf, (4,))}
 OBSERVATIONS = {
@@ -41,11 +43,13 @@ def observations(space: dict[str, gym.Space], rows: int) -> dict[str, torch.Tens
 def test_act_and_evaluate_agree_for_every_observation(space: str, config: str) -> None:
     agent = Agent(OBSERVATIONS[space], gym.spaces.Discrete(3), CONFIGS[config], 0.99)
     obs = observations(OBSERVATIONS[space], 32)
-    acted = agent.act(obs, generator=torch.Generator().manual_seed(0))
-    evaluated = agent.evaluate(obs, acted.action)
+    acted = agent.act(obs, sample=torch.Generator().manual_seed(0))
+    evaluated = agent.evaluate(Batch({OBS + key: rows for key, rows in obs.items()} | {"action": acted.action}))
+    value = acted.values[VALUE]
     torch.testing.assert_close(acted.logp, evaluated.logp.detach(), atol=1e-6, rtol=0)
-    torch.testing.assert_close(acted.value, evaluated.value.detach(), atol=1e-6, rtol=0)
-    torch.testing.assert_close(acted.value, agent.value(obs), atol=1e-6, rtol=0)
+    torch.testing.assert_close(value, evaluated.values[VALUE].detach(), atol=1e-6, rtol=0)
+    torch.testing.assert_close(value, agent.values(obs)[VALUE], atol=1e-6, rtol=0)
+    assert acted.state == {}  # nothing lasts between steps
 
 
 @pytest.mark.parametrize("activation", ["tanh", "relu", "elu", "gelu", "silu", "leaky_relu"])
@@ -53,18 +57,18 @@ def test_the_first_policy_is_nearly_uniform(activation: str) -> None:
     for seed in range(5):
         torch.manual_seed(seed)
         agent = Agent(VECTOR, gym.spaces.Discrete(4), AgentConfig(activation=activation), 0.99)
-        obs = {"obs": torch.randn(512, 4)}
-        logp = torch.stack([agent.evaluate(obs, torch.full((512,), a)).logp for a in range(4)], 1)
+        obs = torch.randn(512, 4)
+        logp = torch.stack([agent.evaluate(as_batch(obs, action=torch.full((512,), a))).logp for a in range(4)], 1)
         assert float((logp.detach().exp() - 0.25).abs().max()) < 0.02
-        # Mean action of a uniform policy over 0..3 is 1.5, its spread sqrt(5/4) = 1.118.
-        action = agent.act({"obs": torch.randn(20_000, 4)}, generator=torch.Generator().manual_seed(seed)).action
+        # Mean action of a uniform policy over 0..3 is 1.5, its standard deviation sqrt(5/4) = 1.118.
+        action = agent.act({"obs": torch.randn(20_000, 4)}, sample=torch.Generator().manual_seed(seed)).action
         assert abs(float(action.float().mean()) - 1.5) < 0.05
         assert abs(float(action.float().std()) - 1.118) < 0.03
 
 
 def test_the_first_continuous_policy_is_centred() -> None:
     agent = Agent(VECTOR, gym.spaces.Box(0.0, 10.0, (2,)), AgentConfig(log_std_init=-1.0), 0.99)
-    acted = agent.act({"obs": torch.randn(20_000, 4)}, generator=torch.Generator().manual_seed(0))
+    acted = agent.act({"obs": torch.randn(20_000, 4)}, sample=torch.Generator().manual_seed(0))
     sent = agent.head.to_env(acted.action.numpy())
     assert abs(sent.mean() - 5.0) < 0.1
     assert abs(float(acted.action.std()) - np.exp(-1.0)) < 0.02
@@ -93,7 +97,7 @@ def test_observations_are_scaled_clipped_and_only_where_real_valued() -> None:
     normalizer = ObsNormalizer(OBSERVATIONS["dict"], clip=2.0)
     seen = {"position": torch.tensor([[0.0, 10.0], [2.0, 30.0]]), "inventory/slot": torch.tensor([1, 2])}
     normalizer.update(seen)
-    # Means 1 and 20, spreads 1 and 10: 2 -> (2-1)/1 = 1, 100 -> (100-20)/10 = 8, clipped to 2.
+    # Means 1 and 20, standard deviations 1 and 10: 2 -> (2-1)/1 = 1, 100 -> (100-20)/10 = 8, clipped to 2.
     scaled = normalizer({"position": torch.tensor([[2.0, 100.0]]), "inventory/slot": torch.tensor([2])})
     torch.testing.assert_close(scaled["position"], torch.tensor([[1.0, 2.0]]), atol=1e-5, rtol=0)
     assert scaled["inventory/slot"].tolist() == [2]
@@ -110,6 +114,18 @@ def test_reward_normaliser_on_paper() -> None:
     assert carry.tolist() == [4.0]  # the second episode goes on in the next rollout
 
 
+def test_a_value_is_shown_in_the_envs_own_reward() -> None:
+    """The learner's reward is the env's times 0.5, then divided by the returns' standard deviation, sqrt(2/3)."""
+    cfg = AgentConfig(normalize_reward=True)
+    agent = Agent(VECTOR, gym.spaces.Discrete(2), cfg, 0.5, reward_scale=0.5)
+    assert agent.reward_normalizer is not None
+    reward, ended = torch.tensor([[2.0], [2.0], [4.0]]), torch.tensor([[False], [True], [False]])
+    agent.reward_normalizer.update_and_scale(reward, ended, torch.zeros(1, dtype=torch.float64))
+    obs = torch.randn(3, 4)
+    value, shown = agent.values({"obs": obs})[VALUE], agent.describe(as_batch(obs))[VALUE]
+    torch.testing.assert_close(shown, value * np.sqrt(2 / 3) / 0.5)
+
+
 def test_statistics_are_saved_with_the_agent_and_used_when_loaded() -> None:
     cfg = AgentConfig(normalize_obs=True, normalize_reward=True)
     agent = Agent(VECTOR, gym.spaces.Discrete(2), cfg, 0.99)
@@ -118,7 +134,7 @@ def test_statistics_are_saved_with_the_agent_and_used_when_loaded() -> None:
     other = Agent(VECTOR, gym.spaces.Discrete(2), cfg, 0.99)
     other.load_state_dict(agent.state_dict())
     obs = {"obs": torch.randn(10, 4) * 50 + 7}
-    torch.testing.assert_close(agent.value(obs), other.value(obs), rtol=0, atol=0)
+    torch.testing.assert_close(agent.values(obs)[VALUE], other.values(obs)[VALUE], rtol=0, atol=0)
 
 
 def test_an_observation_without_an_encoder_is_refused_with_the_way_out() -> None:

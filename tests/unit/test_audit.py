@@ -72,7 +72,7 @@ def test_outlier_on_paper() -> None:
     assert outliers["furthest"] == pytest.approx(499**0.5, rel=1e-6)
 
 
-def test_extreme_rewards_are_told_of_where_nothing_tames_them() -> None:
+def test_extreme_rewards_are_reported_where_nothing_tames_them() -> None:
     settings = [f"env.kwargs.rewards={[1.0] * 499 + [1000.0]}", "agent.normalize_reward=false"]
     assert any("22 standard deviations away" in warning for warning in audit(RHYTHM, 1, 500, *settings)["warnings"])
     tamed = [*settings, "env.reward.clip=10"]
@@ -86,7 +86,7 @@ def test_no_reward_at_all() -> None:
     assert any("no reward at all" in warning for warning in data["warnings"])
 
 
-def test_copies_that_do_not_differ_are_told_of() -> None:
+def test_copies_that_do_not_differ_are_reported() -> None:
     data = audit(full_id("Counting-v0"), 4, 10)
     assert data["parallel"] == {"steps": 10, "first_observations": 1, "trajectories": 1}
     assert data["seeding"] == {"same_seed_same": True, "differs_from_step": None, "other_seed_differs": False}
@@ -104,7 +104,7 @@ def test_seeded_envs_differ_and_repeat() -> None:
     assert data["warnings"] == []
 
 
-def test_an_env_that_ignores_its_seed_is_told_of() -> None:
+def test_an_env_that_ignores_its_seed_is_reported() -> None:
     data = audit(full_id("Unseeded-v0"), 2, 10)
     assert not data["seeding"]["same_seed_same"]
     assert data["seeding"]["differs_from_step"] is not None

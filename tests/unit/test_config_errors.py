@@ -62,7 +62,7 @@ def test_one_wrong_value_is_one_line(override: str, words: str) -> None:
             " Use one of 32, 64, 128, 256.",
         ),
         (["train.total_timesteps=100"], "100 is less than one rollout of 32 x 64 = 2048 steps"),
-        (["algo.batch_size=1"], "1 sample has no spread to normalise by"),
+        (["algo.batch_size=1"], "1 sample has no standard deviation to normalise by"),
         (
             ["algo.name=reinforce", "algo.baseline=none"],
             "--set: algo.target: advantages are returns minus a baseline, and algo.baseline is none.",

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from gymnast.config import PPOConfig, RunConfig, WrapperSpec, check_file, load, validate, with_space_defaults
+from gymnast.config import RunConfig, WrapperSpec, check_file, load, validate, with_space_defaults
+from gymnast.rl.algos.ppo import PPOConfig
 
 
 def test_defaults_of_the_code_are_stable_baselines3s() -> None:

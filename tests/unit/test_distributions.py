@@ -35,7 +35,9 @@ def head_and_outputs(name: str, cfg: AgentConfig, rows: int = 64) -> tuple[Head,
 @pytest.mark.parametrize("deterministic", [False, True])
 def test_act_and_evaluate_agree(name: str, cfg: AgentConfig, deterministic: bool) -> None:
     head, outputs = head_and_outputs(name, cfg)
-    action, logp = head.act(outputs, None, deterministic, torch.Generator().manual_seed(1))
+    sample = None if deterministic else torch.Generator().manual_seed(1)
+    action, logp, state = head.act(outputs, None, sample, {})
+    assert state == {}
     again, entropy = head.evaluate(outputs, action, None)
     torch.testing.assert_close(logp, again, atol=1e-6, rtol=0)
     assert entropy.shape == logp.shape == (64,)
@@ -84,7 +86,7 @@ def test_gaussian_equals_torch() -> None:
 def test_squashed_gaussian_equals_torch_and_its_entropy_is_right_on_average() -> None:
     head, _ = head_and_outputs("box", AgentConfig(squash=True))
     outputs = torch.tensor([[0.3, -1.0, 0.8]]).expand(200_000, 3)
-    action, logp = head.act(outputs, None, False, torch.Generator().manual_seed(2))
+    action, logp, _ = head.act(outputs, None, torch.Generator().manual_seed(2), {})
     base = reference.Independent(reference.Normal(outputs, 1.0), 1)
     expected = reference.TransformedDistribution(base, reference.TanhTransform(cache_size=1))
     inside = action.abs().amax(1) < 4  # where torch's atanh is still exact
@@ -96,11 +98,11 @@ def test_squashed_gaussian_equals_torch_and_its_entropy_is_right_on_average() ->
 
 def test_sampling_frequencies_are_the_probabilities() -> None:
     logits = torch.tensor([[0.0, 1.0, -1.0]]).expand(100_000, 3)
-    action, _ = CategoricalHead(gym.spaces.Discrete(3)).act(logits, None, False, torch.Generator().manual_seed(0))
+    action, _, _ = CategoricalHead(gym.spaces.Discrete(3)).act(logits, None, torch.Generator().manual_seed(0), {})
     frequencies = torch.bincount(action, minlength=3) / 100_000
     # One standard deviation of a frequency is at most sqrt(0.25 / 100000) = 0.0016.
     torch.testing.assert_close(frequencies, torch.softmax(logits[0], 0), atol=0.008, rtol=0)
-    bits, _ = BernoulliHead(gym.spaces.MultiBinary(3)).act(logits, None, False, torch.Generator().manual_seed(0))
+    bits, _, _ = BernoulliHead(gym.spaces.MultiBinary(3)).act(logits, None, torch.Generator().manual_seed(0), {})
     torch.testing.assert_close(bits.float().mean(0), torch.sigmoid(logits[0]), atol=0.008, rtol=0)
 
 
@@ -110,7 +112,7 @@ def test_masked_actions_have_no_probability_and_no_gradient(name: str) -> None:
     outputs.requires_grad_()
     mask = torch.ones(2000, head.n_mask, dtype=torch.bool)
     mask[:, [0, -1]] = False
-    action, logp = head.act(outputs, mask, False, torch.Generator().manual_seed(3))
+    action, logp, _ = head.act(outputs, mask, torch.Generator().manual_seed(3), {})
     first = action if name == "discrete" else action[:, 0]
     assert (first != 0).all() if name != "multi_binary" else (first == 0).all()
     again, entropy = head.evaluate(outputs, action, mask)

@@ -20,7 +20,7 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").r
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 # What CONTRIBUTING.md adds as an example does not exist, and is not meant to.
 EXAMPLES = {"src/gymnast/rl/vpg.py", "src/gymnast/agent/residual.py", "src/gymnast/sinks/scores.py"}
-EXAMPLES |= {f"src/gymnast/envs/{name}.py" for name in ("wrappers/action_delay", "suites/corridor", "engines/vector")}
+EXAMPLES |= {f"src/gymnast/envs/{name}.py" for name in ("wrappers/action_delay", "suites/stairs", "engines/vector")}
 EXAMPLES |= {"src/gymnast/presets/CartPole-v0.yaml", "src/gymnast/jobs/launchers/idle.py"}
 PLACEHOLDER = re.compile(r"\b[A-Z]{2,}\b|\*|\.\.\.")  # src/gymnast/presets/ENV.yaml
 
@@ -71,9 +71,9 @@ def test_an_algorithms_page_has_every_metric_of_its_update(algo: str) -> None:
     settings = [f"algo.name={algo}", "env.n_envs=2", f"algo.n_steps={steps}", f"train.total_timesteps={2 * steps}"]
     settings += ["eval.every=0", "stop.on_solved=false"] + (["algo.batch_size=32"] if algo == "ppo" else [])
     rows: list[dict[str, float]] = []
-    session = build(config.load("CartPole-v1", settings).config, None)
-    train(session, observer=rows.append)
-    session.close()
+    state = build(config.load("CartPole-v1", settings).config, None)
+    train(state, observer=rows.append)
+    state.close()
     page = (ROOT / "docs" / f"{algo}.md").read_text(encoding="utf-8")
     names = [name for name in rows[-1] if name.startswith("train/")]
     assert "train/grad_norm/actor" in names

@@ -17,10 +17,11 @@ from torch import nn
 
 from gymnast.agent.agent import Agent
 from gymnast.agent.bodies.cnn import NatureCNN
+from gymnast.agent.nets import choose_net
 from gymnast.config import AgentConfig
 from gymnast.core import devices
 from gymnast.core.errors import UserError
-from gymnast.rl.rollout import Rollout, minibatches
+from gymnast.rl.rollout import Rollout
 
 
 def config(**values: Any) -> AgentConfig:
@@ -139,16 +140,15 @@ def test_rollout_keeps_bytes_channels_last_and_minibatches_too() -> None:
     rollout = Rollout(4, 2, agent)
     stored = rollout.obs["obs"]
     assert (stored.shape, stored.dtype) == ((4, 2, 4, 84, 84), torch.uint8)
-    for name in ("action", "logp", "value", "advantage", "returns"):
-        getattr(rollout, name).zero_()
+    rollout["action"].zero_()
     stored.copy_(frames(4, 2, 4, 84, 84))
-    flat = rollout.flat()
+    flat = rollout.batch(["action"])
     assert flat.obs["obs"].data_ptr() == stored.data_ptr()  # not a copy
-    for batch in minibatches(flat, 4, torch.Generator().manual_seed(0)):
+    net, order = choose_net(agent), torch.randperm(8, generator=torch.Generator().manual_seed(0))
+    for batch in net.shuffled(net.prepare(flat), order, 4):
         assert batch.obs["obs"].dtype == torch.uint8
         assert batch.obs["obs"].is_contiguous(memory_format=torch.channels_last)
-    order = torch.randperm(8, generator=torch.Generator().manual_seed(0))[-4:]
-    torch.testing.assert_close(batch.obs["obs"], frames(4, 2, 4, 84, 84).flatten(0, 1)[order])
+    torch.testing.assert_close(batch.obs["obs"], frames(4, 2, 4, 84, 84).flatten(0, 1)[order[-4:]])
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="about glibc's memory")

@@ -18,7 +18,7 @@ from gymnast.core.registry import LAUNCHERS
 from gymnast.jobs import child
 from gymnast.jobs.pool import run_all
 from gymnast.jobs.worker import LOWEST_PRIORITY, Event, Job, Worker, WorkerLost, how_it_ended
-from tests.processes import wait_for
+from tests.processes import is_alive, wait_for
 
 ROOT = Path(__file__).parents[2]
 LIMIT = 60.0  # seconds for anything a test waits for
@@ -26,11 +26,6 @@ LIMIT = 60.0  # seconds for anything a test waits for
 
 def job(work: str, **arguments: Any) -> Job:
     return Job(f"tests.jobs_for_tests:{work}", arguments, packages=("tests",))
-
-
-def is_alive(pid: int) -> bool:
-    listed = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False)
-    return not listed.stdout.strip().startswith(("Z", "X")) and listed.stdout.strip() != ""
 
 
 def test_jobs_tensors_and_results() -> None:
@@ -114,7 +109,7 @@ def test_a_bare_interpreter_can_work(tmp_path: Path) -> None:
     bare = tmp_path / "python"
     bare.write_text(f'#!/bin/sh\nexec "{sys.executable}" -I -S "$@"\n')
     bare.chmod(0o755)
-    runner = ROOT / "src" / "gymnast" / "verbs" / "speed" / "libraries" / "run_sb3.py"
+    runner = ROOT / "src" / "gymnast" / "verbs" / "speed" / "libraries" / "runners" / "run_sb3.py"
     with Worker(Job(f"{runner}:windows", python=str(bare))) as worker, pytest.raises(WorkerLost, match="cannot import"):
         worker.ready()
 
@@ -147,7 +142,7 @@ def kill_a_parent_of(work: str, file: Path) -> None:
 def test_a_worker_ends_with_its_parent_in_the_middle_of_work(tmp_path: Path) -> None:
     kill_a_parent_of("sleep", tmp_path / "pid")
     pid = int((tmp_path / "pid").read_text())
-    wait_for(lambda: not is_alive(pid), "end of the worker")
+    wait_for(lambda: not is_alive(pid), "end")
 
 
 def test_a_worker_that_outlives_its_parent_finishes(tmp_path: Path) -> None:
@@ -169,7 +164,7 @@ def test_env_processes_end_with_their_parent_in_the_middle_of_a_step() -> None:
         assert len(pids) == 2
         assert all(is_alive(pid) for pid in pids)
         os.kill(worker.pid, signal.SIGKILL)  # it alone: nobody closes its envs
-        wait_for(lambda: not any(is_alive(pid) for pid in pids), "end of the env processes")
+        wait_for(lambda: not any(is_alive(pid) for pid in pids), "end")
 
 
 # Pool and launchers

@@ -16,7 +16,6 @@ LEVEL = {name: -i for i, row in enumerate(ROWS) for name in row.split(" | ")}
 ROOT = {"__init__", "__main__"}  # the package's own door
 # A name in a config stands for a class that knows its own parameters: it is asked, by name, when a config uses it.
 ALLOWED = {("config", "envs")}
-ALLOWED |= {("verbs", "terminal"), ("alerts", "sinks")}  # going
 
 
 def imports_of(path: Path) -> set[str]:
@@ -43,6 +42,18 @@ def test_imports_go_down(path: Path) -> None:
     assert part in LEVEL, f"{part} has no place among the layers of CONTRIBUTING.md"
     for other in imports_of(path) - {part}:
         assert LEVEL[other] < LEVEL[part] or (part, other) in ALLOWED, f"{part} imports {other}"
+
+
+def test_verbs_print_nothing() -> None:
+    """They return data, so that a terminal, a web page and a server can show it. Runners are programs of their own."""
+    for path in (SOURCE / "verbs").rglob("*.py"):
+        if path.parent.name == "runners":
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            assert not {name.partition(".")[0] for name in names} & {"rich", "click"}, path
+            assert not (isinstance(node, ast.Call) and ast.unparse(node.func) == "print"), path
 
 
 @pytest.mark.parametrize(

@@ -17,15 +17,18 @@ from stable_baselines3.common.logger import Logger
 from torch.nn import functional as F
 
 from gymnast.agent.agent import Agent
-from gymnast.config import A2CConfig, AgentConfig, PPOConfig
-from gymnast.rl.algos.a2c import A2C
-from gymnast.rl.algos.ppo import PPO
-from gymnast.rl.learner import explained_variance, normalized
-from gymnast.rl.rollout import Batch, Rollout, minibatches
+from gymnast.agent.nets.torch_net import TorchNet
+from gymnast.config import AgentConfig
+from gymnast.rl.algos.a2c import A2CConfig
+from gymnast.rl.algos.ppo import PPO, PPOConfig
+from gymnast.rl.learner import Expression, explained_variance, normalized
+from gymnast.rl.rollout import Rollout
+from tests.learners_for_tests import NETS, as_batch, experience, gradients, make_learner
 
 VECTOR = {"obs": gym.spaces.Box(-np.inf, np.inf, (4,))}
 STEPS, ENVS = 16, 4
 ACTIONS = {"discrete": gym.spaces.Discrete(2), "box": gym.spaces.Box(-1.0, 1.0, (2,))}
+COLUMNS = ["action", "logp", "value", "advantage", "returns"]
 
 
 def copy_weights(policy: Any, agent: Agent) -> None:
@@ -45,22 +48,6 @@ def copy_weights(policy: Any, agent: Agent) -> None:
                 ours[name.replace(theirs, mine, 1)] = tensor
                 break
     agent.load_state_dict(ours)
-
-
-def experience(space: gym.Space, agent: Agent, drift: float) -> Rollout:
-    """A rollout of random numbers, collected by a slightly different policy so that ratios are not all one."""
-    rng = torch.Generator().manual_seed(0)
-    rollout = Rollout(STEPS, ENVS, agent)
-    rollout.obs["obs"].copy_(torch.randn(STEPS, ENVS, 4, generator=rng))
-    flat = {"obs": rollout.obs["obs"].flatten(0, 1)}
-    acted = agent.act(flat, generator=rng)
-    rollout.action.copy_(acted.action.reshape(rollout.action.shape))
-    noise = drift * torch.randn(STEPS, ENVS, generator=rng)
-    rollout.logp.copy_(acted.logp.reshape(STEPS, ENVS) + noise)
-    rollout.value.copy_(acted.value.reshape(STEPS, ENVS))
-    rollout.advantage.copy_(torch.randn(STEPS, ENVS, generator=rng))
-    rollout.returns.copy_(rollout.advantage + rollout.value)
-    return rollout
 
 
 class Recorded(Logger):
@@ -86,19 +73,20 @@ def sb3_update(
     for t in range(STEPS):
         buffer.add(
             rollout.obs["obs"][t].numpy(),
-            rollout.action[t].numpy(),
+            rollout["action"][t].numpy(),
             np.zeros(ENVS),
             np.zeros(ENVS),
-            rollout.value[t],
-            rollout.logp[t],
+            rollout["value"][t],
+            rollout["logp"][t],
         )
-    buffer.advantages, buffer.returns = rollout.advantage.numpy().copy(), rollout.returns.numpy().copy()
+    buffer.advantages, buffer.returns = rollout["advantage"].numpy().copy(), rollout["returns"].numpy().copy()
     theirs.rollout_buffer = buffer
     theirs._logger = Recorded()
     theirs.train()
     return theirs, theirs.logger.name_to_value
 
 
+@pytest.mark.parametrize("net", NETS)
 @pytest.mark.parametrize("actions", ACTIONS)
 @pytest.mark.parametrize(
     "options",
@@ -110,15 +98,15 @@ def sb3_update(
         {"n_epochs": 1},
     ],
 )
-def test_ppo_update_equals_stable_baselines3(actions: str, options: dict[str, Any]) -> None:
+def test_ppo_update_equals_stable_baselines3(actions: str, options: dict[str, Any], net: str) -> None:
     """Three epochs of one full batch: losses, KL, clip fraction and every weight afterwards."""
     space = ACTIONS[actions]
     settings = {"n_epochs": 3, "batch_size": STEPS * ENVS, "learning_rate": 1e-2, "clip_range": 0.15} | options
 
     agent = Agent(VECTOR, space, AgentConfig(), 0.99)
-    theirs, expected = sb3_update(agent, space, lambda: experience(space, agent, drift=0.1), settings)
-    rollout = experience(space, agent, drift=0.1)
-    ours = PPO(agent, PPOConfig(n_steps=STEPS, **settings), torch.Generator().manual_seed(0))
+    theirs, expected = sb3_update(agent, space, lambda: experience(agent, STEPS, ENVS, drift=0.1), settings)
+    rollout = experience(agent, STEPS, ENVS, drift=0.1)
+    ours = make_learner(NETS[net](agent), PPOConfig(n_steps=STEPS, **settings))
     metrics = {name: float(value) for name, value in ours.update(rollout, 0.0).items()}
 
     def close(name: str, value: float) -> None:
@@ -140,64 +128,66 @@ def test_ppo_update_equals_stable_baselines3(actions: str, options: dict[str, An
 def test_ppo_gradient_equals_an_independent_formula() -> None:
     """The clipped objective written out with torch.distributions, differentiated by autograd."""
     agent = Agent(VECTOR, ACTIONS["discrete"], AgentConfig(), 0.99)
-    batch = experience(ACTIONS["discrete"], agent, drift=0.2).flat()
-    learner = PPO(agent, PPOConfig(clip_range=0.1, ent_coef=0.02, vf_coef=0.3), torch.Generator())
-    loss, metrics = learner.loss(batch, 0.0)
-    gradients = torch.autograd.grad(loss, learner.parameters)
+    batch = experience(agent, STEPS, ENVS, drift=0.2).batch(COLUMNS)
+    learner = make_learner(TorchNet(agent), PPOConfig(clip_range=0.1, ent_coef=0.02, vf_coef=0.3))
+    assert isinstance(learner, PPO)
+    loss, metrics = learner.loss(agent.evaluate(batch), batch, 0.0)
+    parameters = list(agent.parameters())
+    gradients = torch.autograd.grad(loss, parameters)
 
     x = batch.obs["obs"]
     layers, value_layers = agent.actor_body.layers, agent.critic_body.layers
     policy = torch.distributions.Categorical(logits=agent.actor_out(layers(x)))
     value = agent.critic_out(value_layers(x))[:, 0]
-    advantage = (batch.advantage - batch.advantage.mean()) / (batch.advantage.std() + 1e-8)
-    ratio = (policy.log_prob(batch.action) - batch.logp).exp()
+    advantage = (batch["advantage"] - batch["advantage"].mean()) / (batch["advantage"].std() + 1e-8)
+    ratio = (policy.log_prob(batch["action"]) - batch["logp"]).exp()
     surrogate = torch.min(ratio * advantage, ratio.clamp(0.9, 1.1) * advantage).mean()
-    expected = -surrogate + 0.3 * F.mse_loss(value, batch.returns) - 0.02 * policy.entropy().mean()
+    expected = -surrogate + 0.3 * F.mse_loss(value, batch["returns"]) - 0.02 * policy.entropy().mean()
     torch.testing.assert_close(loss, expected, atol=1e-6, rtol=0)
-    for mine, theirs in zip(gradients, torch.autograd.grad(expected, learner.parameters), strict=True):
+    for mine, theirs in zip(gradients, torch.autograd.grad(expected, parameters), strict=True):
         torch.testing.assert_close(mine, theirs, atol=1e-6, rtol=0)
     kl = (ratio - 1 - ratio.log()).mean().detach()
     assert float(metrics["train/approx_kl"]) == pytest.approx(float(kl), abs=1e-6)
     assert float(metrics["train/clip_fraction"]) == pytest.approx(float(((ratio - 1).abs() > 0.1).float().mean()))
 
 
+@pytest.mark.parametrize("net", NETS)
 @pytest.mark.parametrize("actions", ACTIONS)
 @pytest.mark.parametrize("normalize", ["off", "batch"])
-def test_a2c_is_ppo_with_one_epoch_one_batch_and_no_clip(actions: str, normalize: Any) -> None:
+def test_a2c_is_ppo_with_one_epoch_one_batch_and_no_clip(actions: str, normalize: Any, net: str) -> None:
     """Where the ratio is 1, the gradient of ratio * advantage is that of logp * advantage."""
-    space = ACTIONS[actions]
     torch.manual_seed(0)
-    start = Agent(VECTOR, space, AgentConfig(), 0.99)
+    start = Agent(VECTOR, ACTIONS[actions], AgentConfig(), 0.99)
     shared = {"n_steps": STEPS, "ent_coef": 0.01, "max_grad_norm": 1e9, "normalize_advantage": normalize}
     one_step = {"n_epochs": 1, "batch_size": STEPS * ENVS, "clip_range": 1e9}
-    results: list[tuple[Agent, dict[str, torch.Tensor]]] = []
-    for make in (
-        lambda agent: PPO(agent, PPOConfig(**shared, **one_step, learning_rate=1e-2), torch.Generator()),
-        lambda agent: A2C(agent, A2CConfig(**shared, optimizer="adam", learning_rate=1e-2), torch.Generator()),
+    results = []
+    for algo in (
+        PPOConfig(**shared, **one_step, learning_rate=1e-2),
+        A2CConfig(**shared, optimizer="adam", learning_rate=1e-2),
     ):
-        agent = copy.deepcopy(start)
-        results.append((agent, make(agent).update(experience(space, agent, drift=0.0), 0.0)))
-    (ppo, expected), (a2c, metrics) = results
-    for (name, mine), theirs in zip(a2c.named_parameters(), ppo.parameters(), strict=True):
-        assert mine.grad is not None
-        assert theirs.grad is not None
-        assert theirs.grad.any(), name
-        torch.testing.assert_close(mine.grad, theirs.grad, atol=1e-6, rtol=0, msg=f"gradient of {name}")
+        learner = make_learner(NETS[net](copy.deepcopy(start)), algo)
+        results.append((learner.update(experience(learner.agent, STEPS, ENVS), 0.0), gradients(learner.net)))
+    (expected, ppo), (metrics, a2c) = results
+    assert list(ppo) == list(a2c) == [name for name, _ in start.named_parameters()]
+    for name, gradient in ppo.items():
+        assert gradient.any(), name
+        torch.testing.assert_close(a2c[name], gradient, atol=1e-6, rtol=1e-5, msg=f"gradient of {name}")
     for name in ("value_loss", "entropy", "grad_norm", "grad_norm/actor", "grad_norm/critic"):
-        torch.testing.assert_close(metrics[f"train/{name}"], expected[f"train/{name}"], atol=1e-5, rtol=0, msg=name)
+        assert float(metrics[f"train/{name}"]) == pytest.approx(float(expected[f"train/{name}"]), abs=1e-5), name
 
 
-def test_advantages_are_normalised_over_the_rollout_or_over_each_batch() -> None:
+@pytest.mark.parametrize("net", NETS)
+def test_advantages_are_normalised_over_the_rollout_or_over_each_batch(net: str) -> None:
     """`rollout` on raw advantages is `off` on normalised ones; `batch` is another thing where batches are smaller."""
     torch.manual_seed(0)
     start = Agent(VECTOR, ACTIONS["discrete"], AgentConfig(), 0.99)
 
     def trained(scope: Any, prepare: Callable[[torch.Tensor], torch.Tensor] = lambda advantage: advantage) -> Agent:
         agent = copy.deepcopy(start)
-        rollout = experience(ACTIONS["discrete"], agent, drift=0.0)
-        rollout.advantage.copy_(prepare(5 + 3 * rollout.advantage))
+        rollout = experience(agent, STEPS, ENVS)
+        rollout["advantage"].copy_(prepare(5 + 3 * rollout["advantage"]))
         config = PPOConfig(batch_size=16, n_epochs=2, learning_rate=1e-2, normalize_advantage=scope)
-        PPO(agent, config, torch.Generator().manual_seed(0)).update(rollout, 0.0)
+        make_learner(NETS[net](agent), config).update(rollout, 0.0)
         return agent
 
     def same(a: Agent, b: Agent) -> bool:
@@ -211,38 +201,43 @@ def test_advantages_are_normalised_over_the_rollout_or_over_each_batch() -> None
 
 def test_huber_loss_is_linear_for_large_errors() -> None:
     agent = Agent(VECTOR, ACTIONS["discrete"], AgentConfig(), 0.99)
-    learner = PPO(agent, PPOConfig(value_loss="huber", huber_delta=2.0), torch.Generator())
+    learner = make_learner(TorchNet(agent), PPOConfig(value_loss="huber", huber_delta=2.0))
     # delta 2: an error of 1 costs 0.5 * 1, an error of 10 costs 2 * (10 - 1) = 18; the mean is 9.25.
     assert float(learner.value_loss(torch.tensor([0.0, 0.0]), torch.tensor([1.0, 10.0]))) == pytest.approx(9.25)
 
 
-def test_gradient_norms_are_those_before_clipping() -> None:
+@pytest.mark.parametrize("net", NETS)
+def test_gradient_norms_are_those_before_clipping(net: str) -> None:
     agent = Agent(VECTOR, ACTIONS["discrete"], AgentConfig(), 0.99)
-    learner = PPO(agent, PPOConfig(max_grad_norm=1e-3), torch.Generator())
-    loss, _ = learner.loss(experience(ACTIONS["discrete"], agent, drift=0.0).flat(), 0.0)
-    gradients = torch.autograd.grad(loss, learner.parameters, retain_graph=True)
-    total = torch.stack([g.square().sum() for g in gradients]).sum().sqrt()
-    norms = learner.gradient_step(loss)
-    torch.testing.assert_close(norms["train/grad_norm"], total)
-    squares = norms["train/grad_norm/actor"] ** 2 + norms["train/grad_norm/critic"] ** 2
-    torch.testing.assert_close(squares.sqrt(), total)
-    clipped = torch.stack([p.grad.square().sum() for p in learner.parameters if p.grad is not None]).sum().sqrt()
+    learner = make_learner(NETS[net](agent), PPOConfig())
+    assert isinstance(learner, PPO)
+    data = learner.net.prepare(experience(agent, STEPS, ENVS).batch(COLUMNS))
+    losses = Expression(lambda out, batch: learner.loss(out, batch, 0.0))
+    learner.net.backward(losses.slopes(learner.net.forward(data), data))
+    before = gradients(learner.net)
+    total = float(torch.stack([gradient.square().sum() for gradient in before.values()]).sum().sqrt())
+    norms = learner.net.norm_metrics([learner.net.step(1e-3, 1e-3)], 1e-3)
+    assert float(norms["train/grad_norm"]) == pytest.approx(total, rel=1e-5)
+    squares = float(norms["train/grad_norm/actor"]) ** 2 + float(norms["train/grad_norm/critic"]) ** 2
+    assert math.sqrt(squares) == pytest.approx(total, rel=1e-5)
+    assert float(norms["train/grad_clipped_fraction"]) == 1.0
+    clipped = torch.stack([gradient.square().sum() for gradient in gradients(learner.net).values()]).sum().sqrt()
     assert float(clipped) == pytest.approx(1e-3, rel=1e-2)
 
 
-def test_a_jump_of_the_learning_rate_resets_the_optimizer_where_asked() -> None:
+@pytest.mark.parametrize("net", NETS)
+def test_a_jump_of_the_learning_rate_resets_the_optimizer_where_asked(net: str) -> None:
     schedule = {"points": [[0, 1e-3], [0.5, 1e-3], [0.5, 1e-4]]}
     for limit, resets in ((None, 0), (5.0, 1), (20.0, 0)):
         agent = Agent(VECTOR, ACTIONS["discrete"], AgentConfig(), 0.99)
         config = PPOConfig(learning_rate=schedule, batch_size=64, n_epochs=1, reset_optimizer_on_lr_jump=limit)
-        learner = PPO(agent, config, torch.Generator().manual_seed(0))
-        rollout = experience(ACTIONS["discrete"], agent, drift=0.0)
+        learner = make_learner(NETS[net](agent), config)
+        rollout = experience(agent, STEPS, ENVS)
         for progress in (0.0, 0.25, 0.75, 1.0):
             metrics = learner.update(rollout, progress)
         assert float(metrics["train/optimizer_resets"]) == resets
         assert float(metrics["train/learning_rate"]) == pytest.approx(1e-4)
-        steps = next(iter(learner.optimizer.state.values()))["step"]
-        assert int(steps) == (2 if resets else 4)
+        assert int(learner.net.save_state()["actor_out.bias/step"]) == (2 if resets else 4)
 
 
 def test_explained_variance_on_paper() -> None:
@@ -255,20 +250,23 @@ def test_explained_variance_on_paper() -> None:
 
 def test_normalized_leaves_a_single_sample_alone() -> None:
     assert normalized(torch.tensor([3.0])).tolist() == [3.0]
-    scaled = normalized(torch.tensor([1.0, 3.0]))  # mean 2, unbiased spread sqrt(2)
+    scaled = normalized(torch.tensor([1.0, 3.0]))  # mean 2, unbiased standard deviation sqrt(2)
     torch.testing.assert_close(scaled, torch.tensor([-1.0, 1.0]) / np.sqrt(2))
 
 
-def test_minibatches_visit_every_sample_once_an_epoch_in_a_new_order() -> None:
+@pytest.mark.parametrize("net", NETS)
+def test_minibatches_visit_every_sample_once_an_epoch_in_a_new_order(net: str) -> None:
     n = 60
     index = torch.arange(n, dtype=torch.float32)
-    batch = Batch({"obs": index[:, None]}, index, index, index, index, index, None)
-    generator = torch.Generator().manual_seed(0)
+    learner = make_learner(NETS[net](Agent(VECTOR, ACTIONS["discrete"], AgentConfig(), 0.99)), PPOConfig())
+    data = learner.net.prepare(as_batch(torch.zeros(n, 4), action=index, logp=-index))
     orders = []
     for _ in range(3):
-        seen = [part.logp for part in minibatches(batch, 20, generator)]
-        assert [len(part) for part in seen] == [20, 20, 20]
-        orders.append(torch.cat(seen))
+        parts = list(learner.minibatches(data, 20))
+        assert [len(part) for part in parts] == [20, 20, 20]
+        orders.append(np.concatenate([part["action"] for part in parts]))
         assert sorted(orders[-1].tolist()) == index.tolist()
-    assert not torch.equal(orders[0], orders[1])
-    assert not torch.equal(orders[1], orders[2])
+        for part in parts:  # columns stay together
+            assert (-part["logp"]).tolist() == part["action"].tolist()
+    assert not np.array_equal(orders[0], orders[1])
+    assert not np.array_equal(orders[1], orders[2])

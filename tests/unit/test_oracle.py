@@ -17,8 +17,9 @@ from gymnast.config import EnvConfig, load
 from gymnast.core.errors import UserError
 from gymnast.envs.make import make_env, make_vec
 from gymnast.envs.tabular.oracle import Table, find_table, table_of
-from gymnast.judge.evaluate import Evaluation, Verdict, evaluate
+from gymnast.judge.evaluate import Evaluation, evaluate
 from gymnast.judge.exact import ExactScore, exact_score, policy_of
+from gymnast.judge.verdict import Verdict
 from gymnast.training.build import build
 from gymnast.training.loop import train
 from gymnast.training.state import TrainState
@@ -221,10 +222,10 @@ def session() -> Iterator[TrainState]:
     """A table as an agent: the action that is best with 20 steps to go is 7 times as likely as each other one."""
     settings = ["train.total_timesteps=2048", "env.n_envs=2", "algo.batch_size=64", "agent.hidden=[]"]
     built = build(load("FrozenLake-v1", settings).config, None)
-    assert built.table is not None
+    assert built.judge.table is not None
     with torch.no_grad():
         built.agent.actor_out.weight.zero_()
-        for state, action in enumerate(best_actions(built.table)[20]):
+        for state, action in enumerate(best_actions(built.judge.table)[20]):
             built.agent.actor_out.weight[action, state] = np.log(7.0)
     yield built
     built.close()
@@ -232,10 +233,10 @@ def session() -> Iterator[TrainState]:
 
 @pytest.mark.parametrize("deterministic", [True, False])
 def test_an_agents_exact_value_is_what_its_episodes_come_to(session: TrainState, deterministic: bool) -> None:
-    assert session.table is not None
-    exact = exact_score(session.agent, session.table, deterministic)
+    assert session.judge.table is not None
+    exact = exact_score(session.net, session.judge.table, deterministic)
     env = make_vec(session.config.env, 32, "eval")
-    scores = evaluate(session.agent, env, 3000, seed=1, deterministic=deterministic)
+    scores = evaluate(session.net, env, 3000, seed=1, deterministic=deterministic)
     env.close()
     error = scores.std / np.sqrt(scores.episodes)
     assert 0.0 < exact.value < exact.optimum  # or the two could not be distinguished
@@ -265,9 +266,9 @@ def test_a_run_stops_when_the_exact_value_says_so() -> None:
 
 
 def test_policies_are_probabilities(session: TrainState) -> None:
-    assert session.table is not None
-    greedy, sampled = (policy_of(session.agent, session.table, deterministic) for deterministic in (True, False))
-    best = best_actions(session.table)[20]
+    assert session.judge.table is not None
+    greedy, sampled = (policy_of(session.net, session.judge.table, deterministic) for deterministic in (True, False))
+    best = best_actions(session.judge.table)[20]
     assert greedy.tolist() == np.eye(4)[best].tolist()
     # 7 : 1 : 1 : 1 adds up to 10.
     assert sampled == pytest.approx(0.1 + 0.6 * np.eye(4)[best], abs=1e-6)

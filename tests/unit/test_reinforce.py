@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
 from typing import Any
 
 import gymnasium as gym
@@ -13,22 +12,27 @@ import torch
 from torch import Tensor
 
 from gymnast.agent.agent import Agent
-from gymnast.agent.nets.dense_net import fast_net, reference_only
-from gymnast.config import AgentConfig, ReinforceConfig
-from gymnast.rl.algos.reinforce import Reinforce
+from gymnast.config import AgentConfig
+from gymnast.rl.algos.reinforce import Reinforce, ReinforceConfig
 from gymnast.rl.rollout import Rollout
+from tests.learners_for_tests import NETS, as_batch, gradients
+from tests.learners_for_tests import make_learner as learner_of
 
 NOTHING = {"obs": gym.spaces.Box(-1, 1, (1,))}
 BASELINES = ("none", "mean", "value")
 
 
-def make_learner(baseline: str, agent: Agent, **options: Any) -> Reinforce:
+def reinforce(agent: Agent, config: ReinforceConfig, net: str = "dense") -> Reinforce:
+    learner = learner_of(NETS[net](agent), config)
+    assert isinstance(learner, Reinforce)
+    return learner
+
+
+def make_learner(baseline: str, agent: Agent, net: str = "dense", **options: Any) -> Reinforce:
     """One whose gradient is left as it is: not normalised, not clipped, a step too small to matter."""
     target = "returns" if baseline == "none" else "advantages"
     plain = {"normalize_advantage": "off", "vf_coef": 0.0, "max_grad_norm": 1e9, "learning_rate": 1e-12, "gamma": 1.0}
-    return Reinforce(
-        agent, ReinforceConfig(baseline=baseline, target=target, **{**plain, **options}), torch.Generator()
-    )
+    return reinforce(agent, ReinforceConfig(baseline=baseline, target=target, **{**plain, **options}), net)
 
 
 def softmax_agent(probabilities: list[float], obs: dict[str, gym.Space[Any]] = NOTHING) -> Agent:
@@ -43,28 +47,27 @@ def bandit_rollout(agent: Agent, actions: Tensor, reward: Tensor) -> Rollout:
     """One-step episodes of a bandit: every step of its one env ends its episode."""
     rollout = Rollout(len(actions), 1, agent)
     rollout.obs["obs"].zero_()
-    rollout.action[:, 0], rollout.reward[:, 0] = actions, reward
+    rollout["action"][:, 0], rollout["reward"][:, 0] = actions, reward
     with torch.no_grad():
-        rollout.logp[:, 0] = agent.evaluate({"obs": rollout.obs["obs"][:, 0]}, actions).logp
-    rollout.terminated.fill_(True)
-    rollout.truncated.fill_(False)
+        rollout["logp"][:, 0] = agent.evaluate(as_batch(rollout.obs["obs"][:, 0], action=actions)).logp
+    rollout["terminated"].fill_(True)
+    rollout["truncated"].fill_(False)
     return rollout
 
 
 def sampled_rollout(agent: Agent, steps: int, payout: Tensor, seed: int = 0) -> Rollout:
-    acted = agent.act({"obs": torch.zeros(steps, 1)}, generator=torch.Generator().manual_seed(seed))
+    acted = agent.act({"obs": torch.zeros(steps, 1)}, sample=torch.Generator().manual_seed(seed))
     return bandit_rollout(agent, acted.action, payout[acted.action])
 
 
-def ascent(agent: Agent) -> Tensor:
+def ascent(learner: Reinforce) -> Tensor:
     """The direction in which the expected payout grows, by the last update."""
-    assert agent.actor_out.bias.grad is not None
-    return -agent.actor_out.bias.grad.clone()
+    return -gradients(learner.net)["actor_out.bias"]
 
 
-@pytest.mark.parametrize("way", ["fast", "reference"])
+@pytest.mark.parametrize("net", NETS)
 @pytest.mark.parametrize("baseline", BASELINES)
-def test_reinforce_gradient_equals_the_analytic_one_on_a_bandit(baseline: str, way: str) -> None:
+def test_reinforce_gradient_equals_the_analytic_one_on_a_bandit(baseline: str, net: str) -> None:
     """The gradient of the expected payout with respect to a softmax's logits is p_i (r_i - sum_j p_j r_j).
 
     Each arm is pulled as often as its probability says, so the mean over pulls is the expectation itself: no noise,
@@ -74,18 +77,17 @@ def test_reinforce_gradient_equals_the_analytic_one_on_a_bandit(baseline: str, w
     agent = softmax_agent(p)
     with torch.no_grad():
         agent.critic_out.bias.fill_(0.7)
-    learner = make_learner(baseline, agent)
+    learner = make_learner(baseline, agent, net)
     learner.mean_return = 0.9
     actions = torch.tensor([0] * 5 + [1] * 3 + [2] * 2)
-    assert fast_net(agent) is not None
-    with reference_only() if way == "reference" else nullcontext():
-        learner.update(bandit_rollout(agent, actions, payout[actions]), 0.0)
+    learner.update(bandit_rollout(agent, actions, payout[actions]), 0.0)
     # Expected payout 0.5 + 0.9 - 0.4 = 1: 0.5 (1 - 1), 0.3 (3 - 1), 0.2 (-2 - 1).
-    torch.testing.assert_close(ascent(agent), torch.tensor([0.0, 0.6, -0.6]), atol=1e-6, rtol=0)
+    torch.testing.assert_close(ascent(learner), torch.tensor([0.0, 0.6, -0.6]), atol=1e-6, rtol=0)
 
 
+@pytest.mark.parametrize("net", NETS)
 @pytest.mark.parametrize("baseline", BASELINES)
-def test_gradient_of_two_step_episodes_equals_that_of_the_expected_return(baseline: str) -> None:
+def test_gradient_of_two_step_episodes_equals_that_of_the_expected_return(baseline: str, net: str) -> None:
     """Reward a + 2 a b for first action a and second b, the second seen in another state: every episode, weighed.
 
     The exact expected return is differentiated by autograd. REINFORCE's loss is a mean over steps, two an episode,
@@ -98,22 +100,22 @@ def test_gradient_of_two_step_episodes_equals_that_of_the_expected_return(baseli
     episodes = [(0, 0)] * 3 + [(0, 1)] * 3 + [(1, 0), (1, 1)]
     rollout = Rollout(2, len(episodes), agent)
     rollout.obs["obs"][0], rollout.obs["obs"][1] = 0.0, 1.0
-    rollout.action.copy_(torch.tensor(episodes).T)
-    first, second = rollout.action.float()
-    rollout.reward[0], rollout.reward[1] = first, 2 * first * second
-    rollout.logp.zero_()
-    rollout.terminated[0], rollout.terminated[1] = False, True
-    rollout.truncated.fill_(False)
-    learner = make_learner(baseline, agent)
+    rollout["action"].copy_(torch.tensor(episodes).T)
+    first, second = rollout["action"].float()
+    rollout["reward"][0], rollout["reward"][1] = first, 2 * first * second
+    rollout["logp"].zero_()
+    rollout["terminated"][0], rollout["terminated"][1] = False, True
+    rollout["truncated"].fill_(False)
+    learner = make_learner(baseline, agent, net)
     learner.mean_return = 0.4
     learner.update(rollout, 0.0)
 
     states = torch.tensor([[0.0], [1.0]])
     a, b = torch.softmax(agent.actor_out(states), 1)[:, 1]
     expected = torch.autograd.grad(a + 2 * a * b, [agent.actor_out.weight, agent.actor_out.bias])
-    for parameter, gradient in zip((agent.actor_out.weight, agent.actor_out.bias), expected, strict=True):
-        assert parameter.grad is not None
-        torch.testing.assert_close(-2 * parameter.grad, gradient, atol=1e-6, rtol=0)
+    found = gradients(learner.net)
+    for name, gradient in zip(("actor_out.weight", "actor_out.bias"), expected, strict=True):
+        torch.testing.assert_close(-2 * found[name], gradient, atol=1e-6, rtol=0)
 
 
 def test_a_baseline_lowers_the_variance_of_the_gradient_and_leaves_its_mean_alone() -> None:
@@ -122,24 +124,24 @@ def test_a_baseline_lowers_the_variance_of_the_gradient_and_leaves_its_mean_alon
     p, payout = [0.6, 0.4], torch.tensor([10.0, 11.0])
     exact = torch.tensor([-0.24, 0.24])  # p_i (r_i - 10.4): 0.6 * -0.4 and 0.4 * 0.6
     updates = 300
-    spread: dict[str, float] = {}
+    variance: dict[str, float] = {}
     for baseline in BASELINES:
         agent = softmax_agent(p)
         with torch.no_grad():
             agent.critic_out.bias.fill_(10.4)
         learner = make_learner(baseline, agent)
         learner.update(sampled_rollout(agent, 8, payout, seed=updates), 0.0)  # the running mean is no longer 0
-        gradients = []
+        found = []
         for seed in range(updates):
             learner.update(sampled_rollout(agent, 8, payout, seed), 0.0)
-            gradients.append(ascent(agent))
-        table = torch.stack(gradients)
-        spread[baseline] = float(table.var(0).sum())
+            found.append(ascent(learner))
+        table = torch.stack(found)
+        variance[baseline] = float(table.var(0).sum())
         error = (table.mean(0) - exact) / (table.std(0) / np.sqrt(updates))
         assert float(error.abs().max()) < 4.0, f"{baseline}: {error} standard errors off"  # 1 of 16000 by chance
     # One pull's component is p_0 p_1-like times the weight: weights near 10 without a baseline, below 1 with one.
-    assert spread["mean"] < 0.02 * spread["none"]
-    assert spread["value"] < 0.02 * spread["none"]
+    assert variance["mean"] < 0.02 * variance["none"]
+    assert variance["value"] < 0.02 * variance["none"]
 
 
 def test_the_running_mean_is_moved_only_after_it_was_used() -> None:
@@ -162,14 +164,13 @@ def update_with_critic(value: float, baseline: str) -> tuple[Tensor, float]:
         agent.critic_out.weight.zero_()
         agent.critic_out.bias.fill_(value)
     rollout = sampled_rollout(agent, 64, torch.tensor([1.0, 2.0, 3.0]))
-    rollout.value.fill_(value)
-    rollout.final_value.fill_(value)
-    rollout.last_value.fill_(value)
-    rollout.terminated.fill_(False)
-    rollout.truncated.fill_(True)
+    for numbers in (rollout["value"], rollout["final_value"], rollout.last_values["value"]):
+        numbers.fill_(value)
+    rollout["terminated"].fill_(False)
+    rollout["truncated"].fill_(True)
     learner = make_learner(baseline, agent)
     metrics = learner.update(rollout, 0.0)
-    return ascent(agent), float(metrics["train/policy_gradient_loss"])
+    return ascent(learner), float(metrics["train/policy_gradient_loss"])
 
 
 @pytest.mark.parametrize("baseline", ["none", "mean"])
@@ -200,7 +201,7 @@ def test_kl_is_that_from_collection_to_after_the_step() -> None:
     metrics = learner.update(rollout, 0.0)
     with torch.no_grad():
         after = torch.softmax(agent.actor_out(torch.zeros(1, 1))[0], 0)
-    ratio = (after / before)[rollout.action[:, 0]]
+    ratio = (after / before)[rollout["action"][:, 0]]
     expected = float((ratio - 1 - ratio.log()).mean())
     assert expected > 1e-4  # Adam moves each logit by 0.05
     assert float(metrics["train/approx_kl"]) == pytest.approx(expected, rel=1e-3)
@@ -214,12 +215,12 @@ def counting_rollouts(agent: Agent) -> Callable[[], Rollout]:
         nonlocal step
         rollout = Rollout(3, 2, agent)
         rollout.obs["obs"].zero_()
-        rollout.action.zero_()
-        rollout.logp.zero_()
-        rollout.truncated.fill_(False)
+        rollout["action"].zero_()
+        rollout["logp"].zero_()
+        rollout["truncated"].fill_(False)
         for t in range(3):
-            rollout.reward[t] = torch.tensor([step, step + 1000.0])
-            rollout.terminated[t] = (step + 1) % 5 == 0
+            rollout["reward"][t] = torch.tensor([step, step + 1000.0])
+            rollout["terminated"][t] = (step + 1) % 5 == 0
             step += 1
         return rollout
 
@@ -228,7 +229,7 @@ def counting_rollouts(agent: Agent) -> Callable[[], Rollout]:
 
 def test_reinforce_waits_for_whole_episodes_and_throws_nothing_away() -> None:
     agent = Agent(NOTHING, gym.spaces.Discrete(2), AgentConfig(), 0.99)
-    learner = Reinforce(agent, ReinforceConfig(gamma=1.0), torch.Generator())
+    learner = reinforce(agent, ReinforceConfig(gamma=1.0))
     following = counting_rollouts(agent)
     seen: list[float] = []
     learned_returns: list[float] = []
@@ -247,7 +248,7 @@ def test_reinforce_waits_for_whole_episodes_and_throws_nothing_away() -> None:
 
 def test_no_step_is_made_before_an_episode_has_ended() -> None:
     agent = Agent(NOTHING, gym.spaces.Discrete(2), AgentConfig(), 0.99)
-    learner = Reinforce(agent, ReinforceConfig(), torch.Generator())
+    learner = reinforce(agent, ReinforceConfig())
     following = counting_rollouts(agent)
     before = {name: tensor.clone() for name, tensor in agent.state_dict().items()}
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gymnast.core.schedule import Schedule
+from gymnast.core.schedule import Every, Schedule
 
 FORMS: list[Any] = [
     3e-4,
@@ -117,3 +117,38 @@ def test_value_stays_between_lowest_and_highest(points: list[tuple[float, float]
     slack = 1e-12  # rounding of the interpolation
     assert schedule.lowest - slack <= schedule.value(progress) <= schedule.highest + slack
     assert Schedule.parse(schedule.to_form()) == schedule
+
+
+def test_every_is_due_at_the_first_moment_on_or_after_each_multiple() -> None:
+    """Every 100 steps, looked at every 64: at 128 for 100, at 256 for 200, 320 for 300, 448 for 400, 512 for 500."""
+    every = Every(100)
+    every.done(0)  # a run begins: the first multiple is 100
+    happened = []
+    for step in range(64, 513, 64):
+        if every.due(step):
+            happened.append(step)
+            every.done(step)
+    assert happened == [128, 256, 320, 448, 512]
+    assert every.next == 600
+
+
+def test_every_counts_a_multiple_that_is_hit_exactly_and_skips_those_that_were_missed() -> None:
+    every = Every(10)
+    assert every.due(0)  # nothing has happened yet
+    every.done(10)
+    assert every.next == 20
+    assert not every.due(19)
+    assert every.due(20)
+    every.done(57)  # 20, 30, 40 and 50 are over: once, not four times
+    assert every.next == 60
+
+
+def test_every_happens_a_last_time_at_the_end_and_never_where_it_is_off() -> None:
+    every = Every(1000)
+    every.done(100)
+    assert not every.due(200)
+    assert every.due(200, ending=True)
+    never = Every(0)
+    never.done(100)
+    assert not never.due(10**9)
+    assert not never.due(10**9, ending=True)

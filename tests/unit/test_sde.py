@@ -11,13 +11,15 @@ import stable_baselines3 as sb3
 import torch
 
 from gymnast.agent.agent import Agent
-from gymnast.agent.heads import SDEHead
-from gymnast.config import AgentConfig, PPOConfig
+from gymnast.agent.batch import VALUE
+from gymnast.agent.nets import choose_net
+from gymnast.agent.nets.torch_net import TorchNet
+from gymnast.config import AgentConfig
 from gymnast.core.errors import UserError
-from gymnast.envs.types import StepBatch
-from gymnast.rl.algos.ppo import PPO
-from gymnast.rl.collector import choose_actions
-from tests.unit.test_learners import ENVS, STEPS, VECTOR, copy_weights, experience, sb3_update
+from gymnast.rl.algos.ppo import PPOConfig
+from gymnast.rl.rollout import Rollout
+from tests.learners_for_tests import as_batch, experience, make_learner
+from tests.unit.test_learners import ENVS, STEPS, VECTOR, copy_weights, sb3_update
 
 BOX = gym.spaces.Box(-1.0, 1.0, (2,))
 ROWS = 64
@@ -49,10 +51,10 @@ def test_log_probability_entropy_and_gradients_equal_stable_baselines3(weights: 
     policy, agent = both()
     obs, actions = observations(), torch.randn(ROWS, 2, generator=torch.Generator().manual_seed(1))
     value, logp, entropy = policy.evaluate_actions(obs, actions)
-    ours = agent.evaluate({"obs": obs}, actions)
+    ours = agent.evaluate(as_batch(obs, action=actions))
     torch.testing.assert_close(ours.logp, logp, atol=1e-5, rtol=0)
     torch.testing.assert_close(ours.entropy, entropy, atol=1e-5, rtol=0)
-    torch.testing.assert_close(ours.value, value[:, 0], atol=1e-5, rtol=0)
+    torch.testing.assert_close(ours.values[VALUE], value[:, 0], atol=1e-5, rtol=0)
     logp_weight, entropy_weight = weights
     (logp_weight * logp.mean() + entropy_weight * entropy.mean()).backward()
     (logp_weight * ours.logp.mean() + entropy_weight * ours.entropy.mean()).backward()
@@ -70,33 +72,36 @@ def test_log_probability_entropy_and_gradients_equal_stable_baselines3(weights: 
 def test_the_same_matrices_give_the_same_actions() -> None:
     policy, agent = both()
     obs = observations()
-    acted = agent.act({"obs": obs}, generator=torch.Generator().manual_seed(2))
-    assert isinstance(agent.head, SDEHead)
-    policy.action_dist.exploration_matrices = agent.head.matrices
+    acted = agent.act({"obs": obs}, sample=torch.Generator().manual_seed(2))
+    policy.action_dist.exploration_matrices = acted.state["sde_matrix"]
     with torch.no_grad():
         action, _, logp = policy(obs, deterministic=False)
     torch.testing.assert_close(acted.action, action, atol=1e-5, rtol=0)
     torch.testing.assert_close(acted.logp, logp, atol=1e-5, rtol=0)
-    torch.testing.assert_close(acted.logp, agent.evaluate({"obs": obs}, acted.action).logp.detach(), atol=1e-6, rtol=0)
+    again = agent.evaluate(as_batch(obs, action=acted.action))
+    torch.testing.assert_close(acted.logp, again.logp.detach(), atol=1e-6, rtol=0)
 
 
-def test_over_all_matrices_actions_have_the_spread_that_their_probability_says() -> None:
+def test_over_all_matrices_actions_have_the_standard_deviation_that_their_probability_says() -> None:
     _, agent = both()
     obs = observations(1).expand(50_000, 4)
-    acted = agent.act({"obs": obs}, generator=torch.Generator().manual_seed(0))
-    with torch.no_grad():
-        mean, log_std = agent.head._moments(agent._outputs(agent.actor_body({"obs": obs[:1]})))  # type: ignore[operator]
-    # Relative standard error of a deviation is 1 / sqrt(2 * 50000) = 0.003; of the mean, 0.0045 deviations.
-    torch.testing.assert_close(acted.action.std(0), log_std[0].exp(), rtol=0.015, atol=0)
-    assert float(((acted.action.mean(0) - mean[0]) / log_std[0].exp()).abs().max()) < 0.02
+    acted = agent.act({"obs": obs}, sample=torch.Generator().manual_seed(0))
+    said = agent.describe(as_batch(obs[:1]))
+    # The relative standard error of a standard deviation is 1 / sqrt(2 * 50000) = 0.003; of a mean, 0.0045 of them.
+    torch.testing.assert_close(acted.action.std(0), said["std"][0], rtol=0.015, atol=0)
+    assert float(((acted.action.mean(0) - said["mean"][0]) / said["std"][0]).abs().max()) < 0.02
 
 
 def test_a_ppo_update_equals_stable_baselines3() -> None:
     options = {"n_epochs": 3, "batch_size": STEPS * ENVS, "learning_rate": 1e-2, "ent_coef": 0.01}
     agent = Agent(VECTOR, BOX, AgentConfig(std="sde"), 0.99)
-    theirs, expected = sb3_update(agent, BOX, lambda: experience(BOX, agent, drift=0.1), options | {"use_sde": True})
-    learner = PPO(agent, PPOConfig(n_steps=STEPS, **options), torch.Generator().manual_seed(0))
-    metrics = learner.update(experience(BOX, agent, drift=0.1), 0.0)
+
+    def collect() -> Rollout:
+        return experience(agent, STEPS, ENVS, drift=0.1)
+
+    theirs, expected = sb3_update(agent, BOX, collect, options | {"use_sde": True})
+    learner = make_learner(TorchNet(agent), PPOConfig(n_steps=STEPS, **options))
+    metrics = learner.update(collect(), 0.0)
     for name in ("policy_gradient_loss", "value_loss", "entropy_loss", "clip_fraction"):
         assert float(metrics[f"train/{name}"]) == pytest.approx(expected[f"train/{name}"], abs=1e-5), name
     assert float(agent.std() or 0.0) == pytest.approx(expected["train/std"], abs=1e-5)
@@ -111,27 +116,42 @@ def test_noise_stays_for_so_many_steps_and_differs_between_envs(lasts: int | Non
     agent = Agent(VECTOR, BOX, AgentConfig(std="sde", sde_sample_freq=lasts), 0.99)
     obs = {"obs": observations(1).expand(3, 4)}
     generator = torch.Generator().manual_seed(0)
-    actions = [agent.act(obs, generator=generator, step=t).action for t in range(8)]
+    state = agent.initial_state(3)
+    actions = []
+    for _ in range(8):
+        acted = agent.act(obs, state, sample=generator)
+        actions.append(acted.action)
+        state = acted.state
     for t in range(1, 8):
         assert torch.equal(actions[t], actions[t - 1]) == (lasts is None or t % lasts != 0), t
     assert len({tuple(row.tolist()) for row in actions[0]}) == 3
-    assert not torch.equal(agent.act(obs, generator=generator, step=0).action, actions[-1])  # a new rollout
+    assert not torch.equal(agent.act(obs, agent.renew(state), sample=generator).action, actions[-1])  # a new rollout
+
+
+def test_noise_outlives_the_end_of_an_episode() -> None:
+    """As stable-baselines3 has it: what ends is the env's business, the matrix stays as long as it was meant to."""
+    agent = Agent(VECTOR, BOX, AgentConfig(std="sde"), 0.99)
+    obs, generator = {"obs": observations(2)}, torch.Generator().manual_seed(0)
+    first = agent.act(obs, agent.initial_state(2), sample=generator)
+    second = agent.act(obs, first.state, starts=torch.tensor([True, False]), sample=generator)
+    assert torch.equal(first.action, second.action)
 
 
 def test_greedy_actions_are_the_means_and_draw_nothing() -> None:
     agent = Agent(VECTOR, BOX, AgentConfig(std="sde"), 0.99)
-    assert isinstance(agent.head, SDEHead)
-    obs = observations(3)
+    net = choose_net(agent)
+    obs = {"obs": observations(3)}
+    arrays, none = {"obs": obs["obs"].numpy()}, np.zeros(3, np.bool_)
     generator = torch.Generator().manual_seed(0)
-    agent.act({"obs": obs}, generator=generator)
-    before, state = agent.head.matrices, generator.get_state()
-    now = StepBatch({"obs": obs.numpy()}, *np.zeros((3, 3), np.float32), final_obs={}, episodes=[])
+    before = net.act(arrays, agent.initial_state(3), none, None, generator).state
+    drawn = generator.get_state()
     with torch.no_grad():
-        means = agent.actor_out(agent.actor_body({"obs": obs})).numpy()
-    np.testing.assert_allclose(choose_actions(agent, now, None, 0), np.clip(means, -1, 1))
-    agent.act({"obs": obs}, deterministic=True, generator=generator)
-    assert agent.head.matrices is before
-    assert torch.equal(generator.get_state(), state)
+        means = agent.actor_out(agent.actor_body(obs)).numpy()
+    greedy = net.act(arrays, before, none, None, None)
+    np.testing.assert_allclose(greedy.action, means, atol=1e-6)
+    assert before["sde_matrix"].any()
+    assert all(torch.equal(greedy.state[name], rows) for name, rows in before.items())
+    assert torch.equal(generator.get_state(), drawn)
 
 
 def test_discrete_actions_are_refused_with_the_way_out() -> None:

@@ -133,7 +133,7 @@ class LyingVecEnv:
 
 def test_training_stops_where_a_component_lies() -> None:
     session = build(config_of("CartPole-v1", {"centring": 1.0}), None)
-    session.env = LyingVecEnv(session.env)
+    session.collector.env = LyingVecEnv(session.env)  # type: ignore[assignment]
     try:
         with pytest.raises(EnvFailure, match=r"env 2 was paid .*env 1, centring .*add up to"):
             train(session)
@@ -270,11 +270,11 @@ def test_evaluation_and_rows_score_the_env_itself() -> None:
     config = small_config("ppo", eval={"every": 2048}, train={"total_timesteps": 4096})
     session = build(config, None)
     rows: list[dict[str, float]] = []
-    session.env = ShapedVecEnv(session.env, "CartPole-v1", shaper, {"pain": 1.0}, 0.99)
-    session.now = session.env.reset(0)
+    session.collector.env = ShapedVecEnv(session.env, "CartPole-v1", shaper, {"pain": 1.0}, 0.99)
+    session.collector.restart(0)
     try:
         result = train(session, observer=rows.append)
-        assert evaluate(session.agent, session.eval_env, 2, 0).mean >= 8
+        assert evaluate(session.net, session.judge.env, 2, 0).mean >= 8
     finally:
         session.close()
     last = rows[-1]

@@ -218,7 +218,7 @@ def test_zoo_variants_are_rl_zoos_settings(target: str) -> None:
 def test_stable_baselines3_trains_with_them(target: str) -> None:
     """The job is one that it takes, and its model is ours: as many parameters, the same first spread."""
     from gymnast.training.build import build
-    from gymnast.verbs.speed.libraries.run_sb3 import make_model
+    from gymnast.verbs.speed.libraries.runners.run_sb3 import make_model
 
     config = load(target, ["eval.every=0"]).config
     model = make_model(translate(config)[0], seed=0)

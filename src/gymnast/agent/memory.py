@@ -58,7 +58,7 @@ def packed(cell: nn.LSTM | nn.GRU, x: Tensor, state: State, starts: Tensor) -> T
     begins = starts.clone()
     begins[::length] = True
     first = torch.nonzero(begins).flatten()  # of each piece
-    lengths = torch.diff(first, append=first.new_tensor([rows]))
+    lengths = torch.diff(first, append=first.new_full((1,), rows))
     order = torch.argsort(lengths, descending=True, stable=True)
     first, lengths = first[order], lengths[order]
     # The packed form: step 0 of all pieces, longest first, then step 1 of those that have one, and so on.

@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-from gymnast.cli.verbs import app, common, quiet
+from gymnast.cli.verbs import app, common, quiet, show
+from gymnast.core.errors import EnvFailure
 
 
 @app.command(short_help="Presets over seeds: tables, curves, statistics.")
@@ -17,10 +18,12 @@ from gymnast.cli.verbs import app, common, quiet
 )
 @click.option("--seeds", metavar="N|A-B", help="How many seeds, or which: 5, 1-10, 1,4-6.  [default: 5]")
 @click.option("--steps", type=click.IntRange(min=1), help="Env steps of a run; else the preset's.")
-@click.option("--bar", type=float, help="Mean score to reach; else what counts as solved.")
+@click.option("--target-score", type=float, help="Mean score to reach; else what counts as solved.")
 @click.option("--within", type=click.FloatRange(min=0, min_open=True), help="Seconds of training to reach it in.")
 @click.option("--against", metavar="NAMES", help="Other libraries to train with the same settings, e.g. sb3.")
-@click.option("--python", "pythons", multiple=True, metavar="NAME=PATH", help="The interpreter a rival runs in.")
+@click.option(
+    "--python", "pythons", multiple=True, metavar="NAME=PATH", help="The interpreter another library runs in."
+)
 @click.option("--equal-steps", is_flag=True, help="Train for all steps, solved or not, and compare the curves.")
 @click.option("--set", "set", multiple=True, metavar="KEY=VALUE", help="Change any setting. Repeatable.")
 @click.option("--jobs", type=click.IntRange(min=1), default=2, show_default=True, help="Runs at a time, a thread each.")
@@ -35,7 +38,7 @@ from gymnast.cli.verbs import app, common, quiet
 @click.option("--report", is_flag=True, help="Run nothing: make RESULTS.md from what is there.")
 @quiet
 @common
-def benchmark(targets: tuple[str, ...], runs_dir: Path, **options: Any) -> Any:
+def benchmark(targets: tuple[str, ...], quiet: bool, as_json: bool, **options: Any) -> None:
     """Train presets over several seeds and say with statistics how well, how soon and how fast they solve.
 
     Every run is kept as it ends: after Ctrl-C, a crash or a power cut the same command does what is left. RESULTS.md is
@@ -43,12 +46,20 @@ def benchmark(targets: tuple[str, ...], runs_dir: Path, **options: Any) -> Any:
 
     \b
     gymnast benchmark CartPole-v1 --seeds 5
-    gymnast benchmark LunarLander-v3 --bar 250 --within 120
+    gymnast benchmark LunarLander-v3 --target-score 250 --within 120
     gymnast benchmark CartPole-v1:zoo Acrobot-v1:zoo --equal-steps --against sb3 --seeds 1-10
     gymnast benchmark --plan benchmarks/plan.yaml
     gymnast benchmark --plan benchmarks/plan.yaml Taxi-v4:ppo --seeds 1-2
     gymnast benchmark --report
     """
-    from gymnast.verbs.benchmark.benchmark import benchmark
+    from gymnast.terminal.benchmark import print_benchmark
+    from gymnast.terminal.progress import progress_bar
+    from gymnast.verbs.benchmark.run import benchmark
 
-    return benchmark(targets, **options)
+    with progress_bar(quiet) as progress:
+        result = benchmark(targets, progress=progress, **options)
+    if not (result.failed and as_json):  # the error is the one line of JSON then
+        show(result, print_benchmark)
+    if result.failed:
+        failed = ", ".join(result.failed)
+        raise EnvFailure(f"{len(result.failed)} failed: {failed}. The same command tries them again.")

@@ -34,6 +34,6 @@ def evaluate(
     gymnast eval @best:LunarLander-v3 --set env.kwargs.enable_wind=true
     """
     from gymnast.terminal.summary import print_summary
-    from gymnast.verbs.train import evaluate_ref
+    from gymnast.verbs.eval import evaluate_ref
 
     show(evaluate_ref(ref, episodes, runs_dir, seed, stochastic, overrides), print_summary)

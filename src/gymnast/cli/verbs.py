@@ -57,9 +57,7 @@ def common(function: Command) -> Command:
     @click.option("--json", "as_json", is_flag=True, help="End with one line of JSON.")
     @functools.wraps(function)
     def verb(*args: Any, **options: Any) -> None:
-        result = function(*args, **{name: value for name, value in options.items() if name not in unwanted})
-        if result is not None and options["as_json"]:  # of a verb that prints for itself; going
-            click.echo(json.dumps(numbers_to_json(result), allow_nan=False))
+        function(*args, **{name: value for name, value in options.items() if name not in unwanted})
 
     return verb
 

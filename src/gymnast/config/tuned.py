@@ -1,4 +1,4 @@
-"""What `gymnast tune` found on this machine, kept between commands in the user's cache folder.
+"""What `gymnast speed --tune` found on this machine, kept between commands in the user's cache folder.
 
 It answers two questions a config may leave open: `env.n_envs: auto`, and for `env.engine: auto` which engine is fastest
 for that many envs. An answer holds for this processor and these versions; where there is none, nothing changes.
@@ -75,5 +75,5 @@ def settle_n_envs(data: dict[str, Any], sources: dict[str, str], default: int) -
     tuned = find(str(env.get("id")))
     env["n_envs"] = default if tuned is None else tuned.n_envs
     said = sources.get("env.n_envs", AUTO)
-    why = "not tuned here yet: `gymnast tune`" if tuned is None else "measured on this machine"
+    why = "not tuned here yet: `gymnast speed --tune`" if tuned is None else "measured on this machine"
     sources["env.n_envs"] = f"{said}: auto, {why}"

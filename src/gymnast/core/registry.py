@@ -107,7 +107,10 @@ ENGINES = Registry(
 )
 ENCODERS = Registry(
     "encoder",
-    {"mlp": "gymnast.agent.bodies.mlp:MLPEncoder", "nature_cnn": "gymnast.agent.bodies.cnn:NatureCNN"},
+    {
+        "mlp": "gymnast.agent.bodies.mlp:MLPEncoder",
+        "nature_cnn": "gymnast.agent.bodies.cnn:NatureCNN",
+    },
 )
 ALGOS = Registry(
     "algorithm",
@@ -117,7 +120,12 @@ ALGOS = Registry(
         "reinforce": "gymnast.rl.algos.reinforce:Reinforce",
     },
 )
-EXTENSIONS = Registry("extension", {})  # called by an algorithm at four points: see `rl/extensions`
+EXTENSIONS = Registry(
+    "extension",
+    {
+        # objects that an algorithm calls at four points: see `rl/extensions`
+    },
+)
 SINKS = Registry(
     "sink",
     {

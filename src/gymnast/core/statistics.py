@@ -7,6 +7,7 @@ is resampled within itself alone: with several of them (tasks, or two sides) tha
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -48,10 +49,17 @@ def interval(statistic: Statistic, *samples: Sequence[float] | Array) -> tuple[f
     return float(low), float(high)
 
 
-def estimate(statistic: Statistic, *samples: Sequence[float]) -> dict[str, float]:
-    """The statistic and its interval."""
-    low, high = interval(statistic, *samples)
-    return {"value": float(statistic(*samples)), "low": low, "high": high}
+@dataclass(frozen=True)
+class Estimate:
+    """A statistic and its interval."""
+
+    value: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, statistic: Statistic, *samples: Sequence[float]) -> Estimate:
+        return cls(float(statistic(*samples)), *interval(statistic, *samples))
 
 
 def area_under_curve(points: Sequence[Sequence[float]]) -> float:

@@ -144,7 +144,7 @@ def choose_engine(
 ) -> tuple[str, str]:
     """The engine's name and why it was chosen. A named engine that cannot run this env is refused with what can.
 
-    `use_tuned` False leaves out what `gymnast tune` found here, for those who measure themselves.
+    `use_tuned` False leaves out what `gymnast speed --tune` found here, for those who measure themselves.
     """
     _check_wrappers(cfg, role)
     maker = EnvMaker(cfg, role, factory, render_mode)
@@ -159,7 +159,7 @@ def choose_engine(
         return cfg.engine, "named in the config"
     found = find_tuned(cfg.id) if use_tuned and factory is None else None
     if found is not None and (fastest := found.engines.get(n_envs)) in ENGINES.names() and is_able(fastest):
-        return fastest, "measured to be the fastest on this machine (`gymnast tune`)"
+        return fastest, "measured to be the fastest on this machine (`gymnast speed --tune`)"
     for name in sorted(ENGINES.names(), key=lambda name: -ENGINES.get(name).priority):
         if (why := ENGINES.get(name).pays(maker, n_envs)) and is_able(name):
             return name, why

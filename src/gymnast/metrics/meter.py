@@ -123,22 +123,20 @@ class Meter:
         self._put = {name: list(values) for name, values in state["put"].items()}
 
     def _read_tensors(self) -> None:
-        """Turns every kept tensor into a number, with one transfer for all of them."""
-        slots = [
-            (values, index)
-            for values in (*self._added.values(), *self._put.values())
-            for index, value in enumerate(values)
-            if hasattr(value, "detach")
-        ]
-        if not slots:
-            return
-        import torch
+        """Turns every kept tensor into a number, with one transfer for each device."""
+        slots: dict[Any, list[tuple[list[Any], int]]] = {}
+        for values in (*self._added.values(), *self._put.values()):
+            for index, value in enumerate(values):
+                if not isinstance(value, float | int):
+                    slots.setdefault(value.device, []).append((values, index))
+        for device, places in slots.items():
+            import torch
 
-        tensors: list[Any] = [values[index] for values, index in slots]
-        device = tensors[0].device
-        together = torch.stack([tensor.detach().reshape(()).to(device, torch.float64) for tensor in tensors])
-        for (values, index), number in zip(slots, together.tolist(), strict=True):
-            values[index] = number
+            # an accelerator may have no float64: its numbers come as they are and are widened here
+            dtype = torch.float64 if device.type == "cpu" else torch.float32
+            tensors = [values[index].detach().reshape(()).to(dtype) for values, index in places]
+            for (values, index), number in zip(places, torch.stack(tensors).cpu().tolist(), strict=True):
+                values[index] = number
 
     def _episode_row(self) -> dict[str, float]:
         row: dict[str, float] = {"time/episodes": self.episode_count}

@@ -9,6 +9,7 @@ from gymnast.agent.batch import VALUE, Batch, Outputs
 from gymnast.config.algos import AlgoSettings
 from gymnast.core.lazy import torch
 from gymnast.rl.returns import gae
+from gymnast.rl.rollout import returns_of
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor
@@ -142,6 +143,20 @@ class Learner:
         self.net.backward(losses.slopes(self.net.forward(data), data))
         norms = [self.net.step(self.rate, self.algo.max_grad_norm)]
         return losses.metrics() | self.net.norm_metrics(norms, self.algo.max_grad_norm)
+
+    def batch(self, rollout: Rollout) -> Batch:
+        """Every sample of a rollout, with all that losses read."""
+        return rollout.batch(["action", "logp", "value", "advantage", "returns", *self.extension_columns])
+
+    @property
+    def extension_columns(self) -> list[str]:
+        """What the terms that extensions add to the loss may read: streams, values and what those are taught."""
+        return [
+            name
+            for extension in self.extensions
+            if extension.adds_loss
+            for name in (*extension.streams, *extension.values, *map(returns_of, extension.values))
+        ]
 
     def kl_since(self, batch: Batch) -> Tensor:
         """How far the policy has moved from the one that gave `logp` (Schulman's low-variance estimate)."""

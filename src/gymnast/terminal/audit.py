@@ -9,7 +9,8 @@ from rich.text import Text
 from gymnast.core.text import number
 from gymnast.report.charts.text import histogram
 from gymnast.terminal.format import Cell, Column, facts_grid, heading, look_at, output, panel_width, table
-from gymnast.verbs.envs.audit import EnvAudit, Rewards
+from gymnast.verbs.envs.audit import EnvAudit
+from gymnast.verbs.envs.results import Rewards
 
 WIDEST = 90  # columns of a histogram
 TITLES = ("mean", "std", "min", "25%", "median", "75%", "max")

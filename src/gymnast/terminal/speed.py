@@ -1,33 +1,61 @@
-"""What `gymnast bench` says to people."""
+"""What `gymnast speed` says to people, with and without `--tune`."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from rich.console import Console
 from rich.text import Text
 
+from gymnast.core.text import or_never
 from gymnast.terminal.format import Cell, Column, facts_grid, heading, output, table
+from gymnast.verbs.speed.results import Advice, OtherLibrary, Solving, Speed, Startup, Training, Tuning
 
 
-def print_bench(data: dict[str, Any]) -> None:
+def print_speed(found: Speed) -> None:
     console = output()
-    console.print(Text(data["target"], style="bold"))
-    machine = data["machine"]
-    console.print(Text(f"{machine['cpu']}, {machine['cores']} cores", style="dim"))
-    if "rates" in data:
-        _print_rates(console, data)
-    if data.get("against"):
-        _print_against(console, data)
-    if "advice" in data:
-        _print_advice(console, data["advice"])
-    if "startup" in data:
-        _print_startup(console, data["startup"])
-    if "solve" in data:
-        _print_solve(console, data["solve"])
-    for note in data["notes"]:
+    _print_head(console, found.target, found.machine)
+    if found.training:
+        _print_training(console, found.training, found.settings["n_envs"])
+    if found.startup:
+        _print_startup(console, found.startup)
+    if found.solve:
+        _print_solve(console, found.solve)
+    for note in found.notes:
         console.print(Text(f"! {note}", style="yellow"))
+
+
+def print_tuning(found: Tuning) -> None:
+    console = output()
+    _print_head(console, found.target, found.machine)
+    console.print()
+    rows: list[list[Cell]] = []
+    for row in found.table:
+        marks = [word for word, is_so in (("best", row is found.best), ("as it is", row.current)) if is_so]
+        numbers = [str(row.n_envs), str(row.n_steps), str(row.threads or "auto"), rate(row.rate)]
+        numbers += [gain(row.gain(found.current)), str(len(row.rates))]
+        rows.append([row.engine, *numbers, Text(", ".join(marks), style="bold green")])
+    titles = ("n_envs", "n_steps", "threads", "steps/s", "gain")
+    columns = [Column("engine"), *(Column(title, right=True) for title in titles)]
+    columns += [Column("rounds", right=True, style="dim", drop=1), Column("")]
+    console.print(table(console, columns, rows))
+    console.print()
+    if found.best.current:
+        console.print("the current settings are already the fastest", style="green")
+    else:
+        console.print(_settings(found.best.overrides()))
+        if found.best.n_envs != found.current.n_envs:
+            console.print("another n_envs changes what is learned from: check that it still learns as well")
+    every = found.steps_between_rewards
+    if not math.isfinite(every):
+        _warn(console, "random actions met no reward: n_steps cannot be judged by the time between two")
+    elif found.n_steps_advice:
+        _warn(console, f"rewards are {every:,.0f} steps apart: algo.n_steps={found.n_steps_advice} spans that")
+    console.print(Text(f"kept in {found.cache} for env.n_envs: auto and env.engine: auto", style="dim"))
+    if found.file:
+        console.print(f"wrote {found.file}")
 
 
 def rate(value: float) -> str:
@@ -46,126 +74,120 @@ def times(value: float) -> str:
     return f"{value:.2f}x" if math.isfinite(value) else "-"
 
 
-def duration(seconds: float) -> str:
-    return f"{seconds:.2f} s" if math.isfinite(seconds) else "never"
+def seconds(value: float) -> str:
+    return or_never(value, "{:.2f} s".format)
 
 
-def _print_rates(console: Console, data: dict[str, Any]) -> None:
-    rates, limit, settings = data["rates"], data["limit"], data["settings"]
-    console.print()
+def _settings(overrides: Sequence[str]) -> Text:
+    return Text(" ".join(f"--set {setting}" for setting in overrides), style="cyan")
+
+
+def _warn(console: Console, text: str) -> None:
+    console.print(Text(f"! {text}", style="yellow"))
+
+
+def _print_head(console: Console, target: str, machine: dict[str, Any]) -> None:
+    console.print(Text(target, style="bold"))
+    console.print(Text(f"{machine['cpu']}, {machine['cores']} cores", style="dim"))
+
+
+def _print_training(console: Console, found: Training, n_envs: int) -> None:
+    rates, limit = found.rates, found.limit
+    reached, in_torch = percent(limit.share), percent(limit.torch_share)
     rows: list[list[Cell]] = [
-        ["env alone", rate(rates["env"]), f"{data['engine']} engine, {settings['n_envs']} envs, random actions"],
-        ["collect", rate(rates["collect"]), "by the run's own clock, as is update"],
-        ["update", rate(rates["update"]), ""],
-        [Text("training", style="bold"), Text(rate(rates["whole"]), style="bold"), f"threads {data['threads']}"],
-        ["limit", rate(limit["whole"]), f"env and arithmetic alone; training reaches {percent(limit['share'])} of it"],
-        [
-            "torch's limit",
-            rate(limit["torch"]),
-            f"env and torch's passes alone; reached: {percent(limit['torch_share'])}",
-        ],
+        ["env alone", rate(rates.env), f"{found.engine} engine, {n_envs} envs, random actions"],
+        ["collect", rate(rates.collect), "by the run's own clock, as is update"],
+        ["update", rate(rates.update), ""],
+        [Text("training", style="bold"), Text(rate(rates.whole), style="bold"), f"threads {found.threads}"],
+        ["limit", rate(limit.whole), f"env and arithmetic alone; training reaches {reached} of it"],
+        ["torch's limit", rate(limit.torch), f"env and torch's passes alone; reached: {in_torch}"],
     ]
     columns = [Column("what"), Column("steps/s", right=True), Column("", style="dim", drop=1)]
+    console.print()
     console.print(table(console, columns, rows))
     console.print()
-    shape = " x ".join(map(str, limit["matmul_shape"]))
-    shares = sorted(data["shares"].items(), key=lambda item: -item[1])
-    console.print(
-        facts_grid(
-            [
-                ("time", ", ".join(f"{name} {percent(share)}" for name, share in shares)),
-                ("memory", f"{data['memory_mb']:,.0f} MB at the most"),
-                (
-                    "arithmetic",
-                    f"{limit['flops_per_step'] / 1e6:,.2f} MFLOP a step at {limit['matmul_gflops']:,.1f} GFLOP/s "
-                    f"({shape}): {rate(limit['arithmetic'])} steps/s",
-                ),
-                ("windows", ", ".join(rate(value) for value in data["windows"])),
-            ]
-        )
+    shape = " x ".join(map(str, limit.matmul_shape))
+    shares = sorted(found.shares.items(), key=lambda item: -item[1])
+    arithmetic = (
+        f"{limit.flops_per_step / 1e6:,.2f} MFLOP a step at {limit.matmul_gflops:,.1f} GFLOP/s "
+        f"({shape}): {rate(limit.arithmetic)} steps/s"
     )
+    facts: list[tuple[str, Cell]] = [
+        ("time", ", ".join(f"{name} {percent(share)}" for name, share in shares)),
+        ("memory", f"{found.memory_mb:,.0f} MB at the most"),
+        ("arithmetic", arithmetic),
+        ("windows", ", ".join(rate(value) for value in found.windows)),
+    ]
+    console.print(facts_grid(facts))
+    if found.against:
+        _print_against(console, found.against)
+    if found.advice:
+        _print_advice(console, found.advice)
 
 
-def _print_against(console: Console, data: dict[str, Any]) -> None:
+def _print_against(console: Console, against: dict[str, OtherLibrary]) -> None:
     console.print()
     rows: list[list[Cell]] = []
-    for name, other in data["against"].items():
-        for setting in other["settings"]:
-            threads = setting["threads"] or f"{other['default_threads']} (its default)"
-            best = Text("best", style="bold green") if setting["rate"] == other["best"] else ""
+    for name, other in against.items():
+        for setting in other.settings:
             rows.append(
                 [
-                    f"{name} {other['version']}",
-                    str(threads),
-                    rate(setting["rate"]),
-                    Text(times(setting["ratio"]), style="bold"),
-                    best,
+                    f"{name} {other.version}",
+                    str(setting.threads or f"{other.default_threads} (its default)"),
+                    rate(setting.rate),
+                    Text(times(setting.ratio), style="bold"),
+                    Text("best", style="bold green") if setting.rate == other.best else "",
                 ]
             )
-    columns = [
-        Column("against"),
-        Column("threads"),
-        Column("steps/s", right=True),
-        Column("gymnast is", right=True),
-        Column(""),
-    ]
+    columns = [Column("against"), Column("threads")]
+    columns += [Column("steps/s", right=True), Column("gymnast is", right=True), Column("")]
     console.print(table(console, columns, rows))
+    for name, other in against.items():
+        if other.compile_seconds is not None:
+            console.print(Text(f"{name} compiled for {seconds(other.compile_seconds)} first", style="dim"))
 
 
-def _print_advice(console: Console, advice: dict[str, Any]) -> None:
+def _print_advice(console: Console, advice: Advice) -> None:
     console.print()
-    best = advice["best"]
+    best = advice.best
     if best is None:
         console.print("no single change that was measured makes it faster", style="green")
     else:
-        console.print(heading(f"{best['change']}: {gain(best['gain'])}"))
-        console.print(Text(" ".join(f"--set {setting}" for setting in best["set"]), style="cyan"))
-        console.print(Text(best["note"], style="dim"))
-    others = [row for row in advice["tried"] if row is not best]
-    if others:
-        said = ", ".join(f"{row['change']}: {gain(row['gain'])}" for row in others)
-        console.print(facts_grid([("also tried", said)]))
+        console.print(heading(f"{best.change}: {gain(best.gain)}"))
+        console.print(_settings(best.set))
+        console.print(Text(best.note, style="dim"))
+    if others := ", ".join(f"{row.change}: {gain(row.gain)}" for row in advice.tried if row is not best):
+        console.print(facts_grid([("also tried", others)]))
 
 
-def _print_startup(console: Console, startup: dict[str, Any]) -> None:
+def _print_startup(console: Console, startup: Startup) -> None:
     console.print()
     rows: list[list[Cell]] = [
-        [row["who"], str(row["threads"] or "default"), duration(row["first_update"]), duration(row["whole"])]
-        for row in startup["rows"]
+        [row.who, str(row.threads or "default"), seconds(row.first_update), seconds(row.whole)] for row in startup.rows
     ]
-    title = f"{startup['steps']:,} steps, from Enter to"
-    columns = [
-        Column(title),
-        Column("threads"),
-        Column("first update", right=True),
-        Column("the end", right=True, style="bold"),
-    ]
+    columns = [Column(f"{startup.steps:,} steps, from Enter to"), Column("threads")]
+    columns += [Column("first update", right=True), Column("the end", right=True, style="bold")]
     console.print(table(console, columns, rows))
-    for name, share in startup["share_of"].items():
+    for name, share in startup.share_of.items():
         console.print(Text(f"gymnast takes {share:.2f} of {name}'s time", style="bold"))
 
 
-def _print_solve(console: Console, solve: dict[str, Any]) -> None:
+def _print_solve(console: Console, solve: Solving) -> None:
     console.print()
     rows: list[list[Cell]] = []
-    for who, row in solve["rows"].items():
-        steps = row["median_steps"]
+    for who, row in solve.rows.items():
         rows.append(
             [
                 who,
-                f"{row['solved']} of {len(row['runs'])}",
-                rate(steps) if math.isfinite(steps) else "never",
-                Text(duration(row["median_seconds"]), style="bold"),
-                ", ".join("never" if run["seconds"] is None else f"{run['seconds']:.2f}" for run in row["runs"]),
+                f"{row.solved} of {len(row.runs)}",
+                or_never(row.median_steps, rate),
+                Text(seconds(row.median_seconds), style="bold"),
+                ", ".join("never" if run["seconds"] is None else f"{run['seconds']:.2f}" for run in row.runs),
             ]
         )
-    columns = [
-        Column(f"solved: {solve['episodes']} greedy episodes >= {solve['threshold']:g}"),
-        Column("seeds", right=True),
-        Column("steps, median", right=True),
-        Column("training, median", right=True),
-        Column("each, s", style="dim", drop=1),
-    ]
+    columns = [Column(f"solved: {solve.episodes} greedy episodes >= {solve.threshold:g}")]
+    columns += [Column(title, right=True) for title in ("seeds", "steps, median", "training, median")]
+    columns += [Column("each, s", style="dim", drop=1)]
     console.print(table(console, columns, rows))
-    for name, ratio in solve["times_as_fast_as"].items():
+    for name, ratio in solve.times_as_fast_as.items():
         console.print(Text(f"gymnast is {times(ratio)} as fast as {name}", style="bold"))

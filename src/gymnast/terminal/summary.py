@@ -11,7 +11,8 @@ from gymnast.alerts.text import report
 from gymnast.core.text import duration
 from gymnast.report.verdict import stop_text
 from gymnast.terminal.format import Cell, facts_grid, output, panel_width
-from gymnast.verbs.train import EvaluatedAgent, TrainedRun
+from gymnast.verbs.eval import EvaluatedAgent
+from gymnast.verbs.train import TrainedRun
 
 
 def print_summary(result: TrainedRun | EvaluatedAgent) -> None:

@@ -45,6 +45,7 @@ def train(
     videos: Path | None = None,
 ) -> Result:
     """Trains until a stop rule says so."""
+    state.renew_net()
     config, counters, meter, clock = state.config, state.counters, state.meter, state.clock
     collector, learner, rollout, judge = state.collector, state.learner, state.rollout, state.judge
     started_at, elapsed_before = counters.env_steps, clock.elapsed

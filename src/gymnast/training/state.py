@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import gymnasium as gym
 from torch import Tensor
 
+from gymnast.agent.nets import choose_net
 from gymnast.alerts.book import AlertBook
 from gymnast.core.schedule import Every
 from gymnast.core.seeds import derive_seed
@@ -94,6 +95,15 @@ class TrainState:
         for every in (self.rows, self.kept, self.diagnoses):
             every.done(self.counters.env_steps)
         self.judge.plan(self.counters.env_steps)
+
+    def renew_net(self) -> None:
+        """Chooses the network again where the agent has changed since: a layer was frozen, or put in by someone."""
+        if self.net.holds():
+            return
+        moments, algo = self.net.save_state(), self.config.algo
+        self.net = self.collector.net = self.learner.net = self.judge.net = choose_net(self.agent)
+        self.net.use_optimizer(algo.optimizer_name, algo.optimizer_eps)
+        self.net.load_state(moments)
 
     def restart_episodes(self, seed: int) -> None:
         """Every env starts again; nothing of the episodes that were under way is learned from as if they went on."""

@@ -1,4 +1,4 @@
-"""`gymnast train|resume|eval`: config to session to run folder to the loop to a result."""
+"""`gymnast train|resume`: config to session to run folder to the loop to a result."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gymnast.alerts.alert import Alert
 from gymnast.core.errors import UserError
 from gymnast.runs.references import Run, resolve_checkpoint, runs_dir_option
 from gymnast.sinks.trackers.sink import require_sinks
-from gymnast.training.record import exact_result, json_result, new_run, record, solved_threshold
+from gymnast.training.record import json_result, new_run, record, solved_threshold
 
 if TYPE_CHECKING:
     from gymnast.config import Resolved, RunConfig
@@ -51,31 +51,6 @@ class TrainedRun:
         hidden = ("env", "algo", "seed", "policy", "threshold", "next")
         data = {key: value for key, value in asdict(self).items() if key not in hidden}
         return data | {"alerts": [alert.to_json() for alert in self.alerts]}
-
-
-@dataclass(frozen=True)
-class EvaluatedAgent:
-    """A saved agent's score on fresh episodes."""
-
-    run: str
-    checkpoint: str
-    env: str
-    policy: str
-    episodes: int
-    eval_mean: float
-    eval_std: float
-    interval: list[float]
-    exact_value: float | None
-    optimum: float | None
-    regret: float | None
-    mean_length: float
-    threshold: float | None
-    solved: bool
-    seed: int
-    next: list[tuple[str, str]]
-
-    def to_json(self) -> dict[str, Any]:
-        return {key: value for key, value in asdict(self).items() if key != "next"}
 
 
 def resolve_config(
@@ -240,51 +215,3 @@ def next_commands(run: Run) -> list[tuple[str, str]]:
     token, where = run.id.split("-")[0], runs_dir_option(run.path.parent)
     page = (f"gymnast report {token}{where}", "all about this run on a page; --html: with pictures")
     return [*next_steps(RunFacts(run))[:ADVISED], page]
-
-
-def evaluate_ref(
-    ref: str, episodes: int | None, runs_dir: Path, seed: int | None, stochastic: bool, overrides: Sequence[str] = ()
-) -> EvaluatedAgent:
-    """`gymnast eval`: a saved agent on fresh episodes of the env it was trained for, as many as its verdict takes."""
-    run, path = resolve_checkpoint(ref, runs_dir)  # before torch is imported: a mistake is reported at once
-
-    from gymnast.envs.make import make_vec
-    from gymnast.envs.tabular.oracle import table_of
-    from gymnast.judge.evaluate import evaluate
-    from gymnast.judge.exact import exact_score
-    from gymnast.judge.verdict import Verdict
-    from gymnast.play.player import command_seed
-    from gymnast.runs import checkpoint
-    from gymnast.runs.saved_agent import SavedAgent
-
-    saved = checkpoint.load(path)
-    config = configs.override(configs.validate(saved.state["config"]), overrides)
-    episodes = episodes or config.stop.episodes
-    env = make_vec(config.env, min(episodes, 32), "eval")
-    try:
-        net = SavedAgent.build(config, env, saved.agent).net
-        root = command_seed(config.train.seed) if seed is None else seed
-        scores = evaluate(net, env, episodes, root, deterministic=not stochastic)
-        table = None if net.agent.has_memory else table_of(config.env, env)
-        exact = None if table is None else exact_score(net, table, deterministic=not stochastic)
-    finally:
-        env.close()
-    policy = "stochastic" if stochastic else "greedy"
-    verdict = Verdict(scores, solved_threshold(config, configs.load_facts(config.env.id)), policy, 1, exact)
-    show = f"gymnast runs show {run.id.split('-')[0]}{runs_dir_option(runs_dir)}"
-    return EvaluatedAgent(
-        run=run.id,
-        checkpoint=path.stem,
-        env=config.env.id,
-        policy=policy,
-        episodes=scores.episodes,
-        eval_mean=scores.mean,
-        eval_std=scores.std,
-        interval=list(scores.interval()),
-        **exact_result(exact),
-        mean_length=float(scores.lengths.mean()),
-        threshold=verdict.threshold,
-        solved=verdict.solved,
-        seed=root,
-        next=[(show, "all about this run")],
-    )

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from gymnast.core import devices
+from gymnast.core import devices, torch_private
 
 MIN_ROWS = 32  # of a part: with fewer, starting a thread costs more than it saves
 T = TypeVar("T")
@@ -68,6 +68,6 @@ class _InParts(torch.autograd.Function):
         jobs = [_backward(out, part, ctx.parameters) for out, part in zip(ctx.outs, rows, strict=True)]
         total, *others = _together(jobs)
         for gradients in others:  # always in this order: the same bits every time
-            torch._foreach_add_(total, gradients)
+            torch_private.add_(total, gradients)
         del ctx.outs
         return None, None, *total

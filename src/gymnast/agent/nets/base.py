@@ -67,6 +67,9 @@ class Net(Protocol):
     def norm_metrics(self, steps: Sequence[Any], max_norm: float) -> Metrics:
         """Norms before clipping, by part and in all, as means over these steps."""
 
+    def holds(self) -> bool:
+        """Whether the agent is still what it was when this network was made for it."""
+
     def use_optimizer(self, name: str, eps: float) -> None: ...
 
     def reset_optimizer(self) -> None: ...

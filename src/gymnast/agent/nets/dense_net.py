@@ -26,11 +26,11 @@ from torch import Tensor, nn
 
 from gymnast.agent.agent import Agent
 from gymnast.agent.batch import OBS, VALUE, Batch, Outputs
-from gymnast.agent.bodies.mlp import Flat, MLPEncoder, OneHot
+from gymnast.agent.bodies.mlp import ACTIVATIONS, Flat, MLPEncoder, OneHot
 from gymnast.agent.heads import CategoricalHead, GaussianHead, State
 from gymnast.agent.nets import kernels
 from gymnast.agent.nets.base import Arrays, Choice, Metrics
-from gymnast.agent.nets.optimizer import OPTIMIZERS, Adam, Optimizer
+from gymnast.agent.nets.optimizer import OPTIMIZERS, Adam, Optimizer, check_moments
 from gymnast.agent.normalizer import ObsNormalizer, RewardNormalizer, RunningMoments
 
 Floats = NDArray[np.float32]
@@ -142,7 +142,12 @@ class DenseNet:
 
     def holds(self) -> bool:
         """Whether the agent is still what it was: someone may have moved its parameters or frozen a layer."""
-        return is_known(self.agent) and [p.data_ptr() for p in self.parameters] == self.addresses
+        agent = self.agent
+        if not is_known(agent) or agent.normalizer is not self.normalizer:
+            return False
+        return {id(p) for p in agent.parameters()} == set(self.spans) and self.addresses == [
+            parameter.data_ptr() for parameter in self.parameters
+        ]
 
     def _bind(self, agent: Agent) -> None:
         """NumPy views of weights and gradients, trunks of actor and critic stacked: [nets, out, in]."""
@@ -431,6 +436,7 @@ class FlatOptimizer:
         return saved
 
     def load_state(self, tensors: Mapping[str, Tensor]) -> None:
+        check_moments(tensors, self.optimizer.moments)
         self.reset()
         for moment, memory in self.flat.items():
             for name, view in self.net.views_by_name(memory).items():
@@ -448,14 +454,17 @@ KNOWN: frozenset[type[nn.Module]] = frozenset(
 )
 
 
+HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+
+
 def is_known(agent: Agent) -> bool:
     """Whether an agent is made of nothing but what this file computes: one vector of numbers or one category, tanh or
     relu layers, one value, one choice or a plain Gaussian, all trained, on the CPU. Types must match exactly."""
-    if any(type(module) not in KNOWN or module._forward_hooks for module in agent.modules()):
+    if any(type(module) not in KNOWN or _is_changed(module) for module in agent.modules()):
         return False
-    if agent.value_names != (VALUE,) or len(agent.obs_space) != 1:
+    if agent.value_names != (VALUE,) or len(agent.obs_space) != 1 or not _has_its_layers(agent):
         return False
-    if not all(p.requires_grad and p.device.type == "cpu" and p.dtype == torch.float32 for p in agent.parameters()):
+    if not all(_is_trained_here(parameter) for parameter in agent.parameters()):
         return False
     (space,) = agent.obs_space.values()
     is_vector = isinstance(space, gym.spaces.Box) and space.dtype == np.float32
@@ -466,3 +475,24 @@ def is_known(agent: Agent) -> bool:
     else:
         is_simple = isinstance(head, GaussianHead) and not head.squash and not head.state_dependent
     return (is_vector or is_category) and is_simple
+
+
+def _is_changed(module: nn.Module) -> bool:
+    """Whether this one object computes something else than its type does."""
+    return "forward" in vars(module) or any(getattr(module, hooks) for hooks in HOOKS)
+
+
+def _is_trained_here(p: nn.Parameter) -> bool:
+    return p.requires_grad and p.device.type == "cpu" and p.dtype == torch.float32 and not p._backward_hooks
+
+
+def _has_its_layers(agent: Agent) -> bool:
+    """Those of its config: none was added, taken away, replaced or given two places."""
+    cfg, bodies = agent.cfg, [body for body in (agent.actor_body, agent.critic_body) if body is not None]
+    kinds = [nn.Linear, ACTIVATIONS[cfg.activation]] * len(cfg.hidden)
+    linears = len(bodies) * len(cfg.hidden) + 2  # each with a weight and a bias
+    return all(
+        [type(layer) for layer in body.layers] == kinds
+        and [layer.out_features for layer in body.layers[::2]] == list(cfg.hidden)
+        for body in bodies
+    ) and len(list(agent.parameters())) == 2 * linears + hasattr(agent.head, "log_std")

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from gymnast.core import torch_private
+from gymnast.core.errors import UserError
 
 
 class Optimizer:
@@ -52,11 +53,14 @@ class Optimizer:
         return {f"{name}/{moment}": t for name, state in self.state.items() for moment, t in state.items()}
 
     def load_state(self, tensors: Mapping[str, Tensor]) -> None:
+        """What was remembered of a parameter that is no longer trained is left out."""
+        check_moments(tensors, self.moments)
         self.state.clear()
         for key, tensor in tensors.items():
             name, _, moment = key.rpartition("/")
-            device = self.parameters[name].device
-            self.state.setdefault(name, {})[moment] = tensor.to(device).clone()
+            if name in self.parameters:
+                device = self.parameters[name].device
+                self.state.setdefault(name, {})[moment] = tensor.to(device).clone()
 
 
 class Adam(Optimizer):
@@ -80,6 +84,16 @@ class RMSprop(Optimizer):
         for parameter, gradient, state in zip(parameters, gradients, states, strict=True):
             square = state["square_avg"].mul_(self.alpha).addcmul_(gradient, gradient, value=1 - self.alpha)
             parameter.addcdiv_(gradient, square.sqrt().add_(self.eps), value=-rate)
+
+
+def check_moments(tensors: Mapping[str, Tensor], moments: tuple[str, ...]) -> None:
+    """Refuses what another optimizer has saved."""
+    others = {key.rpartition("/")[2] for key in tensors} - {"step", *moments}
+    if others:
+        raise UserError(
+            f"the checkpoint has another optimizer's moments: {', '.join(sorted(others))}, not {', '.join(moments)}. "
+            "Keep algo.name and algo.optimizer as they were, or resume with --reset-optimizer."
+        )
 
 
 OPTIMIZERS: dict[str, type[Optimizer]] = {"adam": Adam, "rmsprop": RMSprop}

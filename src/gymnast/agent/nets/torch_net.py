@@ -91,9 +91,13 @@ class TorchNet:
     def norm_metrics(self, steps: Sequence[Any], max_norm: float) -> Metrics:
         return mean_metrics(steps)
 
+    def holds(self) -> bool:
+        """What is trained is what the optimizer moves: someone may have frozen a layer, or put another in its place."""
+        mine, now = self.optimizer.parameters, self._trained()
+        return mine.keys() == now.keys() and all(now[name] is parameter for name, parameter in mine.items())
+
     def use_optimizer(self, name: str, eps: float) -> None:
-        trained = {name: p for name, p in self.agent.named_parameters() if p.requires_grad}
-        self.optimizer = OPTIMIZERS[name](trained, eps)
+        self.optimizer = OPTIMIZERS[name](self._trained(), eps)
 
     def reset_optimizer(self) -> None:
         self.optimizer.reset()
@@ -103,6 +107,9 @@ class TorchNet:
 
     def load_state(self, tensors: Mapping[str, Tensor]) -> None:
         self.optimizer.load_state(tensors)
+
+    def _trained(self) -> dict[str, Tensor]:
+        return {name: p for name, p in self.agent.named_parameters() if p.requires_grad}
 
     def _here(self, arrays: Arrays) -> dict[str, Tensor]:
         device = self.agent.device

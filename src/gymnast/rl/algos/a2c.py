@@ -46,7 +46,7 @@ class A2C(Learner):
 
     def update(self, rollout: Rollout, progress: float) -> Metrics:
         scheduled = self.schedule(progress)
-        batch = rollout.batch(["action", "logp", "value", "advantage", "returns"])
+        batch = self.batch(rollout)
         advantage = batch["advantage"]
         if self.algo.normalize_advantage != "off":
             advantage = normalized(advantage)

@@ -84,7 +84,7 @@ class PPO(Learner):
 
     def update(self, rollout: Rollout, progress: float) -> Metrics:
         scheduled = self.schedule(progress)
-        batch = rollout.batch(["action", "logp", "value", "advantage", "returns"])
+        batch = self.batch(rollout)
         if self.algo.normalize_advantage == "rollout":
             batch = batch.with_columns(advantage=normalized(batch["advantage"]))
         learned = self.epochs(batch, progress)

@@ -133,9 +133,8 @@ class Reinforce(Learner):
 
     def complete_episodes(self, rollout: Rollout) -> Columns | None:
         """Every episode that has ended by now, with its returns; the rest waits. None where none has ended."""
-        names = [
-            name for name in rollout.streams if name.startswith(OBS) or name in ("action", "logp", "reward", "mask")
-        ]
+        wanted = ("action", "logp", "reward", "mask", *self.extension_columns)
+        names = [name for name in rollout.streams if name.startswith(OBS) or name in wanted]
         streams = {name: rollout[name] for name in names} | {"ended": rollout.ended}
         done: list[Columns] = []
         waiting: list[Columns] = []

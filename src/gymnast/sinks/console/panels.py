@@ -109,7 +109,7 @@ class Dashboard:
 
     def _progress(self, width: int) -> Text:
         label = f" {100 * self.done:5.1f}%  {self.step:,} / {self.total_steps:,}" + (" steps" if width > 50 else "")
-        return bar(self.done, max(width - len(label), 8), "cyan").append(label, style="bold")
+        return progress_line(self.done, max(width - len(label), 8), "cyan").append(label, style="bold")
 
     def _clock(self, width: int) -> Text:
         text = Text(no_wrap=True, overflow="ellipsis")
@@ -235,7 +235,7 @@ def _columns(order: Sequence[Metric], chosen: Sequence[Metric], count: int) -> l
         height += 1
 
 
-def bar(share: float, width: int, colour: str) -> Text:
+def progress_line(share: float, width: int, colour: str) -> Text:
     halves = round(2 * width * min(max(share, 0.0), 1.0))
     full, half = divmod(halves, 2)
     text = Text(no_wrap=True, overflow="ellipsis").append("━" * full + "╸" * half, style=colour)

@@ -1,35 +1,44 @@
-"""RESULTS.md: its words, its tables, and the files beside it."""
+"""RESULTS.md: its words, its tables, and the pictures beside it."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 from gymnast.core.files import write_atomic
+from gymnast.core.statistics import Estimate
 from gymnast.core.text import number, or_never, score
 from gymnast.report.blocks import table
-from gymnast.verbs.benchmark.report import MEASURES, Summary, overall_improvement, picture, summarise
-from gymnast.verbs.benchmark.results import Store
+from gymnast.report.charts.svg import draw
+from gymnast.verbs.benchmark.store import Store
+from gymnast.verbs.benchmark.summary import (
+    MEASURES,
+    RowSummary,
+    SideSummary,
+    chart_of,
+    overall_improvement,
+    summarise,
+)
 
+SOLVED = ("solved", "median score", "IQM [95 %]", "target", "steps", "seconds")  # of `solved_cells`
 HEAD = """# Results
 
-Made by `gymnast benchmark`; `gymnast benchmark --report` makes this page anew from `results.json`, which has every run.
-Each row names the command that makes it again, and only does what is not there yet."""
+Made by `gymnast benchmark`; `gymnast benchmark --report` makes this page again from `results.json`, which has every
+run. Each row names the command that makes it again, and only does what is not there yet."""
 
 READING = """## How to read it
 
-- **solved**: runs whose verdict reached the bar, of all runs. A verdict is the mean of fresh episodes (100 unless the
-  row says otherwise) with greedy actions, on seeds that no decision was based on. A run asks for one when an evaluation
-  reaches the bar, and ends with it; a run that spends its steps has its best agent judged. On tables the exact value
-  decides, not the sample.
+- **solved**: runs whose verdict reached the target score, of all runs. A verdict is the mean of fresh episodes (100
+  unless the row says otherwise) with greedy actions, on seeds that no decision was based on. A run asks for one when an
+  evaluation reaches the target, and ends with it; a run that spends its steps has its best agent judged. On tables the
+  exact value decides, not the sample.
 - **score**: of those verdicts; "exact" where the env's table gives the judged policy's true value, without sampling.
 - **IQM**: interquartile mean, the mean without the lowest and the highest quarter of the runs. In brackets the 95 %
-  interval by the stratified bootstrap (runs are drawn anew within each env and contestant).
-- **steps, seconds**: medians until the verdict that reached the bar; a run that never did took for ever. Seconds are
+  interval by the stratified bootstrap (runs are drawn again within each env and library).
+- **steps, seconds**: medians until the verdict that reached the target; a run that never did took for ever. Seconds are
   training only, in one thread: what evaluations and verdicts take is not counted.
-- **bar**: met if the median score reaches it; a bar in seconds if the median time stays within it.
+- **target**: met if the median score reaches it; a target in seconds if the median time stays within it.
 - **At equal steps**: everybody trains for all the steps with the same settings and number of envs, and is evaluated
   20 times on 20 greedy episodes, raw returns, the env's own time limit, normalisation frozen. *Last agent* and *best
   agent* (by those evaluations) are scored on fresh episodes; *area* is the mean height of the evaluation curve.
@@ -37,17 +46,17 @@ READING = """## How to read it
   difference; an interval that lies below 0.5: ours is worse."""
 
 
-def write_report(store: Store) -> tuple[list[Summary], Path]:
+def write_report(store: Store) -> tuple[list[RowSummary], Path]:
     """results.json, pictures and RESULTS.md, from whatever is there."""
     store.save()
     summaries = summarise(store)
     for summary, (row, config) in zip(summaries, store.rows.values(), strict=True):
-        if summary["picture"]:
+        if summary.picture:
             folder = store.folder / "pictures"
             folder.mkdir(exist_ok=True)
-            write_atomic(folder / summary["picture"], picture(summary, store.runs_of(row, config)).encode())
+            write_atomic(folder / summary.picture, draw(chart_of(summary, store.runs_of(row, config))).encode())
     path = store.folder / "RESULTS.md"
-    write_atomic(path, page(summaries, overall_improvement(summaries), machines(store)).encode())
+    write_atomic(path, page(summaries, machines(store)).encode())
     return summaries, path
 
 
@@ -65,36 +74,37 @@ def machines(store: Store) -> list[str]:
     return [f"{place}; {', '.join(packages[place])} ({count} runs)" for place, count in runs.most_common()]
 
 
-def page(summaries: Sequence[Summary], overall: dict[str, dict[str, Any]], machines: Sequence[str]) -> str:
+def page(summaries: Sequence[RowSummary], machines: Sequence[str]) -> str:
     parts = [HEAD]
     parts += ["\n".join(f"- {machine}" for machine in machines)] if machines else []
-    solving = [summary for summary in summaries if not summary["equal_steps"]]
-    equal = [summary for summary in summaries if summary["equal_steps"]]
+    solving = [summary for summary in summaries if not summary.equal_steps]
+    equal = [summary for summary in summaries if summary.equal_steps]
     if solving:
         parts += ["## Does it solve", solved_table(solving)]
     if equal:
         parts += ["## At equal steps", equal_table(equal)]
-    if any(summary["improvement"] for summary in equal):
-        parts += ["### Probability of improvement", improvement_table(equal, overall)]
-    notes = [f"- `{summary['target']}`: {note}" for summary in summaries for note in summary["notes"]]
+    if any(summary.improvement for summary in equal):
+        parts += ["### Probability of improvement", improvement_table(equal)]
+    notes = [f"- `{summary.target}`: {note}" for summary in summaries for note in summary.notes]
     if notes:
-        parts += ["### What a rival cannot be told", "\n".join(dict.fromkeys(notes))]
-    pictures = [f"![{summary['target']}](pictures/{summary['picture']})" for summary in summaries if summary["picture"]]
+        parts += ["### Settings that another library does not have", "\n".join(dict.fromkeys(notes))]
+    pictures = [f"![{summary.target}](pictures/{summary.picture})" for summary in summaries if summary.picture]
     if pictures:
         caption = (
-            "Evaluations while training; the dashed line is the bar. One line a run, or the interquartile mean of all."
+            "Evaluations while training; the dashed line is the target score. One line a run, or the interquartile mean"
+            " of all."
         )
         parts += ["## Learning curves", caption, "\n".join(pictures)]
     return "\n\n".join([*parts, READING]) + "\n"
 
 
-def solved_table(summaries: Sequence[Summary]) -> str:
-    titles = ("env", "variant", "who", "solved", "median score", "IQM [95 %]", "bar", "steps", "seconds", "command")
-    rows = []
-    for summary in summaries:
-        for who, side in summary["sides"].items():
-            rows.append([*split(summary["target"]), who, *solved_cells(summary, side), f"`{summary['command']}`"])
-    return table(rows, titles)
+def solved_table(summaries: Sequence[RowSummary]) -> str:
+    rows = [
+        [*split(summary.target), who, *solved_cells(summary, side), f"`{summary.command}`"]
+        for summary in summaries
+        for who, side in summary.sides.items()
+    ]
+    return table(rows, ("env", "variant", "who", *SOLVED, "command"))
 
 
 def split(target: str) -> tuple[str, str]:
@@ -102,69 +112,66 @@ def split(target: str) -> tuple[str, str]:
     return (name, variant) if name else (target, "")
 
 
-def solved_cells(summary: Summary, side: Summary) -> list[str]:
-    """solved, median score, IQM, bar, steps, seconds."""
-    if not side["runs"]:
-        return [f"0 of {side['asked']} runs done", "", "", goal(summary, side), "", ""]
-    episodes = "exact" if side["exact"] else f"{side['episodes']:.0f} episodes" if side["episodes"] != 100 else ""
+def solved_cells(summary: RowSummary, side: SideSummary) -> list[str]:
+    if side.iqm is None:
+        return [f"0 of {side.asked} runs done", "", "", goal(summary, side), "", ""]
+    episodes = "exact" if side.exact else f"{side.episodes} episodes" if side.episodes != 100 else ""
     return [
-        f"{side['solved']}/{side['runs']}" + (f" ({side['asked']} asked)" if side["runs"] < side["asked"] else ""),
-        number(side["median"]) + (f" ({episodes})" if episodes else ""),
-        with_interval(side["iqm"]["score"]),
+        f"{side.solved}/{side.runs}" + (f" ({side.asked} asked)" if side.runs < side.asked else ""),
+        number(side.median) + (f" ({episodes})" if episodes else ""),
+        with_interval(side.iqm["score"]),
         goal(summary, side),
-        or_never(side["steps_to_bar"]),
-        seconds(side["seconds_to_bar"]),
+        or_never(side.steps_to_target),
+        seconds(side.seconds_to_target),
     ]
 
 
-def goal(summary: Summary, side: Summary) -> str:
-    """The bars and whether they are met."""
+def goal(summary: RowSummary, side: SideSummary) -> str:
+    """The targets and whether they are met."""
     parts = []
-    for name, sign, value in (("met", ">=", summary["bar"]), ("in_time", "<=", summary["within"])):
+    for sign, value, unit, met in (
+        (">=", summary.target_score, "", side.met),
+        ("<=", summary.within, " s", side.in_time),
+    ):
         if value is not None:
-            word = "" if name not in side else " met" if side[name] else " missed"
-            parts.append(f"{sign} {value:g}{' s' if name == 'in_time' else ''}{word}")
+            parts.append(f"{sign} {value:g}{unit}{'' if met is None else ' met' if met else ' missed'}")
     return ", ".join(parts)
 
 
-def equal_table(summaries: Sequence[Summary]) -> str:
-    titles = ["target", "steps", "who", "runs", *(f"{name}, IQM [95 %]" for name in MEASURES.values())]
-    titles += ["median, last agent", "steps to bar", "seconds to bar", "training seconds", "command"]
-    rows = []
-    for summary in summaries:
-        for who, side in summary["sides"].items():
-            rows.append([summary["target"], number(summary["steps"]), who, *equal_cells(summary, side)])
+def equal_table(summaries: Sequence[RowSummary]) -> str:
+    titles = ["env", "steps", "who", "runs", *(f"{name}, IQM [95 %]" for name in MEASURES.values())]
+    titles += ["median, last agent", "steps to target", "seconds to target", "training seconds", "command"]
+    rows = [
+        [summary.target, number(summary.steps), who, *equal_cells(summary, side), f"`{summary.command}`"]
+        for summary in summaries
+        for who, side in summary.sides.items()
+    ]
     return table(rows, titles)
 
 
-def equal_cells(summary: Summary, side: Summary) -> list[str]:
-    command = f"`{summary['command']}`"
-    if not side["runs"]:
-        return [f"0 of {side['asked']}", *[""] * 7, command]
-    estimates = [with_interval(side["iqm"][name]) for name in MEASURES]
-    runs = str(side["runs"]) + (f" of {side['asked']}" if side["runs"] < side["asked"] else "")
-    bar = "" if summary["bar"] is None else f" (>= {summary['bar']:g})"
-    times = [or_never(side["steps_to_bar"]) + bar, seconds(side["seconds_to_bar"]), seconds(side["seconds"])]
-    return [runs, *estimates, number(side["median"]), *times, command]
+def equal_cells(summary: RowSummary, side: SideSummary) -> list[str]:
+    if side.iqm is None:
+        return [f"0 of {side.asked}", *[""] * 7]
+    estimates = [with_interval(side.iqm[name]) for name in MEASURES]
+    runs = str(side.runs) + (f" of {side.asked}" if side.runs < side.asked else "")
+    score = "" if summary.target_score is None else f" (>= {summary.target_score:g})"
+    times = [or_never(side.steps_to_target) + score, seconds(side.seconds_to_target), seconds(side.seconds)]
+    return [runs, *estimates, number(side.median), *times]
 
 
-def improvement_table(summaries: Sequence[Summary], overall: dict[str, dict[str, Any]]) -> str:
-    rows = []
-    for summary in summaries:
-        for who, chances in summary["improvement"].items():
-            rows.append([summary["target"], f"over {who}", *(with_interval(chances[name], score) for name in MEASURES)])
-    for who, chances in overall.items():
-        if chances["tasks"] > 1:
-            rows.append(
-                [f"all {chances['tasks']}", f"over {who}", *(with_interval(chances[name], score) for name in MEASURES)]
-            )
-    return table(rows, ("target", "ours", *MEASURES.values()))
+def improvement_table(summaries: Sequence[RowSummary]) -> str:
+    found = [(summary.target, who, c) for summary in summaries for who, c in summary.improvement.items()]
+    found += [(f"all {n}", who, c) for who, (n, c) in overall_improvement(summaries).items() if n > 1]
+    rows = [
+        [name, f"over {who}", *(with_interval(c[measure], score) for measure in MEASURES)] for name, who, c in found
+    ]
+    return table(rows, ("env", "ours", *MEASURES.values()))
 
 
-def with_interval(found: dict[str, float], text: Callable[[float], str] = number) -> str:
-    value, low, high = (or_never(found[name], text) for name in ("value", "low", "high"))
+def with_interval(found: Estimate, text: Callable[[float], str] = number) -> str:
+    value, low, high = (or_never(end, text) for end in (found.value, found.low, found.high))
     return f"{value} [{low}, {high}]"
 
 
-def seconds(value: float) -> str:
+def seconds(value: float | None) -> str:
     return or_never(value, "{:,.1f}".format)

@@ -20,7 +20,7 @@ from gymnast.config.files import parse_yaml
 from gymnast.config.problems import explain_errors
 from gymnast.core.errors import UserError
 from gymnast.training.record import solved_threshold
-from gymnast.verbs.speed.libraries import Opponent, opponents
+from gymnast.verbs.speed.libraries import Baseline, baselines_for
 from gymnast.verbs.train import resolve_config
 
 OURS = "gymnast"
@@ -94,7 +94,7 @@ class Row(Section):
     target: str
     seeds: Seeds = "5"
     steps: Count | None = None
-    bar: Float | None = None  # mean score to reach; None: what counts as solved anyway
+    target_score: Float | None = None  # mean score to reach; None: what counts as solved anyway
     within: Positive | None = None  # seconds of training
     against: Names = Field(default_factory=list)
     equal_steps: bool = False
@@ -102,13 +102,13 @@ class Row(Section):
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """Rows that ask the same question, of however many seeds and rivals."""
-        return (self.target, self.equal_steps, self.steps, self.bar, *self.set)
+        """Rows that ask the same question, of however many seeds and libraries."""
+        return (self.target, self.equal_steps, self.steps, self.target_score, *self.set)
 
     def command(self, seeds: Sequence[int]) -> str:
-        """That makes this row anew."""
+        """That makes this row again."""
         words = ["gymnast", "benchmark", self.target, "--seeds", write_seeds(seeds)]
-        options = {"--steps": self.steps, "--bar": self.bar, "--within": self.within}
+        options = {"--steps": self.steps, "--target-score": self.target_score, "--within": self.within}
         for option, value in options.items():
             words += [] if value is None else [option, f"{value:.12g}"]
         words += ["--against", ",".join(self.against)] if self.against else []
@@ -152,7 +152,7 @@ class Task:
     row: Row
     config: configs.RunConfig
     threshold: float | None
-    opponents: list[Opponent]
+    baselines: list[Baseline]
 
     @property
     def fingerprint(self) -> str:
@@ -167,20 +167,20 @@ class Task:
 
 
 def settle(rows: Sequence[Row], pythons: Mapping[str, str]) -> list[Task]:
-    """Everything that can be wrong with any row is told before the first run."""
+    """Everything that can be wrong with any row is reported before the first run."""
     tasks, problems = [], []
     for row in rows:
         settings = [*ALWAYS, *(EQUAL_STEPS if row.equal_steps else UNTIL_SOLVED)]
-        settings += [] if row.bar is None else [f"stop.threshold={row.bar!r}"]
+        settings += [] if row.target_score is None else [f"stop.threshold={row.target_score!r}"]
         try:
             resolved = resolve_config(row.target, [*settings, *row.set], steps=row.steps)
             row = row.model_copy(update={"target": resolved.target})
             threshold = solved_threshold(resolved.config, resolved.facts)
-            rivals = opponents(resolved.config, row.against, pythons)
-            for rival in rivals:
-                if not rival.can_be_scored:
-                    raise UserError(f"--against {rival.name}: its scores cannot be read. Use `gymnast bench`.")
-            tasks.append(Task(row, resolved.config, threshold, rivals))
+            baselines = baselines_for(resolved.config, row.against, pythons)
+            for baseline in baselines:
+                if not baseline.can_be_scored:
+                    raise UserError(f"--against {baseline.name}: its scores cannot be read. Use `gymnast speed`.")
+            tasks.append(Task(row, resolved.config, threshold, baselines))
         except UserError as error:
             problems += [line if len(rows) == 1 else f"{row.target}: {line}" for line in str(error).splitlines()]
     if problems:

@@ -13,7 +13,7 @@ from gymnast.core.registry import LAUNCHERS
 from gymnast.jobs.pool import ENDS, Events, Launcher, run_all
 from gymnast.jobs.worker import Event, Job
 from gymnast.verbs.benchmark.plan import OURS, Task
-from gymnast.verbs.speed.libraries import Opponent
+from gymnast.verbs.speed.libraries import Baseline
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,16 +22,16 @@ class Trial:
 
     task: Task
     seed: int
-    opponent: Opponent | None
+    baseline: Baseline | None
     folder: Path  # for what it writes on the way; gone when it ends, or when it is done again after a kill
 
     @property
     def who(self) -> str:
-        return OURS if self.opponent is None else self.opponent.name
+        return OURS if self.baseline is None else self.baseline.name
 
     @property
     def name(self) -> str:
-        return f"{self.task.row.target}{'' if self.opponent is None else f' ({self.who})'} seed {self.seed}"
+        return f"{self.task.row.target}{'' if self.baseline is None else f' ({self.who})'} seed {self.seed}"
 
     @property
     def steps(self) -> int:
@@ -39,7 +39,7 @@ class Trial:
 
     def job(self) -> Job:
         config, threshold, final = self.task.config, self.task.threshold, self.task.row.equal_steps
-        if self.opponent is None:
+        if self.baseline is None:
             seeded = configs.override(config, [f"train.seed={self.seed}"])
             arguments = {"config": seeded.model_dump(mode="json"), "threshold": threshold, "final": final}
             return Job("gymnast.verbs.benchmark.worker:run", arguments | {"folder": str(self.folder)})
@@ -53,7 +53,7 @@ class Trial:
             "on_solved": config.stop.on_solved,
             "final": final,
         }
-        return self.opponent.run("benchmark", asked=asked)
+        return self.baseline.run("benchmark", asked=asked)
 
 
 def run_trials(trials: Sequence[Trial], at_once: int) -> Generator[tuple[Trial, Event], None, None]:

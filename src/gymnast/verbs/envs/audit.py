@@ -15,7 +15,16 @@ from gymnast.config import RunConfig
 from gymnast.core.seeds import derive_seed
 from gymnast.envs.make import make_training_vec
 from gymnast.envs.types import EpisodeRecord, Obs, StepBatch, VecEnv
-from gymnast.verbs.envs.distribution import Distribution
+from gymnast.verbs.envs.results import (
+    Bin,
+    Distribution,
+    Episodes,
+    Outliers,
+    Parallel,
+    Rewards,
+    Seeding,
+    Transitions,
+)
 from gymnast.verbs.picture import check_picture
 from gymnast.verbs.progress import SILENT, Progress
 from gymnast.verbs.random_actions import random_actions, same_actions
@@ -29,75 +38,6 @@ FINENESS = 100  # parts of a component's standard deviation, within which two ob
 VALUES, BINS = 12, 15  # a bar for each value if there are no more of them, else for each bin
 
 Floats = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class Outliers:
-    beyond: float  # standard deviations from the mean
-    count: int
-    fraction: float
-    furthest: float
-
-
-@dataclass(frozen=True)
-class Bin:
-    low: float
-    high: float
-    count: int
-
-
-@dataclass(frozen=True)
-class Rewards:
-    """Of all steps, as the learner gets them before its own scaling."""
-
-    each: Distribution
-    finite: bool
-    zero_fraction: float
-    samples_per_reward: float | None  # None: no reward was seen
-    steps_between_rewards: Distribution
-    outliers: Outliers
-    histogram: list[Bin]
-
-    def to_json(self) -> dict[str, Any]:
-        data = asdict(self)
-        return data.pop("each") | data
-
-
-@dataclass(frozen=True)
-class Episodes:
-    count: int
-    terminated: int
-    truncated: int
-    returns: Distribution
-    length: Distribution
-
-    def to_json(self) -> dict[str, Any]:
-        data = asdict(self)
-        return data | {"return": data.pop("returns")}
-
-
-@dataclass(frozen=True)
-class Transitions:
-    """How much of what the envs show is new."""
-
-    distinct: float  # share of all
-    distinct_at_once: float  # share of those at one moment
-
-
-@dataclass(frozen=True)
-class Parallel:
-    """How many envs differ under the same actions."""
-
-    steps: int
-    first_observations: int
-    trajectories: int
-
-
-@dataclass(frozen=True)
-class Seeding:
-    same_seed_same: bool
-    differs_from_step: int | None
-    other_seed_differs: bool
 
 
 @dataclass(frozen=True)

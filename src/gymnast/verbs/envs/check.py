@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from gymnast.core.seeds import derive_seed
 from gymnast.envs.make import choose_engine, make_training_vec
 from gymnast.envs.types import EpisodeRecord, StepBatch, VecEnv
-from gymnast.verbs.envs.distribution import Distribution
+from gymnast.verbs.envs.results import Distribution
 from gymnast.verbs.progress import SILENT, Progress
 from gymnast.verbs.random_actions import random_actions
 from gymnast.verbs.train import resolve_config

@@ -52,7 +52,7 @@ def more_envs(config: RunConfig, factor: int) -> Change | None:
         f"n_envs {config.env.n_envs} -> {n_envs}",
         (f"env.n_envs={n_envs}", f"algo.n_steps={n_steps}"),
         f"n_steps {config.algo.n_steps} -> {n_steps} keeps the {config.rollout_steps:,} samples an update; "
-        "look whether it still learns as well",
+        "check that it still learns as well",
     )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.flop_counter import FlopCounterMode
 
 from gymnast.agent.agent import Agent
 from gymnast.agent.batch import OBS, VALUE, Batch
@@ -34,33 +34,29 @@ class Product:
         return 2.0 * self.rows * self.inner * self.outer
 
 
-class Products(TorchDispatchMode):
-    """Writes down every matrix product and convolution that torch is asked for, whatever module asks."""
-
-    def __init__(self, batch: int) -> None:
-        super().__init__()
-        self.batch = batch
-        self.found: list[Product] = []
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        result = func(*args, **(kwargs or {}))
-        name = func.overloadpacket.__name__
-        if name in ("mm", "addmm"):
-            left, right = args[-2:]
-            self.found.append(Product(left.shape[0] / self.batch, left.shape[1], right.shape[1]))
-        elif name == "convolution":
-            out, *kernel = args[1].shape
-            places = math.prod(result.shape[2:])
-            self.found.append(Product(places * result.shape[0] / self.batch, math.prod(kernel), out))
-        return result
-
-
 def products_of(agent: Agent, obs: dict[str, Any]) -> list[Product]:
-    """The products of one forward pass of actor and critic."""
+    """The matrix products of one forward pass of actor and critic, whatever modules ask torch for them."""
     tensors = {key: torch.from_numpy(array).to(agent.device) for key, array in obs.items()}
-    with Products(len(next(iter(tensors.values())))) as seen:
+    batch = len(next(iter(tensors.values())))
+    found: list[Product] = []
+
+    def matrices(left: torch.Size, right: torch.Size, **_: Any) -> int:
+        found.append(Product(left[0] / batch, left[1], right[1]))
+        return 0
+
+    def with_bias(bias: torch.Size, left: torch.Size, right: torch.Size, **_: Any) -> int:
+        return matrices(left, right)
+
+    def convolution(obs: torch.Size, weight: torch.Size, *_: Any, out_shape: torch.Size, **__: Any) -> int:
+        out, *kernel = weight
+        found.append(Product(math.prod(out_shape[2:]) * out_shape[0] / batch, math.prod(kernel), out))
+        return 0
+
+    aten = torch.ops.aten
+    counts = {aten.mm: matrices, aten.addmm: with_bias, aten.convolution: convolution}
+    with FlopCounterMode(display=False, custom_mapping=counts):
         agent.act(tensors)
-    return seen.found
+    return found
 
 
 def best_seconds(act: Callable[[], Any], seconds: float = TIMING_SECONDS) -> float:
@@ -87,15 +83,10 @@ def matmul_rate(rows: int, inner: int, outer: int) -> float:
     return 2.0 * rows * inner * outer / seconds
 
 
-def passes(session: TrainState) -> tuple[int, int]:
-    """Epochs over each sample, and samples a gradient step."""
-    return session.config.algo.passes(session.config.rollout_steps)
-
-
 def arithmetic(session: TrainState) -> dict[str, Any]:
     """FLOPs of an env step (acting, then both passes in every epoch), and the rate its largest product runs at."""
     found = products_of(session.agent, session.collector.now.obs)
-    epochs, batch = passes(session)
+    epochs, batch = session.config.algo.passes(session.config.rollout_steps)
     forward = sum(product.flops for product in found)
     flops = forward * (1 + (1 + BACKWARD) * epochs)
     largest = max(found, key=lambda product: product.flops)
@@ -112,7 +103,7 @@ def arithmetic(session: TrainState) -> dict[str, Any]:
 def network_rate(session: TrainState) -> float:
     """Steps a second if torch did nothing but this network's passes, at the sizes that training has."""
     agent, n_envs = session.agent, session.env.n_envs
-    epochs, batch = passes(session)
+    epochs, batch = session.config.algo.passes(session.config.rollout_steps)
     now = {key: torch.from_numpy(array).to(agent.device) for key, array in session.collector.now.obs.items()}
     many = {key: leaf[torch.arange(batch) % n_envs] for key, leaf in now.items()}
     columns = {OBS + key: leaf for key, leaf in many.items()} | {"action": agent.act(many).action}

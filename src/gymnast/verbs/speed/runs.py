@@ -1,4 +1,4 @@
-"""Whole runs beside those of other libraries: from Enter to the end of a short one, and from the start to solved."""
+"""Whole runs, ours and those of other libraries: from Enter to the end of a short one, and from the start to solved."""
 
 from __future__ import annotations
 
@@ -14,18 +14,21 @@ from typing import TYPE_CHECKING, Any
 
 from gymnast import config as configs
 from gymnast.core.errors import UserError
-from gymnast.verbs.speed.libraries import Opponent
-from gymnast.verbs.speed.process import Bar, our_worker
+from gymnast.jobs.worker import Worker
+from gymnast.verbs.progress import Progress
+from gymnast.verbs.speed.libraries import Baseline
+from gymnast.verbs.speed.process import our_worker
+from gymnast.verbs.speed.results import Solved, Solving, Start, Startup
 
 if TYPE_CHECKING:
     from gymnast.config import RunConfig
 
 SHORT_RUN = 5_120  # env steps
 SHORT_RUN_SECONDS = 5.0  # that it takes, about
-LOOK = 0.005  # seconds between two looks at a file that is to appear
+POLL = 0.005  # seconds between two checks whether a file has appeared
 SOLVE_EPISODES = 20
 SOLVE_EVERY = 5_000  # env steps
-PROBE = 2.0  # seconds to find a rival's best thread setting
+PROBE = 2.0  # seconds to find a library's best thread setting
 SAME_WORK = ("eval.every=0", "stop.on_solved=false")  # no other library's script does more
 
 
@@ -34,10 +37,10 @@ def measure_startup(
     target: str,
     overrides: Sequence[str],
     config: RunConfig,
-    rivals: Sequence[Opponent],
+    baselines: Sequence[Baseline],
     rounds: int,
-    bar: Bar,
-) -> dict[str, Any]:
+    progress: Progress,
+) -> Startup:
     """Wall time from the start of a process to its first update and to its end, in turns; the best of each."""
     steps = max(SHORT_RUN, config.rollout_steps)
     command = [sys.executable, "-m", "gymnast", "train", target, "--steps", str(steps), "--quiet"]
@@ -45,31 +48,24 @@ def measure_startup(
         command += ["--set", setting]
     starts: dict[tuple[str, int | None], list[tuple[float, float]]] = {}
     defaults: dict[str, int] = {}
-    bar.plan(SHORT_RUN_SECONDS * rounds * (1 + 2 * len(rivals)))
+    progress.plan(SHORT_RUN_SECONDS * rounds * (1 + 2 * len(baselines)))
     for turn in range(rounds):
-        bar.step(f"start {turn + 1} of {rounds}: gymnast")
+        progress.step(f"start {turn + 1} of {rounds}: gymnast")
         starts.setdefault(("gymnast", config.train.threads), []).append(_our_start(command))
-        bar.done(SHORT_RUN_SECONDS)
-        for rival in rivals:
+        progress.done(SHORT_RUN_SECONDS)
+        for baseline in baselines:
             for threads in (None, 1):
-                if threads != defaults.get(rival.name):
-                    bar.step(f"start {turn + 1} of {rounds}: {rival.name}, threads {threads or 'default'}")
-                    took, defaults[rival.name] = _rival_start(rival, threads, steps)
-                    starts.setdefault((rival.name, threads), []).append(took)
-                bar.done(SHORT_RUN_SECONDS)
-    rows: list[dict[str, Any]] = [
-        {
-            "who": who,
-            "threads": threads,
-            "first_update": min(first for first, _ in took),
-            "whole": min(whole for _, whole in took),
-            "runs": [whole for _, whole in took],
-        }
+                if threads is None or threads != defaults[baseline.name]:
+                    progress.step(f"start {turn + 1} of {rounds}: {baseline.name}, threads {threads or 'default'}")
+                    took, defaults[baseline.name] = _their_start(baseline, threads, steps)
+                    starts.setdefault((baseline.name, threads), []).append(took)
+                progress.done(SHORT_RUN_SECONDS)
+    rows = [
+        Start(who, threads, min(first for first, _ in took), min(end for _, end in took), [end for _, end in took])
         for (who, threads), took in starts.items()
     ]
-    ours = rows[0]["whole"]
-    ratios = {rival.name: ours / min(row["whole"] for row in rows if row["who"] == rival.name) for rival in rivals}
-    return {"target": name, "steps": steps, "rows": rows, "share_of": ratios, "command": " ".join(command[1:])}
+    shares = {one.name: rows[0].whole / min(row.whole for row in rows if row.who == one.name) for one in baselines}
+    return Startup(name, steps, rows, shares, " ".join(command[1:]))
 
 
 def _our_start(command: Sequence[str]) -> tuple[float, float]:
@@ -86,7 +82,7 @@ def _our_start(command: Sequence[str]) -> tuple[float, float]:
                 if any(path.stat().st_size for path in runs.glob("*/metrics.jsonl")):
                     first = time.time() - began
                 else:
-                    time.sleep(LOOK)
+                    time.sleep(POLL)
             else:
                 process.wait()
         whole = time.time() - began
@@ -96,22 +92,51 @@ def _our_start(command: Sequence[str]) -> tuple[float, float]:
     return (whole if math.isnan(first) else first), whole
 
 
-def _rival_start(rival: Opponent, threads: int | None, steps: int) -> tuple[tuple[float, float], int]:
-    """The same of a rival; and how many threads it takes where nobody says."""
+def _their_start(baseline: Baseline, threads: int | None, steps: int) -> tuple[tuple[float, float], int]:
+    """The same of another library; and how many threads it takes where nobody says."""
     began = time.time()
-    with rival.start("once") as worker:
+    with baseline.start("once") as worker:
         answer = worker.ask(steps=steps, threads=threads)
         worker.wait()
         return (answer["first_update_at"] - began, time.time() - began), answer["threads"]
 
 
 def measure_solving(
-    config: RunConfig, threshold: float | None, rivals: Sequence[Opponent], seeds: int, bar: Bar
-) -> dict[str, Any]:
-    """Training time until 20 greedy episodes reach the threshold, looked at every 5,000 steps; over seeds, in turns."""
+    config: RunConfig, threshold: float | None, baselines: Sequence[Baseline], seeds: int, progress: Progress
+) -> Solving:
+    """Training time until 20 greedy episodes, every 5,000 steps, reach the threshold; over seeds, in turns."""
     if threshold is None:
         raise UserError(f"--solve: no threshold is known for {config.env.id}. Add --set stop.threshold=X.")
+    threads = {baseline.name: _best_threads(baseline, progress) for baseline in baselines}
+    runs: dict[str, list[dict[str, Any]]] = {who: [] for who in ("gymnast", *threads)}
+    progress.plan(float(seeds * len(runs)))
+    for seed in range(seeds):
+        progress.step(f"seed {seed}: gymnast")
+        runs["gymnast"].append({"seed": seed, **_solve_ours(config, threshold, seed)})
+        progress.done(1.0)
+        for baseline in baselines:
+            progress.step(f"seed {seed}: {baseline.name}")
+            answer = _solve_theirs(baseline, threshold, seed, threads[baseline.name])
+            runs[baseline.name].append({"seed": seed, **answer})
+            progress.done(1.0)
+    rows = {
+        who: Solved(
+            threads=threads.get(who),
+            median_seconds=_median([run["seconds"] for run in of]),
+            median_steps=_median([run["solved_at"] for run in of]),
+            solved=sum(run["solved_at"] is not None for run in of),
+            runs=of,
+        )
+        for who, of in runs.items()
+    }
+    ours = rows["gymnast"].median_seconds
+    ratios = {name: rows[name].median_seconds / ours if math.isfinite(ours) else math.nan for name in threads}
+    return Solving(threshold, SOLVE_EPISODES, SOLVE_EVERY, rows, ratios)
+
+
+def _solve_ours(config: RunConfig, threshold: float, seed: int) -> dict[str, Any]:
     criterion = (
+        f"train.seed={seed}",
         f"eval.every={SOLVE_EVERY}",
         f"eval.episodes={SOLVE_EPISODES}",
         "eval.policy=greedy",
@@ -123,55 +148,31 @@ def measure_solving(
         "stop.plateau=null",
         f"stop.episodes={SOLVE_EPISODES}",  # the verdict only ends the run: what counts is the evaluation before it
     )
-    threads = {rival.name: _best_threads(rival, bar) for rival in rivals}
-    runs: dict[str, list[dict[str, Any]]] = {who: [] for who in ("gymnast", *(rival.name for rival in rivals))}
-    bar.plan(float(seeds * len(runs)))
-    for seed in range(seeds):
-        bar.step(f"seed {seed}: gymnast")
-        job = configs.override(config, [*criterion, f"train.seed={seed}"])
-        with our_worker() as worker:
-            answer = worker.ask(do="solve", config=job.model_dump(mode="json"), threshold=threshold)
-        runs["gymnast"].append({"seed": seed, **answer})
-        for rival in rivals:
-            bar.done(1.0)
-            bar.step(f"seed {seed}: {rival.name}")
-            with rival.start("solve") as worker:
-                answer = worker.ask(
-                    seed=seed,
-                    threshold=threshold,
-                    episodes=SOLVE_EPISODES,
-                    every=SOLVE_EVERY,
-                    threads=threads[rival.name],
-                )
-            runs[rival.name].append({"seed": seed, **answer})
-        bar.done(1.0)
-    rows: dict[str, dict[str, Any]] = {
-        who: {
-            "threads": threads.get(who),
-            "median_seconds": _median([run["seconds"] for run in of]),
-            "median_steps": _median([run["solved_at"] for run in of]),
-            "solved": sum(run["solved_at"] is not None for run in of),
-            "runs": of,
-        }
-        for who, of in runs.items()
-    }
-    ours = rows["gymnast"]["median_seconds"]
-    ratios = {
-        rival.name: rows[rival.name]["median_seconds"] / ours if math.isfinite(ours) else math.nan for rival in rivals
-    }
-    return {
-        "threshold": threshold,
-        "episodes": SOLVE_EPISODES,
+    job = configs.override(config, criterion)
+    with our_worker() as worker:
+        return worker.ask(do="solve", config=job.model_dump(mode="json"), threshold=threshold)
+
+
+def _solve_theirs(baseline: Baseline, threshold: float, seed: int, threads: int | None) -> dict[str, Any]:
+    asked = {
+        "seed": seed,
+        "threads": threads,
         "every": SOLVE_EVERY,
-        "rows": rows,
-        "times_as_fast_as": ratios,
+        "episodes": SOLVE_EPISODES,
+        "threshold": threshold,
+        "verdict_episodes": 0,  # the evaluation is the verdict
+        "on_solved": True,
+        "final": False,
     }
+    with Worker(baseline.run("benchmark", asked=asked), name=baseline.name) as worker:
+        solved_at, seconds = worker.wait_for("result")["solved_at"] or (None, None)
+    return {"solved_at": solved_at, "seconds": seconds}
 
 
-def _best_threads(rival: Opponent, bar: Bar) -> int | None:
-    """The setting a rival is fastest with, default (None) or one thread."""
-    bar.step(f"{rival.name}: which thread setting is its best")
-    with rival.start("windows") as worker:
+def _best_threads(baseline: Baseline, progress: Progress) -> int | None:
+    """The setting a library is fastest with, default (None) or one thread."""
+    progress.step(f"{baseline.name}: which thread setting is its best")
+    with baseline.start("windows") as worker:
         if worker.ready()["threads"] == 1:
             return None
         rates: dict[int | None, float] = {}

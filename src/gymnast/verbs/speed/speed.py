@@ -1,5 +1,5 @@
-"""`gymnast bench`: how fast training is on this machine, where its time goes, how near that is to the machine's limit,
-the one change that helps most, and how other libraries do beside it.
+"""`gymnast speed`: how fast training is on this machine, where its time goes, how near that is to the machine's limit,
+the one change that helps most, and how fast other libraries are.
 
 Whatever is compared is measured in one run, in turns, one process working at a time, the best of several windows.
 """
@@ -7,8 +7,8 @@ Whatever is compared is measured in one run, in turns, one process working at a 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -17,18 +17,20 @@ from gymnast.core.errors import UserError
 from gymnast.core.machine import cores, cpu_model
 from gymnast.jobs.worker import Worker
 from gymnast.training.record import solved_threshold, versions
-from gymnast.verbs.speed.advice import Change, changes
-from gymnast.verbs.speed.libraries import Opponent, opponents, parse_names, parse_pythons
+from gymnast.verbs.progress import SILENT, Progress
+from gymnast.verbs.speed.advice import changes
+from gymnast.verbs.speed.libraries import Baseline, baselines_for, parse_names, parse_paths
 from gymnast.verbs.speed.libraries.command import Commands
-from gymnast.verbs.speed.process import Bar, our_worker, progress_bar
+from gymnast.verbs.speed.process import our_worker
+from gymnast.verbs.speed.results import Advice, Limit, OtherLibrary, Rates, Speed, ThreadSetting, Training, Tried
 from gymnast.verbs.speed.runs import measure_solving, measure_startup
 from gymnast.verbs.train import resolve_config
 
 if TYPE_CHECKING:
     from gymnast.config import RunConfig
 
-ENDLESS = 10**12  # steps: a run measured in windows has no end, so its schedules stand at their start
-COLLECTING, LEARNING = ("env", "act", "copy", "idle"), ("returns", "update")
+ENDLESS = 10**12  # steps: a run measured in windows has no end, so its schedules stay at their start
+COLLECTING, LEARNING = ("env", "act", "copy"), ("returns", "update")
 WORTH_SAYING = 0.03  # a smaller gain is noise, and so is one that not every round shows
 ADVICE_ROUNDS = 2
 LIMIT_SECONDS = 2.0  # that measuring the limit takes, about
@@ -36,16 +38,18 @@ LIMIT_SECONDS = 2.0  # that measuring the limit takes, about
 
 @dataclass
 class Windows:
-    """What one contestant did, window by window."""
+    """What was measured of one side, window by window."""
 
     rates: list[float] = field(default_factory=list)
     phases: list[dict[str, float]] = field(default_factory=list)  # seconds per env step
     memory_mb: float | None = None
+    compile_seconds: float | None = None
 
     def add(self, answer: dict[str, Any]) -> None:
         self.rates.append(answer["steps"] / answer["seconds"])
         self.phases.append({name: spent / answer["steps"] for name, spent in answer.get("phases", {}).items()})
         self.memory_mb = answer.get("memory_mb", self.memory_mb)
+        self.compile_seconds = answer.get("compile_seconds", self.compile_seconds)
 
     @property
     def best(self) -> float:
@@ -62,7 +66,7 @@ class Windows:
         return {name: spent / total for name, spent in phases.items()}
 
 
-def bench(
+def measure(
     target: str,
     overrides: Sequence[str] = (),
     *,
@@ -70,43 +74,42 @@ def bench(
     windows: int = 3,
     against: str | None = None,
     pythons: Sequence[str] = (),
+    repos: Sequence[str] = (),
     solve: bool = False,
     startup: bool = False,
     seeds: int = 5,
     advice: bool = True,
-    as_json: bool = False,
-) -> dict[str, Any]:
+    progress: Progress = SILENT,
+) -> Speed:
     resolved = resolve_config(target, overrides)
     config = resolved.config
-    rivals = opponents(config, parse_names(against), parse_pythons(pythons))
-    if solve and (silent := [rival.name for rival in rivals if not rival.can_be_scored]):
+    paths = parse_paths("--python", pythons), parse_paths("--repo", repos)
+    others = baselines_for(config, parse_names(against), *paths)
+    if solve and (silent := [other.name for other in others if not other.can_be_scored]):
         raise UserError(f"--solve: {', '.join(silent)} cannot be scored while it trains. Leave it out of --against.")
-    data: dict[str, Any] = {
-        "target": resolved.target,
-        "env": config.env.id,
-        "machine": {"cpu": cpu_model(), "cores": cores(), "versions": versions()},
-        "settings": {
+    starts = solving = training = None
+    if startup:
+        starts = measure_startup(resolved.target, target, overrides, config, others, windows, progress)
+    if solve:
+        solving = measure_solving(config, solved_threshold(config, resolved.facts), others, seeds, progress)
+    if not (startup or solve):
+        training = measure_training(config, others, seconds, windows, advice, progress)
+    return Speed(
+        target=resolved.target,
+        env=config.env.id,
+        machine={"cpu": cpu_model(), "cores": cores(), "versions": versions()},
+        settings={
             "n_envs": config.env.n_envs,
             "n_steps": config.algo.n_steps,
             "threads": config.train.threads,
             "seconds": seconds,
             "windows": windows,
         },
-    }
-    with progress_bar() as bar:
-        if startup:
-            data["startup"] = measure_startup(resolved.target, target, overrides, config, rivals, windows, bar)
-        if solve:
-            threshold = solved_threshold(config, resolved.facts)
-            data["solve"] = measure_solving(config, threshold, rivals, seeds, bar)
-        if not (startup or solve):
-            data |= measure_rates(config, rivals, seconds, windows, advice, bar)
-    data["notes"] = [f"{rival.name}: {note}" for rival in rivals for note in rival.notes]
-    if not as_json:
-        from gymnast.terminal.speed import print_bench
-
-        print_bench(data)
-    return data
+        notes=[f"{other.name}: {note}" for other in others for note in other.notes],
+        training=training,
+        startup=starts,
+        solve=solving,
+    )
 
 
 def steady(config: RunConfig, *more: str) -> RunConfig:
@@ -125,116 +128,102 @@ def steady(config: RunConfig, *more: str) -> RunConfig:
     )
 
 
-def measure_rates(
-    config: RunConfig, rivals: Sequence[Opponent], seconds: float, windows: int, advice: bool, bar: Bar
-) -> dict[str, Any]:
-    """Steps a second of env, collect, update and the whole; the limit; the best change; the others."""
+@contextmanager
+def timed(progress: Progress, what: str, seconds: float) -> Iterator[None]:
+    """Around something that takes about so long, which is planned already."""
+    progress.step(what)
+    yield
+    progress.done(seconds)
+
+
+def measure_training(
+    config: RunConfig, baselines: Sequence[Baseline], seconds: float, windows: int, advice: bool, progress: Progress
+) -> Training:
+    """Rates of env, collect, update and the whole; the limit; the other libraries; the best change."""
     base = steady(config).model_dump(mode="json")
-    with ExitStack() as stack:
-        ours = stack.enter_context(our_worker())
-        bar.plan(seconds * (2 * windows + 2 * windows * len(rivals)) + LIMIT_SECONDS)
-        bar.step("starting")
+    progress.plan(seconds * windows * 2 * (1 + len(baselines)) + LIMIT_SECONDS)
+    progress.step("starting")
+    with our_worker() as ours:
         about = ours.ask(do="build", name="ours", config=base)
-        others = [stack.enter_context(Contestant(rival, config)) for rival in rivals]
-        for other in others:
-            bar.step(f"starting {other.name}")
-            other.start()
         env, whole = Windows(), Windows()
-        for turn in range(windows):
-            bar.step(f"window {turn + 1} of {windows}: env alone")
-            env.add(ours.ask(do="env", config=base, seconds=seconds))
-            bar.done(seconds)
-            bar.step(f"window {turn + 1} of {windows}: training")
-            whole.add(ours.ask(do="window", name="ours", seconds=seconds))
-            bar.done(seconds)
-            for other in others:
-                for threads in other.threads:
-                    bar.step(f"window {turn + 1} of {windows}: {other.name}, threads {threads or 'default'}")
-                    other.window(threads, seconds)
-                    bar.done(seconds)
-        memory = ours.ask(do="memory")["memory_mb"]
-        bar.step("the machine's limit")
-        limit = ours.ask(do="limit", name="ours")
-        bar.done(LIMIT_SECONDS)
-        data = {
-            "engine": about["engine"],
-            "why": about["why"],
-            "threads": about["threads"],
-            "rates": {
-                "env": env.best,
-                "collect": whole.rate_of(COLLECTING),
-                "update": whole.rate_of(LEARNING),
-                "whole": whole.best,
-            },
-            "windows": whole.rates,
-            "shares": whole.shares(),
-            "memory_mb": memory,
-            "limit": limits(env.best, whole, limit),
-            "against": {other.name: other.report(whole.best) for other in others},
-        }
-        for other in others:
-            other.stop()
-        if advice:
-            data["advice"] = advise(ours, config, about, env.best, seconds / 2, bar)
-    return data
+        with ExitStack() as running:  # no other library holds memory or a core while changes are measured
+            others = [start(baseline, config, running, progress) for baseline in baselines]
+            for turn in range(windows):
+                label = f"window {turn + 1} of {windows}"
+                with timed(progress, f"{label}: env alone", seconds):
+                    env.add(ours.ask(do="env", config=base, seconds=seconds))
+                with timed(progress, f"{label}: training", seconds):
+                    whole.add(ours.ask(do="window", name="ours", seconds=seconds))
+                for other in others:
+                    for threads, result in other.results.items():
+                        what = f"{label}: {other.baseline.name}, threads {threads or 'default'}"
+                        with timed(progress, what, seconds):
+                            result.add(other.worker.ask(threads=threads, seconds=seconds))
+            memory = ours.ask(do="memory")["memory_mb"]
+            with timed(progress, "the machine's limit", LIMIT_SECONDS):
+                limit = limits(env.best, whole, ours.ask(do="limit", name="ours"))
+        return Training(
+            engine=about["engine"],
+            why=about["why"],
+            threads=about["threads"],
+            rates=Rates(env.best, whole.rate_of(COLLECTING), whole.rate_of(LEARNING), whole.best),
+            windows=whole.rates,
+            shares=whole.shares(),
+            memory_mb=memory,
+            limit=limit,
+            against={other.baseline.name: other.report(whole.best) for other in others},
+            advice=advise(ours, config, about, env.best, seconds / 2, progress) if advice else None,
+        )
 
 
-def limits(env_alone: float, whole: Windows, network: dict[str, Any]) -> dict[str, Any]:
-    """What would be left if nothing but the env and the network's arithmetic took time, one after the other."""
-    env = max(env_alone, whole.rate_of(["env"]))  # random play resets more often than an agent's does
+def limits(env_alone: float, whole: Windows, network: dict[str, Any]) -> Limit:
+    env = max(env_alone, whole.rate_of(["env"]))  # random play resets more often than an agent does
     together = 1.0 / (1.0 / env + 1.0 / network["arithmetic"])
     in_torch = 1.0 / (1.0 / env + 1.0 / network["network"])
-    return {
+    return Limit(
         **network,
-        "env": env,
-        "whole": together,
-        "share": whole.best / together,
-        "torch": in_torch,
-        "torch_share": whole.best / in_torch,
-    }
+        env=env,
+        whole=together,
+        share=whole.best / together,
+        torch=in_torch,
+        torch_share=whole.best / in_torch,
+    )
 
 
-class Contestant(ExitStack):
-    """A rival in its own process, measured with every thread setting that makes sense for it."""
+@dataclass(frozen=True)
+class Running:
+    """Another library at work in its own process."""
 
-    def __init__(self, opponent: Opponent, config: RunConfig) -> None:
-        super().__init__()
-        self.opponent, self.name = opponent, opponent.name
-        self.two_may_pay = config.agent.encoder != "mlp"
-        self.threads: list[int | None] = [None]
-        self.results: dict[int | None, Windows] = {}
-        self.about: dict[str, Any] = {}
-        self.worker: Worker | Commands | None = None
+    baseline: Baseline
+    worker: Worker | Commands
+    about: dict[str, Any]
+    results: dict[int | None, Windows]  # by thread setting
 
-    def start(self) -> None:
-        self.worker = worker = self.push(self.opponent.start("windows"))
-        self.about = worker.ready()  # with its first iteration behind it
-        self.threads = thread_settings(self.about["threads"], self.two_may_pay)
-        self.results = {threads: Windows() for threads in self.threads}
-
-    def stop(self) -> None:
-        """So that it holds no memory and no core while others are measured."""
-        self.close()
-
-    def window(self, threads: int | None, seconds: float) -> None:
-        assert self.worker is not None
-        self.results[threads].add(self.worker.ask(threads=threads, seconds=seconds))
-
-    def report(self, ours: float) -> dict[str, Any]:
+    def report(self, ours: float) -> OtherLibrary:
         best = max(self.results.values(), key=lambda result: result.best)
-        return {
-            "version": self.about["version"],
-            "python": self.opponent.python,
-            "default_threads": self.about["threads"],
-            "settings": [
-                {"threads": threads, "rate": result.best, "windows": result.rates, "ratio": ours / result.best}
+        return OtherLibrary(
+            version=self.about["version"],
+            python=self.baseline.python,
+            default_threads=self.about["threads"],
+            settings=[
+                ThreadSetting(threads, result.best, result.rates, ours / result.best)
                 for threads, result in self.results.items()
             ],
-            "memory_mb": best.memory_mb,
-            "best": best.best,
-            "ratio": ours / best.best,
-            "ratio_default": ours / self.results[None].best,
-        }
+            compile_seconds=best.compile_seconds,
+            memory_mb=best.memory_mb,
+            best=best.best,
+            ratio=ours / best.best,
+            ratio_default=ours / self.results[None].best,
+        )
+
+
+def start(baseline: Baseline, config: RunConfig, running: ExitStack, progress: Progress) -> Running:
+    progress.step(f"starting {baseline.name}")
+    worker = baseline.start("windows")
+    running.push(worker)
+    about = worker.ready()
+    settings = thread_settings(about["threads"], two_may_pay=config.agent.encoder != "mlp")
+    return Running(baseline, worker, about, {threads: Windows() for threads in settings})
 
 
 def thread_settings(default: int, two_may_pay: bool) -> list[int | None]:
@@ -243,36 +232,30 @@ def thread_settings(default: int, two_may_pay: bool) -> list[int | None]:
 
 
 def advise(
-    ours: Worker, config: RunConfig, about: dict[str, Any], env_rate: float, seconds: float, bar: Bar
-) -> dict[str, Any]:
+    ours: Worker, config: RunConfig, about: dict[str, Any], env_rate: float, seconds: float, progress: Progress
+) -> Advice:
     """Every single change that could help, measured in turns with the run as it is."""
-    tried: list[tuple[Change, Windows]] = []
-    offered = changes(config, about["engine"], about["threads"], env_rate)
-    bar.plan(ADVICE_ROUNDS * seconds * (len(offered) + 1))
-    for change in offered:
-        bar.step(f"building {change.text}")
+    tried = [(change, Windows()) for change in changes(config, about["engine"], about["threads"], env_rate)]
+    progress.plan(ADVICE_ROUNDS * seconds * (len(tried) + 1))
+    for change, _ in tried:
+        progress.step(f"building {change.text}")
         ours.ask(do="build", name=change.text, config=steady(config, *change.overrides).model_dump(mode="json"))
-        tried.append((change, Windows()))
     base = Windows()
     for turn in range(ADVICE_ROUNDS):
-        bar.step(f"as it is, round {turn + 1}")
-        base.add(ours.ask(do="window", name="ours", seconds=seconds))
-        bar.done(seconds)
-        for change, result in tried:
-            bar.step(f"{change.text}, round {turn + 1}")
-            result.add(ours.ask(do="window", name=change.text, seconds=seconds))
-            bar.done(seconds)
-    rows: list[dict[str, Any]] = [
-        {
-            "change": change.text,
-            "set": list(change.overrides),
-            "rate": result.best,
-            "gain": result.best / base.best - 1.0,
-            "steady": all(its > as_it_is for its, as_it_is in zip(result.rates, base.rates, strict=True)),
-            "note": change.note,
-        }
+        for name, result in [("ours", base), *((change.text, result) for change, result in tried)]:
+            with timed(progress, f"{'as it is' if result is base else name}, round {turn + 1}", seconds):
+                result.add(ours.ask(do="window", name=name, seconds=seconds))
+    rows = [
+        Tried(
+            change=change.text,
+            set=list(change.overrides),
+            rate=result.best,
+            gain=result.best / base.best - 1.0,
+            steady=all(its > as_it_is for its, as_it_is in zip(result.rates, base.rates, strict=True)),
+            note=change.note,
+        )
         for change, result in tried
     ]
-    rows.sort(key=lambda row: -row["gain"])
-    best = next((row for row in rows if row["gain"] > WORTH_SAYING and row["steady"]), None)
-    return {"base": base.best, "tried": rows, "best": best}
+    rows.sort(key=lambda row: -row.gain)
+    best = next((row for row in rows if row.gain > WORTH_SAYING and row.steady), None)
+    return Advice(base.best, rows, best)

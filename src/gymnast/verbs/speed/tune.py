@@ -1,4 +1,4 @@
-"""`gymnast tune`: the engine, number of envs and threads that train fastest on this machine, found by measuring.
+"""`gymnast speed --tune`: the engine, number of envs and threads that train fastest here, found by measuring.
 
 Every combination gets a short window; the better half of them a longer one, and so on. What the winner is compared
 with is the config as it stands, measured in the same turns.
@@ -10,7 +10,7 @@ import math
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,8 +23,10 @@ from gymnast.core.errors import UserError
 from gymnast.core.files import write_atomic
 from gymnast.core.machine import cores, cpu_model
 from gymnast.jobs.worker import Worker
+from gymnast.verbs.progress import SILENT, Progress
 from gymnast.verbs.speed.advice import FEWEST_STEPS, engines_for, steps_for, thread_counts
-from gymnast.verbs.speed.process import Bar, our_worker, progress_bar
+from gymnast.verbs.speed.process import our_worker
+from gymnast.verbs.speed.results import Candidate, Tuning
 from gymnast.verbs.speed.speed import steady
 from gymnast.verbs.train import resolve_config
 
@@ -39,97 +41,50 @@ SHORTEST = 0.1  # seconds of a window
 CLEARLY = 1.05  # an engine is preferred to the one that would be chosen anyway if it is this much faster
 
 
-@dataclass(eq=False)
-class Candidate:
-    engine: str
-    n_envs: int
-    n_steps: int
-    threads: int | None
-    current: bool = False
-    rates: list[float] = field(default_factory=list)
-
-    @property
-    def name(self) -> str:
-        return f"{self.engine} {self.n_envs} x {self.n_steps}, threads {self.threads or 'auto'}"
-
-    @property
-    def rate(self) -> float:
-        """The best window's: other work on the machine only ever slows one down."""
-        return max(self.rates, default=0.0)
-
-    def overrides(self) -> tuple[str, ...]:
-        threads = "null" if self.threads is None else self.threads
-        return (
-            f"env.engine={self.engine}",
-            f"env.n_envs={self.n_envs}",
-            f"algo.n_steps={self.n_steps}",
-            f"train.threads={threads}",
-        )
-
-
 def tune(
     target: str,
     overrides: Sequence[str] = (),
     *,
     seconds: float = 45.0,
     write: Path | None = None,
-    as_json: bool = False,
-) -> dict[str, Any]:
+    progress: Progress = SILENT,
+) -> Tuning:
     if write is not None and write.exists():
         raise UserError(f"--write {write}: exists already. Name a new file, or remove it.")
     resolved = resolve_config(target, overrides)
     config = resolved.config
-    with progress_bar() as bar, our_worker() as worker:
-        bar.plan(seconds)
-        search = Search(worker, config, seconds, bar)
+    progress.plan(seconds)
+    with our_worker() as worker:
+        search = Search(worker, config, seconds, progress)
         search.run()
     best, now = max(search.alive, key=lambda candidate: candidate.rate), search.current
     if best.rate < now.rate * CLEARLY:
         best = now  # nothing is clearly better: it stays as it is
     cached = keep(config.env.id, Tuned(best.n_envs, best.engine, search.engines(best), best.rate))
-    data: dict[str, Any] = {
-        "target": resolved.target,
-        "env": config.env.id,
-        "machine": {"cpu": cpu_model(), "cores": cores()},
-        "best": _row(best, now),
-        "current": _row(now, now),
-        "table": [_row(candidate, now) for candidate in search.ranked()],
-        "steps_between_rewards": search.reward_every,
-        "n_steps_advice": search.fewest_steps if search.fewest_steps > config.algo.n_steps else None,
-        "seconds": search.spent(),
-        "cache": str(cached),
-        "file": None if write is None else str(write),
-    }
     if write is not None:
         write_choice(write, resolved, target, overrides, best, now)
-    if not as_json:
-        from gymnast.terminal.tune import print_tune
-
-        print_tune(data)
-    return data
-
-
-def _row(candidate: Candidate, now: Candidate) -> dict[str, Any]:
-    return {
-        "engine": candidate.engine,
-        "n_envs": candidate.n_envs,
-        "n_steps": candidate.n_steps,
-        "threads": candidate.threads,
-        "rate": candidate.rate,
-        "gain": candidate.rate / now.rate - 1.0 if now.rate else None,
-        "rounds": len(candidate.rates),
-        "current": candidate.current,
-        "set": list(candidate.overrides()),
-    }
+    return Tuning(
+        target=resolved.target,
+        env=config.env.id,
+        machine={"cpu": cpu_model(), "cores": cores()},
+        best=best,
+        current=now,
+        table=search.ranked(),
+        steps_between_rewards=search.reward_every,
+        n_steps_advice=search.fewest_steps if search.fewest_steps > config.algo.n_steps else None,
+        seconds=search.spent(),
+        cache=str(cached),
+        file=None if write is None else str(write),
+    )
 
 
 class Search:
     """Successive halving over what the config leaves to the machine, within a budget of seconds."""
 
-    def __init__(self, worker: Worker, config: RunConfig, budget: float, bar: Bar) -> None:
-        self.worker, self.config, self.budget, self.bar = worker, config, budget, bar
+    def __init__(self, worker: Worker, config: RunConfig, budget: float, progress: Progress) -> None:
+        self.worker, self.config, self.budget, self.progress = worker, config, budget, progress
         self.began = self._shown = time.monotonic()
-        self.candidates: list[Candidate] = []  # all that were looked at; the first is the config as it is
+        self.candidates: list[Candidate] = []  # all that were measured; the first is the config as it is
         self.alive: list[Candidate] = []
         self.reward_every = math.inf
         self.fewest_steps = FEWEST_STEPS
@@ -142,21 +97,21 @@ class Search:
         return max(0.0, self.budget - self.spent())
 
     def run(self) -> None:
-        self.bar.step("the env alone")
+        self.progress.step("the env alone")
         base = steady(self.config).model_dump(mode="json")
         alone = self.worker.ask(do="env", config=base, seconds=min(1.0, self.budget / 20))
         if alone["rewards"]:
             self.reward_every = alone["steps"] / alone["rewards"]
         self.fewest_steps = steps_to_see_a_reward(self.reward_every)
         waiting = self.possible(alone["engine"], alone["steps"] / alone["seconds"])
-        self.first_look(waiting)
+        self.first_round(waiting)
         rounds = max(1, math.ceil(math.log2(max(2, len(self.alive)) / LAST)))
         for number in range(rounds):  # longer windows for fewer, until few enough are left for the last round
             self.cut(max(LAST, math.ceil(len(self.alive) / 2)))
             self.turns(FIRST_SHARE * self.left() / (rounds - number))
         for candidate in self.other_threads():
             if self.left() > 2 * SHORTEST:
-                self.look(candidate, SHORTEST)
+                self.enter(candidate, SHORTEST)
         self.cut(LAST)
         self.turns(self.left() / 2)
         self.turns(self.left())
@@ -192,16 +147,16 @@ class Search:
         """Those that came furthest first, and the fastest of them."""
         return sorted(self.candidates, key=lambda candidate: (-len(candidate.rates), -candidate.rate))
 
-    def first_look(self, waiting: Sequence[Candidate]) -> None:
+    def first_round(self, waiting: Sequence[Candidate]) -> None:
         length = max(SHORTEST, FIRST_SHARE * self.budget / len(waiting) / 2)
         for candidate in waiting:
             if self.candidates and self.spent() > FIRST_SHARE * self.budget:
                 return
-            self.look(candidate, length)
+            self.enter(candidate, length)
 
-    def look(self, candidate: Candidate, seconds: float) -> None:
+    def enter(self, candidate: Candidate, seconds: float) -> None:
         """Builds it and gives it a first window."""
-        self.bar.step(candidate.name)
+        self.progress.step(candidate.name)
         job = shorter(steady(self.config, *candidate.overrides()))
         about = self.worker.ask(do="build", name=candidate.name, config=job.model_dump(mode="json"))
         if candidate.current:
@@ -221,20 +176,20 @@ class Search:
     def turns(self, seconds: float) -> None:
         """A window for each that is left, all of them in so many seconds."""
         for candidate in self.alive:
-            self.bar.step(candidate.name)
+            self.progress.step(candidate.name)
             self.window(candidate, max(SHORTEST, seconds / len(self.alive)))
 
     def window(self, candidate: Candidate, seconds: float) -> None:
         answer = self.worker.ask(do="window", name=candidate.name, seconds=seconds)
         candidate.rates.append(answer["steps"] / answer["seconds"])
         now = time.monotonic()
-        self.bar.done(now - self._shown)
+        self.progress.done(now - self._shown)
         self._shown = now
 
     def engines(self, best: Candidate) -> dict[int, str]:
         """For each number of envs the engine that is clearly faster than the one that is chosen anyway.
 
-        A first look is too short to say so: both must have been in a second round.
+        The first round is too short to say so: both must have been in a second round.
         """
         from gymnast.envs.make import choose_engine
 
@@ -257,9 +212,10 @@ def steps_to_see_a_reward(every: float) -> int:
 
 def shorter(config: RunConfig) -> RunConfig:
     """The same work for each step, in iterations short enough for short windows."""
-    if config.algo.name != "ppo" or config.rollout_steps <= SHORT_ROLLOUT:
+    _, batch = config.algo.passes(config.rollout_steps)
+    if batch == config.rollout_steps or config.rollout_steps <= SHORT_ROLLOUT:
         return config
-    unit = math.lcm(config.env.n_envs, config.algo.batch_size) // config.env.n_envs
+    unit = math.lcm(config.env.n_envs, batch) // config.env.n_envs
     n_steps = unit * max(1, SHORT_ROLLOUT // (unit * config.env.n_envs))
     return configs.override(config, [f"algo.n_steps={min(n_steps, config.algo.n_steps)}"])
 
@@ -284,15 +240,13 @@ def write_choice(
     own.setdefault("algo", {})["n_steps"] = best.n_steps
     if best.threads != now.threads:
         own.setdefault("train", {})["threads"] = best.threads
-    from io import StringIO
-
     text = StringIO()
     yaml = YAML()
     yaml.default_flow_style = False
     sections = {key: own[key] for key in configs.RunConfig.model_fields if key in own}
     yaml.dump({"extends": base, **sections}, text)
     head = (
-        f"# Measured by `gymnast tune {target}` on {cpu_model()}, {cores()} cores:\n"
+        f"# Measured by `gymnast speed {target} --tune` on {cpu_model()}, {cores()} cores:\n"
         f"# {best.rate:,.0f} steps/s here, {now.rate:,.0f} as it was.\n"
     )
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Our own side of `gymnast bench` and `gymnast tune`: a worker that trains as it is asked to, job by job.
+"""Our own side of `gymnast speed`: a worker that trains as it is asked to, job by job.
 
 Training is the loop on sessions like any other; nothing is evaluated, and nothing is written but the rows.
 """
@@ -38,7 +38,7 @@ NO_TIME = 1e-9  # seconds: a window of one iteration
 Answer = dict[str, Any]
 
 
-class Bench:
+class Sessions:
     """The sessions that are being measured, by the name the asker gave them."""
 
     def __init__(self) -> None:
@@ -148,9 +148,9 @@ def window(session: TrainState, seconds: float) -> Answer:
 
 def measure(channel: Channel) -> None:
     """Does one thing after another: each job names what, and has its arguments."""
-    bench = Bench()
+    sessions = Sessions()
     known: dict[str, Callable[..., Answer]] = {
-        name: getattr(bench, name) for name in ("build", "window", "drop", "env", "limit", "memory", "solve")
+        name: getattr(sessions, name) for name in ("build", "window", "drop", "env", "limit", "memory", "solve")
     }
     channel.ready()
     for job, _ in channel:

@@ -1,24 +1,21 @@
-"""A run config as a command line of CleanRL's PPO scripts; what they cannot say."""
+"""A run config as a command line of CleanRL's PPO scripts; what they cannot be told."""
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gymnast.verbs.speed.libraries.command import STEPS, Command
 from gymnast.verbs.speed.libraries.sb3 import points
-from gymnast.verbs.speed.libraries.translation import at_start, differences, refuse
+from gymnast.verbs.speed.libraries.translation import ELSEWHERE, at_start, differences, refuse
 
 if TYPE_CHECKING:
     from gymnast.config import RunConfig
 
 REPORT = re.compile(r"^SPS: \d+")  # one after each update
-FIXED = {
-    "agent.layer_norm": False,
+FIXED = ELSEWHERE | {
     "agent.ortho_init": True,
-    "algo.value_loss": "mse",
     "algo.optimizer_eps": 1e-5,
-    "algo.reset_optimizer_on_lr_jump": None,
     "env.max_episode_steps": None,
     "env.reward.scale": 1.0,
 }
@@ -38,7 +35,6 @@ NORMALIZED = {
     "agent.clip_reward": 10.0,
     "agent.std": "state_independent",
     "agent.log_std_init": 0.0,
-    "agent.squash": False,
     "agent.rescale_actions": False,
 }
 PIXELS = {"agent.encoder": "nature_cnn", "agent.hidden": [], "agent.shared": True, "env.reward.clip": 1.0}
@@ -55,32 +51,15 @@ def translate(config: RunConfig) -> tuple[Command, list[str]]:
     assert algo.name == "ppo"
     script, env_id, notes = script_for(config)
     notes += differences(config, FIXED_IN[script])
-    anneal = points(algo.learning_rate) == {"points": [[0.0, algo.learning_rate.value(0.0)], [1.0, 0.0]]}
-    start = at_start(config, ("clip_range", "ent_coef", "vf_coef"), notes)
-    rate = algo.learning_rate.value(0.0) if anneal else at_start(config, ["learning_rate"], notes)["learning_rate"]
+    settings = hyperparameters(config, notes)
+    anneal = settings.pop("anneal-lr")
     if algo.normalize_advantage == "rollout":
         notes.append("algo.normalize_advantage is per batch there, not per rollout")
     if algo.clip_range_vf not in (None, algo.clip_range):
         notes.append("algo.clip_range_vf is algo.clip_range there")
+    arguments = {"env-id": env_id, "seed": config.train.seed, "total-timesteps": STEPS, **settings}
     if algo.target_kl is not None:
-        notes.append("algo.target_kl is looked at once an epoch there, not after every batch")
-    arguments = {
-        "env-id": env_id,
-        "seed": config.train.seed,
-        "total-timesteps": STEPS,
-        "num-envs": config.env.n_envs,
-        "num-steps": algo.n_steps,
-        "num-minibatches": config.rollout_steps // algo.batch_size,
-        "update-epochs": algo.n_epochs,
-        "learning-rate": rate,
-        "gamma": algo.gamma,
-        "gae-lambda": algo.gae_lambda,
-        "clip-coef": start["clip_range"],
-        "ent-coef": start["ent_coef"],
-        "vf-coef": 2 * start["vf_coef"],  # their value loss is half the squared error
-        "max-grad-norm": algo.max_grad_norm,
-    }
-    if algo.target_kl is not None:
+        notes.append("algo.target_kl is checked once an epoch there, not after every batch")
         arguments["target-kl"] = 1.5 * algo.target_kl  # the margin that ours has built in
     flags = {
         "anneal-lr": anneal,
@@ -97,6 +76,31 @@ def translate(config: RunConfig) -> tuple[Command, list[str]]:
 
     needs = (module, "torch", "gymnasium", "tyro", "tensorboard", *(("ale_py", "cv2") if script == "ppo_atari" else ()))
     return Command(("-m", module, *words), "cleanrl", needs, progress), notes
+
+
+def hyperparameters(config: RunConfig, notes: list[str]) -> dict[str, Any]:
+    """By the names of CleanRL's options; other libraries have taken over most of them."""
+    algo = config.algo
+    assert algo.name == "ppo"
+    start = at_start(config, ("clip_range", "ent_coef", "vf_coef"), notes)
+    rate = algo.learning_rate
+    anneal = points(rate) == {"points": [[0.0, rate.value(0.0)], [1.0, 0.0]]}  # the one schedule there is
+    if not anneal:
+        at_start(config, ["learning_rate"], notes)
+    return {
+        "num-envs": config.env.n_envs,
+        "num-steps": algo.n_steps,
+        "num-minibatches": config.rollout_steps // algo.batch_size,
+        "update-epochs": algo.n_epochs,
+        "learning-rate": rate.value(0.0),
+        "anneal-lr": anneal,
+        "gamma": algo.gamma,
+        "gae-lambda": algo.gae_lambda,
+        "clip-coef": start["clip_range"],
+        "ent-coef": start["ent_coef"],
+        "vf-coef": 2 * start["vf_coef"],  # their value loss is half the squared error
+        "max-grad-norm": algo.max_grad_norm,
+    }
 
 
 def script_for(config: RunConfig) -> tuple[str, str, list[str]]:

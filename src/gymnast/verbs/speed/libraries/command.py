@@ -1,4 +1,4 @@
-"""A rival that is nothing but a command: one process for each thread setting, which its output tells the progress of.
+"""A library that is nothing but a command: one process for each thread setting, whose output reports its progress.
 
 Only one process works at a time: it is stopped (SIGSTOP) when its window is over and goes on where it was in the next.
 """
@@ -8,12 +8,13 @@ from __future__ import annotations
 import json
 import os
 import queue
+import re
 import signal
 import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,8 +24,9 @@ from typing import Any
 from gymnast.core.errors import UserError
 
 STEPS = "{steps}"  # in the arguments: how long the run is
-ENDLESS = 10**12  # steps of a run that is measured in windows: its schedules stand at their start
-PROBE = Path(__file__).with_name("probe.py")
+ENDLESS = 10**12  # steps of a run that is measured in windows: its schedules stay at their start
+RUNNERS = Path(__file__).with_name("runners")
+COMPILED = re.compile(r"^compiled in ([\d.]+) s$")  # what a runner prints that compiles before it trains
 
 
 @dataclass(frozen=True)
@@ -40,14 +42,16 @@ class Command:
 class Process:
     """The command at work, with all the processes it starts."""
 
-    def __init__(self, name: str, arguments: list[str], folder: str, threads: int | None, command: Command) -> None:
-        self.name, self.steps, self.last_words = name, 0, "it said nothing."
+    def __init__(
+        self, name: str, arguments: list[str], folder: str, environment: Mapping[str, str], command: Command
+    ) -> None:
+        self.name, self.steps, self.last_words = name, 0, "it printed nothing."
+        self.compile_seconds: float | None = None
         self._progress = command.progress
-        limit = {} if threads is None else dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), str(threads))
         self._process = subprocess.Popen(
             arguments,
             cwd=folder,  # it leaves files there
-            env={**os.environ, "PYTHONUNBUFFERED": "1", **limit},
+            env=environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -68,6 +72,8 @@ class Process:
             steps = self._progress(line, before)
             if steps > before:
                 self._reports.put((now, steps))
+            elif found := COMPILED.match(line):
+                self.compile_seconds = float(found[1])
             elif any(letter.isalnum() for letter in line):
                 self.last_words = line.strip()
         self._reports.put(None)
@@ -86,34 +92,38 @@ class Process:
         while self.steps == before or at - began < seconds:
             found = self.report()
             if found is None:
-                raise UserError(f"{self.name}: its command ended before it was told to: {self.last_words}")
+                raise UserError(f"{self.name}: its command ended before it was stopped: {self.last_words}")
             at, self.steps = found
         self._signal(signal.SIGSTOP)
         self._worked = time.perf_counter() - at
-        return {"steps": self.steps - before, "seconds": at - began}
+        compiled = {} if self.compile_seconds is None else {"compile_seconds": self.compile_seconds}
+        return {"steps": self.steps - before, "seconds": at - began, **compiled}
 
     def kill(self) -> None:
         self._signal(signal.SIGKILL)
         self._process.wait()
 
     def _signal(self, number: signal.Signals) -> None:
-        with suppress(ProcessLookupError):  # why it is gone is told by whoever waits for its report
+        with suppress(ProcessLookupError):  # whoever waits for its report learns why it is gone
             os.killpg(self._process.pid, number)
 
 
 class Commands(ExitStack):
     """Answers what `run_sb3.py` answers, for a library that takes no requests."""
 
-    def __init__(self, name: str, python: str, command: Command, how_to_get: str) -> None:
+    def __init__(self, name: str, python: str, command: Command, how_to_get: str, modules: Path | None = None) -> None:
         super().__init__()
         self.name, self._python, self._command, self._how_to_get = name, python, command, how_to_get
+        self._environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+        if modules is not None:
+            self._environment["PYTHONPATH"] = str(modules)
         self._running: dict[int | None, Process] = {}
         self._folder = self.enter_context(tempfile.TemporaryDirectory(ignore_cleanup_errors=True))
 
     @cached_property
     def _about(self) -> dict[str, Any]:
-        arguments = [self._python, str(PROBE), self._command.distribution, *self._command.needs]
-        found = subprocess.run(arguments, cwd=self._folder, capture_output=True, text=True)
+        probe = [self._python, str(RUNNERS / "probe.py"), self._command.distribution, *self._command.needs]
+        found = subprocess.run(probe, cwd=self._folder, env=self._environment, capture_output=True, text=True)
         if found.returncode:
             said = found.stderr.strip().splitlines()
             raise UserError(f"{self.name}: {self._python} {said[-1] if said else 'fails'}. Run: {self._how_to_get}")
@@ -137,7 +147,8 @@ class Commands(ExitStack):
 
     def _start(self, threads: int | None, steps: int) -> Process:
         arguments = [self._python, *(word.replace(STEPS, str(steps)) for word in self._command.arguments)]
-        process = Process(self.name, arguments, self._folder, threads, self._command)
+        limit = {} if threads is None else dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), str(threads))
+        process = Process(self.name, arguments, self._folder, self._environment | limit, self._command)
         self.callback(process.kill)
         return process
 

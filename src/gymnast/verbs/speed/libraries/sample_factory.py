@@ -1,30 +1,25 @@
-"""A run config as a command line of Sample Factory; what it cannot say."""
+"""A run config as a command line of Sample Factory; what it cannot be told."""
 
 from __future__ import annotations
 
 import math
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gymnast.core.errors import UserError
 from gymnast.core.machine import cores
-from gymnast.verbs.speed.libraries.command import STEPS, Command
-from gymnast.verbs.speed.libraries.translation import at_start, differences, refuse
+from gymnast.verbs.speed.libraries.command import RUNNERS, STEPS, Command
+from gymnast.verbs.speed.libraries.translation import ELSEWHERE, at_start, differences, refuse
 
 if TYPE_CHECKING:
     from gymnast.config import RunConfig
 
 REPORT = re.compile(r"Total num frames: (\d+)")  # every five seconds
-FIXED = {
+FIXED = ELSEWHERE | {
     "agent.encoder": "mlp",
-    "agent.layer_norm": False,
-    "agent.squash": False,
     "agent.rescale_actions": False,
     "algo.normalize_advantage": "batch",
     "algo.target_kl": None,
-    "algo.value_loss": "mse",
-    "algo.reset_optimizer_on_lr_jump": None,
     "env.kwargs": {},
     "env.max_episode_steps": None,
 }
@@ -59,7 +54,7 @@ def translate(config: RunConfig) -> tuple[Command, list[str]]:
         "env": config.env.id,
         "seed": config.train.seed,
         "train_for_env_steps": STEPS,
-        "experiment": "bench",
+        "experiment": "speed",
         "train_dir": ".",
         "restart_behavior": "overwrite",
         "use_rnn": False,
@@ -95,8 +90,8 @@ def translate(config: RunConfig) -> tuple[Command, list[str]]:
         arguments["device"] = "gpu" if config.train.device == "cuda" else "cpu"
     words = [f"--{name}={value}" for name, value in arguments.items()]
     words += ["--encoder_mlp_layers", *map(str, agent.hidden)]
-    launcher = str(Path(__file__).with_name("run_sample_factory.py"))
-    return Command((launcher, *words), "sample-factory", ("sample_factory", "torch", "gymnasium"), progress), notes
+    runner = str(RUNNERS / "run_sample_factory.py")
+    return Command((runner, *words), "sample-factory", ("sample_factory", "torch", "gymnasium"), progress), notes
 
 
 def progress(line: str, steps: int) -> int:

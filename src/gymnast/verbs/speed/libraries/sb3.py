@@ -1,10 +1,10 @@
-"""A run config in stable-baselines3's words: the same env, network and hyperparameters; what it cannot say."""
+"""A run config in stable-baselines3's words: the same env, network and hyperparameters; what it cannot be told."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from gymnast.verbs.speed.libraries.translation import at_start, refuse
+from gymnast.verbs.speed.libraries.translation import ELSEWHERE, at_start, differences, refuse
 
 if TYPE_CHECKING:
     from gymnast.config import RunConfig
@@ -36,10 +36,7 @@ def translate(config: RunConfig) -> tuple[dict[str, Any], list[str]]:
     arguments["normalize_advantage"] = algo.normalize_advantage != "off"
     if algo.name == "ppo" and algo.normalize_advantage == "rollout":
         notes.append("algo.normalize_advantage is per batch there, not per rollout")
-    if algo.value_loss != "mse":
-        notes.append(f"algo.value_loss is mse there, not {algo.value_loss}")
-    if algo.reset_optimizer_on_lr_jump is not None:
-        notes.append("algo.reset_optimizer_on_lr_jump is left out")
+    notes += differences(config, ELSEWHERE | {"agent.discrete_encoding": "one_hot"})
     network = policy_arguments(config, notes)
     if config.agent.std == "sde":
         arguments |= {"use_sde": True, "sde_sample_freq": config.agent.sde_sample_freq or -1}
@@ -72,13 +69,8 @@ def translate(config: RunConfig) -> tuple[dict[str, Any], list[str]]:
 
 def policy_arguments(config: RunConfig, notes: list[str]) -> dict[str, Any]:
     agent = config.agent
-    left_out = {
-        "layer_norm": agent.layer_norm,
-        "squash": agent.squash,
-        "std=state_dependent": agent.std == "state_dependent",
-        "discrete_encoding=embedding": agent.discrete_encoding == "embedding",
-    }
-    notes += [f"agent.{name} is left out" for name, used in left_out.items() if used]
+    if agent.std == "state_dependent":
+        notes += differences(config, {"agent.std": "state_independent"})
     if agent.shared and agent.hidden:
         notes.append("agent.shared: actor and critic have the hidden layers each for themselves there")
     hidden = list(agent.hidden)

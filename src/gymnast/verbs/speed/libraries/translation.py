@@ -1,4 +1,4 @@
-"""What every rival's translation asks of a config: is it runnable there at all, and what is different there."""
+"""What every translation asks of a config: can the library run it at all, and what is different there."""
 
 from __future__ import annotations
 
@@ -11,20 +11,34 @@ from gymnast.core.errors import UserError
 if TYPE_CHECKING:
     from gymnast.config import RunConfig
 
+# What no other library has: there, these are always so
+ELSEWHERE = {
+    "agent.layer_norm": False,
+    "agent.squash": False,
+    "algo.value_loss": "mse",
+    "algo.reset_optimizer_on_lr_jump": None,
+}
+
 
 def refuse(config: RunConfig, name: str, title: str, algos: Sequence[str]) -> None:
     """Says in a line why this cannot be compared, and what to change."""
+    env, problem = config.env, ""
     if config.algo.name not in algos:
-        raise UserError(
-            f"--against {name}: {title} has no {config.algo.name}. Use a variant with {' or '.join(algos)}."
+        problem = f"{title} has no {config.algo.name}. Use a variant with {' or '.join(algos)}."
+    elif env.wrappers:
+        names = ", ".join(spec.name for spec in env.wrappers)
+        problem = f"env.wrappers has {names}, which only Gymnast has. Add --set env.wrappers=[]."
+    elif env.action_masks:
+        problem = f"{title} takes no action masks. Add --set env.action_masks=false."
+    elif shaped := [key for key, weight in env.shaping.items() if weight]:
+        without = " ".join(f"--set env.shaping.{key}=0" for key in shaped)
+        problem = f"env.shaping has {', '.join(shaped)}, which only Gymnast has. Add {without}."
+    elif config.agent.memory is not None:
+        problem = (
+            f"agent.memory is {config.agent.memory}, and {title} is compared without. Add --set agent.memory=null."
         )
-    if config.env.wrappers:
-        names = ", ".join(spec.name for spec in config.env.wrappers)
-        raise UserError(
-            f"--against {name}: env.wrappers has {names}, which only Gymnast has. Add --set env.wrappers=[]."
-        )
-    if config.env.action_masks:
-        raise UserError(f"--against {name}: {title} takes no action masks. Add --set env.action_masks=false.")
+    if problem:
+        raise UserError(f"--against {name}: {problem}")
 
 
 def at_start(config: RunConfig, names: Sequence[str], notes: list[str]) -> dict[str, float]:

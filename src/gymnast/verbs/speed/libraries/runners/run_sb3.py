@@ -1,4 +1,4 @@
-"""Trains with stable-baselines3, in whatever interpreter has it, as `gymnast bench` and `gymnast benchmark` ask for it.
+"""Trains with stable-baselines3, in whatever interpreter has it, as `gymnast speed` and `gymnast benchmark` ask for it.
 
 Work of a `gymnast.jobs` worker, loaded by path, so nothing of Gymnast is imported. `channel` brings jobs and takes
 answers; `spec` says what to train.
@@ -148,42 +148,10 @@ class Windows(BaseCallback):
         return True
 
 
-class UntilSolved(BaseCallback):
-    """Scores the agent after the update that passes each `every` steps; the time that takes does not count."""
-
-    def __init__(self, eval_env: VecEnv, threshold: float, episodes: int, every: int) -> None:
-        super().__init__()
-        self.eval_env, self.threshold, self.episodes, self.every = eval_env, threshold, episodes, every
-        self.next_check = every
-        self.evaluating = 0.0
-        self.began = time.perf_counter()
-        self.solved_at: int | None = None
-        self.seconds = 0.0
-
-    def check(self) -> None:
-        now = time.perf_counter()
-        if self.solved_at is not None or self.num_timesteps < self.next_check:
-            return
-        self.next_check = (self.num_timesteps // self.every + 1) * self.every
-        sync_envs_normalization(self.training_env, self.eval_env)
-        returns, _ = evaluate_policy(
-            self.model, self.eval_env, self.episodes, deterministic=True, return_episode_rewards=True
-        )
-        if float(np.mean(returns)) >= self.threshold:
-            self.solved_at, self.seconds = self.num_timesteps, now - self.began - self.evaluating
-        self.evaluating += time.perf_counter() - now
-
-    def _on_rollout_start(self) -> None:
-        self.check()
-
-    def _on_step(self) -> bool:
-        return self.solved_at is None
-
-
 class Benchmark(BaseCallback):
     """Gymnast's rules of evaluating and judging: an evaluation after the update that passes each `every` steps, a
     verdict on fresh episodes when it reaches the threshold, and one on the best agent in the end. Their time does not
-    count."""
+    count. With no `verdict_episodes` an evaluation that reaches the threshold is enough."""
 
     def __init__(self, channel: Any, eval_env: VecEnv, asked: dict[str, Any]) -> None:
         super().__init__()
@@ -218,8 +186,8 @@ class Benchmark(BaseCallback):
         self.judging += time.perf_counter() - before
 
     def judge(self, seconds: float) -> None:
-        self.verdict = self.score(self.asked["verdict_episodes"])
-        threshold = self.asked["threshold"]
+        episodes, threshold = self.asked["verdict_episodes"], self.asked["threshold"]
+        self.verdict = self.score(episodes) if episodes else [self.curve[-1][1]]
         if threshold is not None and self.solved_at is None and np.mean(self.verdict) >= threshold:
             self.solved_at = self.num_timesteps, seconds
 
@@ -231,7 +199,7 @@ class Benchmark(BaseCallback):
             if not self.curve or self.curve[-1][0] < self.num_timesteps:
                 self.evaluate()
             final = self.score(self.asked["verdict_episodes"]) if self.asked["final"] else None
-        if not self.done and self.best_agent is not None:
+        if not self.done and self.best_agent is not None and self.asked["verdict_episodes"]:
             weights, obs_rms = self.best_agent
             self.model.policy.load_state_dict(weights)
             if obs_rms is not None:
@@ -284,16 +252,6 @@ class FirstUpdate(BaseCallback):
 def windows(channel: Any, spec: dict[str, Any]) -> None:
     """Answers requests for windows, for as long as there are any."""
     make_model(spec, spec["seed"]).learn(ENDLESS, Windows(channel), log_interval=spec["log_interval"])
-
-
-def solve(channel: Any, spec: dict[str, Any]) -> dict[str, Any]:
-    """A run until the mean of some episodes reaches a threshold."""
-    asked, _ = next(channel)
-    model, eval_env = model_and_eval_env(spec, asked)
-    watch = UntilSolved(eval_env, asked["threshold"], asked["episodes"], asked["every"])
-    model.learn(spec["total_timesteps"], watch, log_interval=spec["log_interval"])
-    watch.check()
-    return {"solved_at": watch.solved_at, "seconds": watch.seconds if watch.solved_at is not None else None}
 
 
 def benchmark(channel: Any, spec: dict[str, Any], asked: dict[str, Any]) -> dict[str, Any]:

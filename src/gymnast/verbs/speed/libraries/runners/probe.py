@@ -1,4 +1,4 @@
-"""Says which version of a library an interpreter has, and how many threads torch takes there; or what it lacks.
+"""Says which version of a library an interpreter has, and how many threads it takes there; or what it lacks.
 
 Run by path, so nothing of Gymnast is imported.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import sys
 from importlib import metadata
 
@@ -18,18 +19,26 @@ def has(module: str) -> bool:
         return False
 
 
+def default_threads(needs: list[str]) -> int:
+    """Those that torch takes; anything else takes every core that it may."""
+    if "torch" in needs:
+        import torch
+
+        return torch.get_num_threads()
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
+
+
 def main() -> None:
     distribution, *needs = sys.argv[1:]
     lacking = [module for module in needs if not has(module)]
     if lacking:
         sys.exit(f"cannot import {', '.join(lacking)}")
-    import torch
-
     try:
         version = metadata.version(distribution)
     except metadata.PackageNotFoundError:  # found on PYTHONPATH
-        version = "checkout"
-    print(json.dumps({"version": version, "torch": torch.__version__, "threads": torch.get_num_threads()}))
+        version = "checkout" + (f", jax {metadata.version('jax')}" if "jax" in needs else "")
+    print(json.dumps({"version": version, "threads": default_threads(needs)}))
 
 
 if __name__ == "__main__":

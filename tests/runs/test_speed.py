@@ -1,4 +1,4 @@
-"""What bench and tune compute from what they measure; our config in another library's words. No timing is asserted."""
+"""What `gymnast speed` computes from what it measures; our config in another library's words. No timing is asserted."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ from gymnast.core.machine import machine
 from gymnast.core.schedule import Schedule
 from gymnast.envs.make import choose_engine
 from gymnast.verbs.speed.advice import changes, more_envs, steps_for
-from gymnast.verbs.speed.libraries import opponents, parse_names, parse_pythons
+from gymnast.verbs.speed.libraries import baselines_for, parse_names, parse_paths
 from gymnast.verbs.speed.libraries.sb3 import points, translate
 from gymnast.verbs.speed.limit import products_of
+from gymnast.verbs.speed.results import Candidate
 from gymnast.verbs.speed.runs import _median
 from gymnast.verbs.speed.speed import Windows, limits, steady, thread_settings
-from gymnast.verbs.speed.tune import Candidate, shorter, steps_to_see_a_reward, write_choice
+from gymnast.verbs.speed.tune import shorter, steps_to_see_a_reward, write_choice
 
 
 def config(target: str = "CartPole-v1:zoo", *overrides: str) -> configs.RunConfig:
@@ -37,7 +38,7 @@ def config(target: str = "CartPole-v1:zoo", *overrides: str) -> configs.RunConfi
 
 def sb3_model(*args: str) -> Any:
     pytest.importorskip("stable_baselines3")
-    from gymnast.verbs.speed.libraries.run_sb3 import make_model
+    from gymnast.verbs.speed.libraries.runners.run_sb3 import make_model
 
     job, _ = translate(config(*args))
     return make_model(json.loads(json.dumps(job)), seed=0)
@@ -99,12 +100,12 @@ def test_a2c(optimizer: str) -> None:
     assert model.policy.optimizer.defaults["eps"] == 1e-4
 
 
-def test_what_cannot_be_said_is_told() -> None:
+def test_what_cannot_be_translated_is_reported() -> None:
     job, notes = translate(
         config("CartPole-v1:zoo", "algo.ent_coef=lin_0.01", "algo.value_loss=huber", "agent.layer_norm=true")
     )
     assert job["arguments"]["ent_coef"] == 0.01
-    assert [note.split()[0] for note in notes] == ["algo.ent_coef", "algo.value_loss", "agent.layer_norm"]
+    assert [note.split()[0] for note in notes] == ["algo.ent_coef", "agent.layer_norm", "algo.value_loss"]
     assert translate(config("CartPole-v1:zoo"))[1] == []
 
 
@@ -135,6 +136,8 @@ def test_schedules_as_points() -> None:
         ("CartPole-v1:reinforce", [], "has no reinforce"),
         ("CartPole-v1", ["env.wrappers=[{time_limit: {steps: 50}}]"], "env.wrappers has time_limit"),
         ("Taxi-v4", ["env.action_masks=true"], "no action masks"),
+        ("CartPole-v1:zoo", ["agent.memory=gru", "algo.n_steps=32"], "agent.memory is gru"),
+        ("CartPole-v1", ["env.shaping.centring=5"], "Add --set env.shaping.centring=0"),
     ],
 )
 def test_configs_that_sb3_cannot_run(target: str, overrides: list[str], expected: str) -> None:
@@ -142,17 +145,17 @@ def test_configs_that_sb3_cannot_run(target: str, overrides: list[str], expected
         translate(config(target, *overrides))
 
 
-def test_rivals_by_name() -> None:
+def test_libraries_by_name() -> None:
     assert parse_names("sb3, cleanrl,") == ["sb3", "cleanrl"]
-    assert parse_pythons(["sb3=/usr/bin/python3"]) == {"sb3": "/usr/bin/python3"}
+    assert parse_paths("--python", ["sb3=/usr/bin/python3"]) == {"sb3": "/usr/bin/python3"}
     with pytest.raises(UserError, match="write NAME=PATH"):
-        parse_pythons(["sb3"])
+        parse_paths("--python", ["sb3"])
     with pytest.raises(UserError, match=r"--against sb4: .* Did you mean 'sb3'"):
-        opponents(config(), ["sb4"], {})
+        baselines_for(config(), ["sb4"], {})
     with pytest.raises(UserError, match=r"--python sb3=/no/such: no such program"):
-        opponents(config(), ["sb3"], {"sb3": "/no/such"})
+        baselines_for(config(), ["sb3"], {"sb3": "/no/such"})
     with pytest.raises(UserError, match="not among those of --against"):
-        opponents(config(), [], {"sb3": "python3"})
+        baselines_for(config(), [], {"sb3": "python3"})
 
 
 # The arithmetic of the limit
@@ -180,11 +183,12 @@ def test_limit_is_one_after_the_other() -> None:
     whole = Windows()
     whole.add({"steps": 1000, "seconds": 1.0, "phases": {"env": 0.1, "update": 0.8, "log": 0.1}})
     # 1/10,000 s for the env and 1/10,000 s for the arithmetic of a step: 5,000 steps a second; 1,000 are a fifth
-    found = limits(8_000, whole, {"arithmetic": 10_000.0, "network": 2_500.0})
-    assert found["env"] == pytest.approx(10_000)  # the run's own clock saw it faster than random play
-    assert found["whole"] == pytest.approx(5_000)
-    assert found["share"] == pytest.approx(0.2)
-    assert found["torch"] == pytest.approx(2_000)
+    network = {"flops_per_step": 1.0, "matmul_gflops": 1e-5, "matmul_shape": [1, 1, 1]}
+    found = limits(8_000, whole, network | {"arithmetic": 10_000.0, "network": 2_500.0})
+    assert found.env == pytest.approx(10_000)  # the run's own clock saw it faster than random play
+    assert found.whole == pytest.approx(5_000)
+    assert found.share == pytest.approx(0.2)
+    assert found.torch == pytest.approx(2_000)
 
 
 def test_windows_keep_the_best() -> None:
@@ -224,7 +228,7 @@ def test_changes_leave_out_what_is_so_already() -> None:
         steady(config(), *change.overrides)  # is a valid config
 
 
-def test_thread_settings_of_a_rival(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_thread_settings_of_another_library(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gymnast.verbs.speed.speed.cores", lambda: 2)
     assert thread_settings(2, two_may_pay=False) == [None, 1]
     assert thread_settings(1, two_may_pay=False) == [None]
@@ -252,7 +256,7 @@ def test_steps_to_see_a_reward(every: float, expected: int) -> None:
     assert steps_to_see_a_reward(every) == expected
 
 
-# What tune leaves behind
+# What --tune leaves behind
 
 
 @pytest.fixture
@@ -294,7 +298,7 @@ def test_engine_auto(cache: Path) -> None:
     keep("CartPole-v1", Tuned(8, "sync", {8: "sync", 16: "no such engine"}))
     assert usual == "cartpole"
     assert choose_engine(env, 8)[0] == "sync"
-    assert "gymnast tune" in choose_engine(env, 8)[1]
+    assert "gymnast speed --tune" in choose_engine(env, 8)[1]
     assert choose_engine(env, 8, use_tuned=False)[0] == "cartpole"
     assert choose_engine(env, 16)[0] == "cartpole"  # a word nobody knows, and one
     assert choose_engine(env, 32)[0] == "cartpole"  # that was not measured

@@ -111,7 +111,7 @@ def _read(path: Path) -> Record:
 
 
 def make_record(task: Task, who: str, seed: int, done: dict[str, Any], notes: list[str]) -> Record:
-    """What is kept of a run, from what its process has told."""
+    """What is kept of a run, from what its process has reported."""
     config = task.config
     solved = done["solved_at"]
     return {

@@ -1,0 +1,46 @@
+"""`gymnast benchmark` for people."""
+
+from __future__ import annotations
+
+from rich.text import Text
+
+from gymnast.core.text import number, score
+from gymnast.terminal.format import Cell, Column, output, table
+from gymnast.verbs.benchmark.page import SOLVED, seconds, solved_cells, with_interval
+from gymnast.verbs.benchmark.run import Benchmarked
+from gymnast.verbs.benchmark.summary import MEASURES, RowSummary
+
+
+def print_benchmark(result: Benchmarked) -> None:
+    console = output()
+    solving: list[list[Cell]] = [
+        [row.target, who, *solved_cells(row, side)]
+        for row in result.rows
+        if not row.equal_steps
+        for who, side in row.sides.items()
+    ]
+    if solving:
+        columns = [
+            Column("target"),
+            Column("who"),
+            Column(SOLVED[0]),
+            *(Column(name, right=True) for name in SOLVED[1:]),
+        ]
+        console.print(table(console, columns, solving))
+    titles = ("runs", *(f"{name}, IQM [95 %]" for name in MEASURES.values()), "seconds")
+    for row in result.rows:
+        if row.equal_steps:
+            console.print(Text(f"{row.target}, {number(row.steps)} steps", style="bold"))
+            columns = [Column(""), *(Column(title, right=True) for title in titles)]
+            console.print(table(console, columns, _equal_rows(row)))
+    print(f"wrote {result.results}")
+
+
+def _equal_rows(row: RowSummary) -> list[list[Cell]]:
+    lines: list[list[Cell]] = []
+    for who, side in row.sides.items():
+        found = ["" if side.iqm is None else with_interval(side.iqm[name]) for name in MEASURES]
+        lines.append([who, str(side.runs), *found, seconds(side.seconds)])
+    for who, chances in row.improvement.items():
+        lines.append([f"chance to beat {who}", "", *(with_interval(chances[name], score) for name in MEASURES), ""])
+    return lines

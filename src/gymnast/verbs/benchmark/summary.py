@@ -1,0 +1,160 @@
+"""From runs to figures: what each row's runs say together, and their learning curves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from gymnast.core.statistics import Estimate, area_under_curve, improvement, interval, iqm, median
+from gymnast.report.charts.model import Chart, Curve
+from gymnast.verbs.benchmark.plan import OURS, Row, parse_seeds
+from gymnast.verbs.benchmark.store import Record, Store, slug
+
+MEASURES = {"final": "last agent", "best": "best agent", "area": "area under the curve"}
+
+Estimates = dict[str, Estimate]  # by measure
+
+
+@dataclass(frozen=True)
+class SideSummary:
+    """One library's runs of a row together. All but the first three are None where there is no run."""
+
+    runs: int
+    asked: int
+    values: dict[str, list[float]]  # by measure: a value a run
+    solved: int | None = None
+    median: float | None = None
+    iqm: Estimates | None = None
+    met: bool | None = None  # the target score, by the median
+    exact: bool | None = None  # scores are exact values
+    steps_to_target: float | None = None
+    seconds_to_target: float | None = None
+    in_time: bool | None = None
+    seconds: float | None = None
+    episodes: int | None = None  # of a verdict
+
+
+@dataclass(frozen=True)
+class RowSummary:
+    target: str
+    equal_steps: bool
+    steps: int | None
+    target_score: float | None
+    within: float | None
+    command: str
+    sides: dict[str, SideSummary]  # ours first
+    notes: list[str]
+    picture: str | None
+    improvement: dict[str, Estimates]  # over each other library, at equal steps
+
+
+def summarise(store: Store) -> list[RowSummary]:
+    """Every row that was asked for, with all that its runs say."""
+    return [summary_of(row, store.runs_of(row, config)) for row, config in store.rows.values()]
+
+
+def summary_of(row: Row, runs: Mapping[str, Sequence[Record]]) -> RowSummary:
+    done = [record for records in runs.values() for record in records]
+    seeds = sorted({*parse_seeds(row.seeds), *(record["seed"] for record in done)})
+    sides = {who: side_of(row, records) for who, records in runs.items() if records or who == OURS}
+    sides |= {who: side_of(row, []) for who in row.against if who not in sides}
+    return RowSummary(
+        target=row.target,
+        equal_steps=row.equal_steps,
+        steps=done[0]["total_timesteps"] if done else row.steps,
+        target_score=target_score(row, done),
+        within=row.within,
+        command=row.command(seeds),
+        sides=sides,
+        notes=sorted({f"{record['who']}: {note}" for record in done for note in record["notes"]}),
+        picture=f"{slug(name_of(row))}.svg" if done else None,
+        improvement=improvements(sides) if row.equal_steps else {},
+    )
+
+
+def target_score(row: Row, records: Sequence[Record]) -> float | None:
+    return row.target_score if row.target_score is not None else next((r["threshold"] for r in records), None)
+
+
+def name_of(row: Row) -> str:
+    """Of its files: what tells it from the other rows."""
+    score = None if row.target_score is None else f"target {row.target_score:g}"
+    parts = ["equal-steps" if row.equal_steps else None, row.steps, score]
+    return "-".join(str(part) for part in (row.target, *parts, *row.set) if part is not None)
+
+
+def side_of(row: Row, records: Sequence[Record]) -> SideSummary:
+    if row.equal_steps:
+        values = {
+            "final": [record["final"]["mean"] for record in records],
+            "best": [record["verdict"]["mean"] for record in records],
+            "area": [area_under_curve(record["curve"]) for record in records],
+        }
+    else:
+        values = {"score": [judged(record) for record in records]}
+    asked = len(parse_seeds(row.seeds))
+    if not records:
+        return SideSummary(0, asked, values)
+    middle = median(values["final" if row.equal_steps else "score"])
+    target = target_score(row, records)
+    seconds = median([record["solved_seconds"] for record in records])
+    return SideSummary(
+        runs=len(records),
+        asked=asked,
+        values=values,
+        solved=sum(record["solved"] for record in records),
+        median=middle,
+        iqm={name: Estimate.of(iqm, numbers) for name, numbers in values.items()},
+        met=None if target is None else middle >= target,
+        exact=all(record["exact_value"] is not None for record in records) and not row.equal_steps,
+        steps_to_target=median([record["solved_steps"] for record in records]),
+        seconds_to_target=seconds,
+        in_time=None if row.within is None else seconds <= row.within,
+        seconds=median([record["seconds"] for record in records]),
+        episodes=records[0]["verdict"]["episodes"],
+    )
+
+
+def judged(record: Record) -> float:
+    """What the judged agent is worth: exactly where that is known, else its mean on fresh episodes."""
+    exact = record["exact_value"]
+    return float(record["verdict"]["mean"] if exact is None else exact)
+
+
+def improvements(sides: Mapping[str, SideSummary]) -> dict[str, Estimates]:
+    """How likely a run of ours is better than one of each other library's."""
+    ours = sides[OURS].values
+    return {
+        who: {name: Estimate.of(improvement, ours[name], side.values[name]) for name in MEASURES}
+        for who, side in sides.items()
+        if who != OURS and ours["final"] and side.values["final"]
+    }
+
+
+def overall_improvement(summaries: Sequence[RowSummary]) -> dict[str, tuple[int, Estimates]]:
+    """Over all tasks at equal steps, by library: how many tasks, and the mean of their chances, each task and side
+    resampled by itself."""
+    found = {}
+    for who in dict.fromkeys(who for summary in summaries for who in summary.improvement):
+        tasks = [summary.sides for summary in summaries if who in summary.improvement]
+        samples = {
+            name: [side.values[name] for sides in tasks for side in (sides[OURS], sides[who])] for name in MEASURES
+        }
+        found[who] = len(tasks), {name: Estimate.of(improvement, *of) for name, of in samples.items()}
+    return found
+
+
+def chart_of(summary: RowSummary, runs: Mapping[str, Sequence[Record]]) -> Chart:
+    """At equal steps the interquartile mean and its interval; else every run, which ends where it was solved."""
+    shown = []
+    for who, records in runs.items():
+        curves = [[(float(steps), float(score)) for steps, score, _ in record["curve"]] for record in records]
+        same = len({tuple(steps for steps, _ in curve) for curve in curves}) == 1
+        if summary.equal_steps and len(curves) > 1 and same:
+            columns = [(column[0][0], [score for _, score in column]) for column in zip(*curves, strict=True)]
+            line = [(steps, float(iqm(scores))) for steps, scores in columns]
+            band = [(steps, *interval(iqm, scores)) for steps, scores in columns]
+            shown.append(Curve(who, line, band=band))
+        elif curves:
+            shown.append(Curve(who, runs=curves))
+    return Chart(summary.target, tuple(shown), summary.target_score)
