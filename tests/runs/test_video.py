@@ -33,8 +33,8 @@ from gymnast.verbs.eval import evaluate_ref
 from gymnast.verbs.train import start
 from gymnast.verbs.video import record_video
 from gymnast.video import maker
-from gymnast.video.film import CARD_SECONDS, HOLD_SECONDS, shown_actions
 from gymnast.video.overlay import annotated
+from gymnast.video.writer import CARD_SECONDS, HOLD_SECONDS, shown_actions
 
 TINY = ["env.n_envs=8", "algo.n_steps=32", "eval.episodes=2", "stop.episodes=4", "train.checkpoint_every=512"]
 

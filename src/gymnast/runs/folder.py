@@ -8,7 +8,7 @@
       diagnostics.jsonl   histograms, observations, actions and layers, now and then (diagnostics.py)
       checkpoints/    best, last, step_N: NAME.safetensors, NAME.json with the metrics of exactly that moment, and (not
                       of last) NAME.csv with some of the steps before it
-      videos/         films: best, step_N, what `gymnast video` made; NAME.mp4, and NAME.json with what it shows
+      videos/         videos: best, step_N, what `gymnast video` made; NAME.mp4, and NAME.json with what it shows
       report.md       all of it on a page, made when training ends; report.html when `gymnast report --html` was asked
       log.txt         notices and warnings with their time
       lock            held by the process that trains

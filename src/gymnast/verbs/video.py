@@ -15,7 +15,7 @@ from gymnast.verbs.progress import SILENT, Progress
 from gymnast.video import require_packages
 
 if TYPE_CHECKING:
-    from gymnast.video.film import Film
+    from gymnast.video.writer import VideoWriter
 
 COUNTED = 25  # frames between two reports of progress
 
@@ -88,16 +88,18 @@ def record_video(
         raise UserError(f"--out {out}: videos are .mp4 files; call it {out.with_suffix('.mp4')}.")
     progress.step("starting")
 
-    from gymnast.video.film import Film  # torch takes seconds: by now mistakes in the command have been reported
+    from gymnast.video.writer import (
+        VideoWriter,  # torch takes seconds: by now mistakes in the command have been reported
+    )
 
     def count(frames: int) -> None:
         if frames % COUNTED == 0:
             progress.step(f"recording: {frames:,} frames")
 
-    with Film(out, overlay=not no_overlay, progress=count) as film:
+    with VideoWriter(out, overlay=not no_overlay, progress=count) as video:
         limit = seconds if progression else None
-        parts = [add_checkpoint(film, run, point, episodes, seed, stochastic, overrides, limit) for point in points]
-    return RecordedVideo(run.id, out, film.frames, parts, progression)
+        parts = [add_checkpoint(video, run, point, episodes, seed, stochastic, overrides, limit) for point in points]
+    return RecordedVideo(run.id, out, video.frames, parts, progression)
 
 
 def in_order(run: Run) -> list[CheckpointInfo]:
@@ -116,7 +118,7 @@ def default_name(name: str, episodes: int, seed: int | None, stochastic: bool) -
 
 
 def add_checkpoint(
-    film: Film,
+    video: VideoWriter,
     run: Run,
     point: CheckpointInfo,
     episodes: int,
@@ -130,7 +132,7 @@ def add_checkpoint(
     from gymnast.play.stage import Stage
     from gymnast.runs import checkpoint
     from gymnast.runs.saved_agent import SavedAgent
-    from gymnast.video.film import shown_actions
+    from gymnast.video.writer import shown_actions
 
     saved = checkpoint.load(point.path)
     config = configs.override(configs.validate(saved.state["config"]), overrides)
@@ -142,7 +144,7 @@ def add_checkpoint(
     try:
         net = SavedAgent.build(config, stage.engine, saved.agent).net
         shots = stage.shots(net, root, deterministic=not stochastic)
-        played = film.add(
+        played = video.add(
             shots, stage, shown_actions(config, stage), about | {"policy": policy, "seed": root}, title, seconds
         )
     finally:

@@ -1,4 +1,4 @@
-"""Films of agents: episodes with what the agent knows, thinks and does, as H.264 that a browser plays."""
+"""Videos of agents: episodes with what the agent knows, thinks and does, as H.264 that a browser plays."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ QUALITY = {"crf": "23", "preset": "superfast"}
 
 
 def unfinished(path: Path) -> Path:
-    """What a film is called while it is made."""
+    """What a video is called while it is made."""
     return path.with_name(f".{path.name}{TEMPORARY}")
 
 

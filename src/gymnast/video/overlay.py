@@ -1,4 +1,4 @@
-"""What is drawn around a picture: a strip below it that stays readable when the film is shown small."""
+"""What is drawn around a picture: a strip below it that stays readable when the video is shown small."""
 
 from __future__ import annotations
 

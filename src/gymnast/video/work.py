@@ -9,7 +9,7 @@ from gymnast import config as configs
 from gymnast.play.player import command_seed
 from gymnast.play.stage import Stage
 from gymnast.runs.saved_agent import SavedAgent
-from gymnast.video.film import Film, shown_actions
+from gymnast.video.writer import VideoWriter, shown_actions
 
 if TYPE_CHECKING:
     from gymnast.jobs.child import Channel
@@ -25,6 +25,6 @@ def make_videos(channel: Channel, config: dict[str, Any]) -> None:
     for job, tensors in channel:
         saved.load(tensors)
         about = {"step": job["step"], "policy": checked.stop.judge, "seed": seed}
-        with Film(Path(job["path"])) as film:
-            (episode,) = film.add(stage.shots(saved.net, seed, greedy), stage, actions, about)
+        with VideoWriter(Path(job["path"])) as video:
+            (episode,) = video.add(stage.shots(saved.net, seed, greedy), stage, actions, about)
         channel.result({"return": episode["return"], "length": episode["length"]})

@@ -1,4 +1,4 @@
-"""A film: shots of one or several agents, encoded as they come, with a JSON file beside it that says what they show."""
+"""A video: shots of one or several agents, encoded as they come, with a JSON file beside it that says what they show."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from gymnast.config import RunConfig
 
 CARD_SECONDS = 1.5
-HOLD_SECONDS = 0.5  # that the last picture of a part stays in a film of several
+HOLD_SECONDS = 0.5  # that the last picture of a part stays in a video of several
 MOST_FPS = 60.0
 RENAMED_BY = {"action_remap", "action_repeat"}  # wrappers after which an action's number means something else
 
 
-class Film:
-    """Opened with its first shots: their size and pace are the film's."""
+class VideoWriter:
+    """Opened with its first shots: their size and pace are the video's."""
 
     def __init__(self, path: Path, overlay: bool = True, progress: Callable[[int], None] | None = None) -> None:
         self.path, self._overlay, self._progress = path, overlay, progress
@@ -93,7 +93,7 @@ class Film:
         for _ in range(round(seconds * self._fps)):
             self._encoder.write(picture)
 
-    def __enter__(self) -> Film:
+    def __enter__(self) -> VideoWriter:
         return self
 
     def __exit__(self, *error: Any) -> None:
