@@ -1,4 +1,6 @@
-"""Writes docs/metrics.md, docs/config.md and the tables of README.md and the algorithm pages: python docs/reference.py
+"""Writes docs/metrics.md, docs/config.md and the tables of README.md, CONTRIBUTING.md and the algorithm pages.
+
+Run: python docs/reference.py
 
 `tests/unit/test_docs.py` fails when one of them is out of date.
 """
@@ -155,10 +157,44 @@ def presets_table() -> str:
     return table(["env", "variants", "family", "solved at", "optimum", "extra"], rows)
 
 
-def renewed(path: Path, mark: str, content: str) -> str:
+LEARNING = {
+    "rl/collector.py": "steps the envs with the agent and writes what came of it into the rollout",
+    "training/loop.py": "the order: collect, learn, judge, report, keep",
+    "rl/learner.py": "targets: the learner's reward, advantages and returns; schedules; the plain policy gradient",
+    "rl/returns.py": "generalised advantage estimation",
+    "rl/rollout.py": "the streams of a rollout, and batches of them",
+    "rl/algos/ppo.py": "the algorithm: epochs, minibatches, the loss and its compiled slopes",
+    "agent/nets/dense_net.py": "forwards, backwards, the step (or `torch_net.py`, for agents it does not know)",
+    "agent/nets/kernels.py": "the compiled loops, Adam among them",
+}
+SCREEN = {
+    "cli/train.py": "options",
+    "verbs/train.py": "a run from its config to its result",
+    "config/load.py": "the settings in layers",
+    "training/build.py": "envs, agent, learner and judge of a config",
+    "training/record.py": "the run's folder around the loop",
+    "envs/engines/cartpole/vec.py": "the envs of CartPole; every env has an engine",
+    **LEARNING,
+    "metrics/meter.py": "what happened between two rows",
+    "training/rows.py": "a row, and to whom it goes",
+    "sinks/__init__.py": "one call for all sinks",
+    "sinks/console/console.py": "the live console",
+    "sinks/console/panels.py": "its tables",
+}
+
+
+def path_table(files: dict[str, str]) -> str:
+    source = ROOT / "src" / "gymnast"
+    counts = {name: len((source / name).read_text(encoding="utf-8").splitlines()) for name in files}
+    rows = [[f"`src/gymnast/{name}`", str(counts[name]), what] for name, what in files.items()]
+    return table(["file", "lines", "what it does"], [*rows, [f"{len(files)} files", str(sum(counts.values())), ""]])
+
+
+def renewed(page: Path | str, mark: str, content: str) -> str:
     """A page with the table between `<!-- mark -->` and the next `<!-- end of ... -->` replaced."""
     begin, end = f"<!-- {mark} -->\n", "<!-- end of "
-    before, _, rest = path.read_text(encoding="utf-8").partition(begin)
+    text = page if isinstance(page, str) else page.read_text(encoding="utf-8")
+    before, _, rest = text.partition(begin)
     return f"{before}{begin}{content}{end}{rest.partition(end)[2]}"
 
 
@@ -168,6 +204,9 @@ def pages() -> dict[Path, str]:
         docs / "metrics.md": metrics_page(),
         docs / "config.md": config_page(),
         docs / "alerts.md": renewed(docs / "alerts.md", "rules", rules_table()),
+        ROOT / "CONTRIBUTING.md": renewed(
+            renewed(ROOT / "CONTRIBUTING.md", "learning path", path_table(LEARNING)), "screen path", path_table(SCREEN)
+        ),
         ROOT / "README.md": renewed(ROOT / "README.md", "presets", presets_table()),
         **{
             docs / f"{name}.md": renewed(docs / f"{name}.md", f"settings {name}", settings_table(model, "algo."))

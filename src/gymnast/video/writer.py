@@ -1,4 +1,4 @@
-"""A video: shots of one or several agents, encoded as they come, with a JSON file beside it that says what they show."""
+"""A video: shots of one or several agents, encoded as they come, and a JSON file beside it that says what they show."""
 
 from __future__ import annotations
 
