@@ -14,9 +14,10 @@ import sys
 from dataclasses import dataclass
 
 from gymnast import config as configs
-from gymnast.alerts.advice import Origin, value_text
+from gymnast.alerts.advice import Origin
 from gymnast.alerts.alert import Alert
 from gymnast.config import RunConfig
+from gymnast.core.text import setting
 from gymnast.training.build import build
 from gymnast.training.loop import Result, train
 
@@ -82,7 +83,7 @@ def case(target: str, detuned: list[str], seed: int, blind: bool) -> list[str]:
         top = next((alert for alert in outcome.alerts if alert.patch), None)
         if outcome.result.solved or top is None or top.patch is None:
             break
-        patch = [f"{key}={value_text(value)}" for key, value in top.patch.items()]
+        patch = [f"{key}={setting(value)}" for key, value in top.patch.items()]
         advised.append(f"{top.rule}: `{' '.join(patch)}`")
         settings = [text for text in settings if text.partition("=")[0] not in top.patch] + patch
         outcome = trained()

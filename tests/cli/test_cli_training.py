@@ -6,11 +6,13 @@ import json
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
+from gymnast.sinks.jsonl import read_metrics
 from tests.cli.conftest import ROOT, TINY, Command, Outcome, Trained, environment
+from tests.processes import running, wait_for
 
+STEP = "time/total_timesteps"
 PROMISED = {"run", "env_steps", "seconds", "fps", "solved", "eval_mean", "interval", "episodes", "stop_reason"}
 
 
@@ -80,26 +82,23 @@ def test_eval_for_machines_and_for_people(gymnast: Command, trained: Trained) ->
 
 def wait_for_row(path: Path, beyond: int, process: subprocess.Popen[str]) -> Path:
     """Until some run under `path` has metrics later than `beyond` env steps; its folder."""
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        assert process.poll() is None, "it ended before it was stopped"
-        for file in path.glob("*/metrics.jsonl"):
-            lines = file.read_text().splitlines(keepends=True)
-            if lines and lines[-1].endswith("\n") and json.loads(lines[-1])["time/total_timesteps"] > beyond:
-                return file.parent
-        time.sleep(0.05)
-    raise AssertionError("no metrics within a minute")
+
+    def found() -> list[Path]:
+        files = path.glob("*/metrics.jsonl")
+        return [file.parent for file in files if any(row[STEP] > beyond for row in read_metrics(file))]
+
+    return wait_for(found, "row", process)[0]
 
 
 def interrupted(args: list[str], runs_dir: Path, number: int, beyond: int = 0) -> tuple[Path, Outcome]:
     command = [sys.executable, "-m", "gymnast", *args, "--runs-dir", str(runs_dir), "--quiet", "--json"]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen(command, cwd=ROOT, env=environment(), text=True, **pipes) as process:  # type: ignore[call-overload]
+    with running(command, cwd=ROOT, env=environment(), text=True, **pipes) as process:
         folder = wait_for_row(runs_dir, beyond, process)
         if beyond == 0:
             assert status(folder) == "running"
         process.send_signal(number)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate()
     return folder, Outcome(process.returncode, out, err)
 
 

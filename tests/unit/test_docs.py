@@ -19,9 +19,10 @@ ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 # What CONTRIBUTING.md adds as an example does not exist, and is not meant to.
-EXAMPLES = {"src/gymnast/rl/vpg.py", "src/gymnast/agent/residual.py", "src/gymnast/sinks/scores.py"}
+EXAMPLES = {"src/gymnast/rl/algos/vpg.py", "src/gymnast/agent/bodies/residual.py", "src/gymnast/sinks/scores.py"}
 EXAMPLES |= {f"src/gymnast/envs/{name}.py" for name in ("wrappers/action_delay", "suites/stairs", "engines/vector")}
 EXAMPLES |= {"src/gymnast/presets/CartPole-v0.yaml", "src/gymnast/jobs/launchers/idle.py"}
+EXAMPLES |= {"src/gymnast/rl/extensions/count_bonus.py"}
 PLACEHOLDER = re.compile(r"\b[A-Z]{2,}\b|\*|\.\.\.")  # src/gymnast/presets/ENV.yaml
 
 

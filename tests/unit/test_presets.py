@@ -122,14 +122,23 @@ def test_stated_optimum_is_the_computed_one(env_id: str) -> None:
 
 
 def test_optima_without_a_table_are_computed_here() -> None:
-    """CartPole pays 1 for each of 500 steps, Pong 1 for each of 21 points; Blackjack has a test of its own below."""
+    """CartPole pays 1 for each of 500 steps, Pong 1 for each of 21 points, the corridor 1 once, to one who remembers.
+    Blackjack has a test of its own below."""
     stated = {name: facts.optimum for name, facts in FACTS.items() if facts.optimum is not None and not facts.tabular}
-    assert set(stated) == {"CartPole-v1", "ALE/Pong-v5", "Blackjack-v1"}
+    assert set(stated) == {"CartPole-v1", "ALE/Pong-v5", "Blackjack-v1", "gymnast/Corridor-v0"}
     pole = FACTS["CartPole-v1"]
     assert pole.max_episode_steps is not None
     assert (pole.reward.low, pole.reward.high) == (1, 1)
     assert pole.optimum == pole.max_episode_steps
     assert stated["ALE/Pong-v5"] == 21
+    corridor, returns = made("gymnast/Corridor-v0"), []
+    for seed in range(10):
+        shown, total, ended = corridor.reset(seed=seed)[0][0], 0.0, False
+        while not ended:
+            _, reward, ended, _, _ = corridor.step(int(shown > 0))
+            total += float(reward)
+        returns.append(total)
+    assert returns == [stated["gymnast/Corridor-v0"]] * 10
 
 
 @pytest.mark.parametrize("target", VARIANTS)

@@ -51,7 +51,7 @@ def main() -> NoReturn:
         click.echo(f"gymnast: {stopped}", err=True)
         code, failure = 130, str(stopped)
     except (KeyboardInterrupt, click.Abort):
-        click.echo("gymnast: stopped at once; what was saved last is whole (`gymnast runs list`).", err=True)
+        click.echo("gymnast: stopped at once; everything saved so far is intact (`gymnast runs list`).", err=True)
         code, failure = 130, "interrupted"
     if code and "--json" in sys.argv:
         click.echo(json.dumps({"error": failure}))

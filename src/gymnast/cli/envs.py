@@ -8,7 +8,7 @@ import click
 
 from gymnast.cli.verbs import Verbs, app, common, sets, show
 
-PATIENCE = 2.0  # seconds until a bar is shown
+BAR_AFTER_SECONDS = 2.0  # of waiting without a bar
 
 
 @app.group(cls=Verbs, short_help="List, show, check and audit environments.")
@@ -49,7 +49,7 @@ def envs_check(target: str, overrides: tuple[str, ...], steps: int) -> None:
     from gymnast.terminal.progress import progress_bar
     from gymnast.verbs.envs.check import check_env
 
-    with progress_bar(after=PATIENCE) as progress:
+    with progress_bar(after=BAR_AFTER_SECONDS) as progress:
         result = check_env(target, overrides, steps, progress)
     show(result, print_check)
 
@@ -74,6 +74,6 @@ def envs_audit(target: str, overrides: tuple[str, ...], steps: int, seed: int | 
     from gymnast.terminal.progress import progress_bar
     from gymnast.verbs.envs.audit import audit_env
 
-    with progress_bar(after=PATIENCE) as progress:
+    with progress_bar(after=BAR_AFTER_SECONDS) as progress:
         result = audit_env(target, overrides, steps, seed, picture, progress)
     show(result, print_audit)

@@ -42,7 +42,7 @@ def train(
 ) -> None:
     """Train an agent on ENV until a verdict on fresh episodes says solved, or its budget is spent.
 
-    ENV is any id registered with Gymnasium (`module:Env-v0` imports the module first), or a YAML file of yours.
+    ENV is any id registered with Gymnasium (`module:Env-v0` imports the module first), or your own YAML file.
     Envs with presets: `gymnast envs list`.
 
     \b

@@ -93,6 +93,6 @@ def app() -> None:
     gymnast resume @last                      go on exactly where a run stopped
     gymnast video @best                       watch what it does
     gymnast report                            what came of it, and what to try next
-    gymnast runs list                         what there is
+    gymnast runs list                         what has been trained
     gymnast doctor                            what is installed, and how to add what is not
     """

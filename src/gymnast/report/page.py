@@ -30,7 +30,7 @@ from gymnast.report.blocks import (
 from gymnast.report.charts.model import Chart, Curve, thinned
 from gymnast.report.files import files_of, videos_of
 from gymnast.report.next_steps import next_steps
-from gymnast.report.run_facts import EVALUATION, RETURN, RunFacts, algo_text
+from gymnast.report.run_facts import EVALUATION, RETURN, RunFacts
 from gymnast.report.verdict import Verdict, judge, meaning
 from gymnast.runs.references import Run, runs_dir_option
 
@@ -63,7 +63,7 @@ def _head(facts: RunFacts, verdict: Verdict) -> list[Block]:
     time = "" if facts.seconds is None else f" in {duration(facts.seconds)}"
     rate = f", {facts.env_steps / facts.seconds:,.0f} steps/s" if facts.seconds else ""
     page: list[Block] = [
-        Heading(f"{verdict.headline}: {info.env}, {algo_text(info.algo, info.variant)}, seed {info.seed}", 1),
+        Heading(f"{verdict.headline}: {info.env}, {facts.algo}, seed {info.seed}", 1),
         say(
             "Run ",
             Mono(info.id),
@@ -185,47 +185,30 @@ def _time(facts: RunFacts, verdict: Verdict) -> list[Block]:
     total = sum(spent.values())
     if not total:
         return []
+    shares = {phase: seconds / total for phase, seconds in spent.items() if seconds > 0.005 * total}
+    digits = 2 if total < 10 else 1
     rows = tuple(
-        (
-            phase,
-            f"{seconds:,.{2 if total < 10 else 1}f}",
-            f"{seconds / total:.0%}",
-            bar(seconds / total, 20),
-            PHASES.get(phase, ""),
-        )
-        for phase, seconds in spent.items()
-        if seconds > 0.005 * total
+        (phase, f"{spent[phase]:,.{digits}f}", f"{share:.0%}", bar(share, 20), PHASES.get(phase, ""))
+        for phase, share in shares.items()
     )
-    return [
-        Heading("Where the time went"),
-        Table(("phase", "seconds", "share", "", "what"), rows, right=(1, 2)),
-        *(
-            [say(Mono(f"gymnast speed {shlex.quote(facts.target)}"), " measures what would make it faster.")]
-            if facts.target
-            else []
-        ),
-    ]
+    table = Table(("phase", "seconds", "share", "", "what"), rows, right=(1, 2))
+    command = f"gymnast speed {shlex.quote(facts.target)}" if facts.target else ""
+    advice = [say(Mono(command), " measures what would make it faster.")] if command else []
+    return [Heading("Where the time went"), table, *advice]
 
 
 def _settings(facts: RunFacts, verdict: Verdict) -> list[Block]:
-    page: list[Block] = [Heading("Settings")]
     whose = f"the preset {facts.preset}" if facts.preset else "the defaults for an env without a preset"
     if facts.changed is None:
-        return [
-            *page,
-            say("There is no preset to compare them with; they are in ", Link("config.yaml", "config.yaml"), "."),
-        ]
-    if not facts.changed:
-        return [
-            *page,
-            say(f"Same as {whose} except the seed; all of them are in ", Link("config.yaml", "config.yaml"), "."),
-        ]
-    rows = tuple((Mono(key), Mono(setting(usual)), Mono(setting(mine))) for key, usual, mine in facts.changed)
-    return [
-        *page,
-        say(f"These differ from {whose}; all settings are in ", Link("config.yaml", "config.yaml"), "."),
-        Table(("setting", "preset" if facts.preset else "default", "this run"), rows),
+        said = "There is no preset to compare them with"
+    else:
+        said = f"These differ from {whose}" if facts.changed else f"Same as {whose} except the seed"
+    page: list[Block] = [
+        Heading("Settings"),
+        say(f"{said}; all settings are in ", Link("config.yaml", "config.yaml"), "."),
     ]
+    rows = tuple((Mono(key), Mono(setting(usual)), Mono(setting(mine))) for key, usual, mine in facts.changed or ())
+    return [*page, Table(("setting", "preset" if facts.preset else "default", "this run"), rows)] if rows else page
 
 
 def _made_with(facts: RunFacts, verdict: Verdict) -> list[Block]:

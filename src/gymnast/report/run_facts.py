@@ -28,11 +28,6 @@ SHARE = "time/share/"
 Rows = Sequence[Mapping[str, float]]
 
 
-def algo_text(algo: str, variant: str | None) -> str:
-    """With the variant of a preset that is not named after its algorithm."""
-    return algo if variant in (None, algo) else f"{algo} ({variant})"
-
-
 class RunFacts:
     """Each file is read when it is first asked for, and once."""
 
@@ -83,6 +78,12 @@ class RunFacts:
     @property
     def token(self) -> str:
         return self.info.token
+
+    @property
+    def algo(self) -> str:
+        """With the preset's variant, where that has another name."""
+        name, variant = self.info.algo, self.info.variant
+        return name if variant in (None, name) else f"{name} ({variant})"
 
     @property
     def live(self) -> bool:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from gymnast.agent.batch import VALUE, Batch, Outputs
 from gymnast.config.algos import AlgoSettings
 from gymnast.core.lazy import torch
-from gymnast.rl.returns import gae
-from gymnast.rl.rollout import returns_of
+from gymnast.rl.returns import gae, returns_of
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor

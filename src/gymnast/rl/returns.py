@@ -1,13 +1,19 @@
-"""Returns and advantages. Pure functions of [T, N] tensors; `tests/unit/test_returns.py` has them on paper."""
+"""Returns and advantages: pure functions of [T, N] tensors; `tests/unit/test_returns.py` has them on paper."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gymnast.agent.batch import VALUE
 from gymnast.core.lazy import torch
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+
+def returns_of(value: str) -> str:
+    """The stream that holds what a value is taught."""
+    return "returns" if value == VALUE else f"{value}_returns"
 
 
 def gae(

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gymnast.agent.batch import OBS, VALUE, Batch
+from gymnast.agent.batch import OBS, Batch
 from gymnast.core.lazy import torch
+from gymnast.rl.returns import returns_of
 
 if TYPE_CHECKING:
     import gymnasium as gym
@@ -95,11 +96,6 @@ class Rollout:
             name: stream.unflatten(0, (-1, length)).transpose(1, 2).flatten(0, 2) for name, stream in chosen.items()
         }
         return Batch(columns, {name: states.flatten(0, 1) for name, states in self.states.items()})
-
-
-def returns_of(value: str) -> str:
-    """The stream that holds what a value is taught."""
-    return "returns" if value == VALUE else f"{value}_returns"
 
 
 def _stream(space: gym.Space[Any]) -> Stream:

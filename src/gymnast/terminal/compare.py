@@ -7,17 +7,20 @@ from collections.abc import Callable, Sequence
 from rich.text import Text
 
 from gymnast.core.text import ago, duration, number, or_never, setting, sparkline
-from gymnast.report.run_facts import RETURN, algo_text
+from gymnast.report.run_facts import RETURN, RunFacts
 from gymnast.terminal.format import Cell, Column, heading, output, status_text, table, yes_no
 from gymnast.verbs.runs.compare import Comparison
-from gymnast.verbs.runs.show import RunBrief
+from gymnast.verbs.runs.reasons import LETTERS
 
 CURVE = 24  # columns
 
 
 def print_comparison(data: Comparison) -> None:
     console = output()
-    columns = [Column("", style="dim"), *(Column(f"{side.name}: {side.token}") for side in data.sides)]
+    columns = [
+        Column("", style="dim"),
+        *(Column(f"{name}: {s.token}") for name, s in zip(LETTERS, data.sides, strict=False)),
+    ]
     rows = [*_identity(data), *_numbers(data), *_curves(data)]
     console.print(table(console, columns, [row for row in rows if any(str(cell) for cell in row[1:])]))
     different = {key: row for key, row in data.config.items() if key != "train.seed"}
@@ -44,16 +47,16 @@ def print_comparison(data: Comparison) -> None:
 def _identity(data: Comparison) -> list[list[Cell]]:
     sides = [side.runs for side in data.sides]
 
-    def each(text: Callable[[RunBrief], str]) -> list[str]:
+    def each(text: Callable[[RunFacts], str]) -> list[str]:
         return [", ".join(dict.fromkeys(text(run) for run in runs)) for runs in sides]
 
-    statuses = [list(dict.fromkeys(run.status for run in runs)) for runs in sides]
+    statuses = [list(dict.fromkeys(run.info.status for run in runs)) for runs in sides]
     solved = [[bool(run.solved) for run in runs if run.solved is not None] for runs in sides]
     seconds = [[run.seconds for run in runs if run.seconds is not None] for runs in sides]
     return [
-        ["env", *each(lambda run: run.env)],
-        ["algo", *each(lambda run: algo_text(run.algo, run.variant))],
-        ["seed", *each(lambda run: str(run.seed))],
+        ["env", *each(lambda run: run.info.env)],
+        ["algo", *each(lambda run: run.algo)],
+        ["seed", *each(lambda run: str(run.info.seed))],
         ["status", *(status_text(found[0]) if len(found) == 1 else ", ".join(found) for found in statuses)],
         [
             "solved",
@@ -64,7 +67,7 @@ def _identity(data: Comparison) -> list[list[Cell]]:
         ],
         ["steps", *(_range([run.env_steps for run in runs], number) for runs in sides)],
         ["time", *(_range(known, duration) for known in seconds)],
-        ["created", *(ago(runs[0].created) for runs in sides)],
+        ["created", *(ago(runs[0].info.created) for runs in sides)],
     ]
 
 
@@ -107,12 +110,12 @@ def _score(value: float) -> str:
 
 def _intervals(data: Comparison) -> list[str]:
     """Of a single run's episodes; of several runs the interval over seeds says more."""
-    ends = [side.runs[0].interval if len(side.runs) == 1 else None for side in data.sides]
+    ends = [side.runs[0].summary.get("interval") if len(side.runs) == 1 else None for side in data.sides]
     return [f"{_score(pair[0])} to {_score(pair[1])}" if pair else "" for pair in ends]
 
 
 def _curves(data: Comparison) -> list[list[Cell]]:
-    curves = [[value for _, value in side.returns] for side in data.sides]
+    curves = [[value for _, value in side.runs[0].curve(RETURN)] for side in data.sides]
     first = "" if all(len(side.runs) == 1 for side in data.sides) else " of the first run"
     return [
         [f"training return{first}", *(Text(sparkline(curve, CURVE), style="cyan") for curve in curves)],

@@ -28,9 +28,9 @@ def print_health(health: Health) -> None:
     console.print(facts_grid(facts))
     console.print()
     rows: list[list[Cell]] = []
-    for name, extra in health.extras.items():
+    for extra in health.extras:
         there = Text(extra.version or "yes", style="green") if extra.installed else Text("-", style="dim")
-        rows.append([name, there, extra.brings, extra.command or ""])
+        rows.append([extra.name, there, extra.brings, "" if extra.installed else extra.command])
     console.print(table(console, EXTRAS, rows))
     console.print()
     if not health.problems:

@@ -23,12 +23,12 @@ LIST = (
 def print_envs(result: EnvsList) -> None:
     console = output()
     rows: list[list[Cell]] = []
-    for family in dict.fromkeys(env.family for env in result.envs):
+    for family in dict.fromkeys(env.facts.family for env in result.envs):
         rows += [[""] * len(LIST)] if rows else []
         rows.append([heading(family), *[""] * (len(LIST) - 1)])
-        rows += [_list_row(env) for env in result.envs if env.family == family]
+        rows += [_list_row(env) for env in result.envs if env.facts.family == family]
     console.print(table(console, LIST, rows))
-    for command in dict.fromkeys(needs(env.extra) for env in result.envs if not env.installed):
+    for command in dict.fromkeys(filter(None, (needs(env.facts.extra) for env in result.envs))):
         console.print(f"\n! needs a package that is not installed: {command}", style="yellow", markup=False)
     if result.others is None:
         console.print("\nany other id registered with Gymnasium works too: `gymnast envs list --all`", style="dim")
@@ -40,10 +40,11 @@ def print_envs(result: EnvsList) -> None:
 
 
 def _list_row(env: EnvBrief) -> list[Cell]:
-    name = Text(env.id) if env.installed else Text(f"{env.id} !", style="yellow")
-    threshold = "" if env.threshold is None else f"{env.threshold:g}"
-    optimum = "" if env.optimum is None else f"{env.optimum:g}"
-    return [name, ", ".join(env.variants), threshold, optimum, env.description]
+    facts = env.facts
+    name = Text(f"{env.id} !", style="yellow") if needs(facts.extra) else Text(env.id)
+    threshold = f"{facts.solved.threshold:g}" if facts.solved else ""
+    optimum = "" if facts.optimum is None else f"{facts.optimum:g}"
+    return [name, ", ".join(env.variants), threshold, optimum, facts.description]
 
 
 def print_env(result: PresetEnv | RegisteredEnv) -> None:
@@ -57,8 +58,7 @@ def _print_preset(console: Console, env: PresetEnv) -> None:
     facts = env.facts
     console.print(Text().append(env.id, style="bold").append(f"  {facts.family}", style="dim"))
     console.print(Text(facts.description))
-    if not env.installed:
-        command = needs(facts.extra)
+    if command := needs(facts.extra):
         console.print(f"! needs a package that is not installed: {command}", style="yellow", markup=False)
     console.print()
     console.print(facts_grid(_facts(env)))

@@ -6,16 +6,17 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich import progress as rich_progress
 from rich.text import Text
 
 from gymnast.terminal.format import output
+from gymnast.verbs.progress import Progress
 
 
-class Bar:
-    """A `verbs.progress.Progress`. It is shown once the work takes longer than `after` seconds."""
+class Bar(Progress):
+    """Shown once the work takes longer than `after` seconds."""
 
-    def __init__(self, progress: Progress, after: float) -> None:
+    def __init__(self, progress: rich_progress.Progress, after: float) -> None:
         self._progress = progress
         self._show_at = time.monotonic() + after
         self._task = progress.add_task("starting", total=None)
@@ -44,8 +45,10 @@ def progress_bar(quiet: bool = False, after: float = 0.0) -> Iterator[Bar]:
     """On standard error: a bar where it is a terminal, lines of `say` everywhere, nothing when quiet."""
     console = output(stderr=True)
     console.quiet = quiet
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-    progress = Progress(*columns, console=console, transient=True, disable=quiet or not console.is_terminal)
+    text, times = rich_progress.TextColumn, (rich_progress.TimeElapsedColumn(), rich_progress.TimeRemainingColumn())
+    columns = (text("{task.description}"), rich_progress.BarColumn(), *times)
+    hidden = quiet or not console.is_terminal
+    progress = rich_progress.Progress(*columns, console=console, transient=True, disable=hidden)
     try:
         yield Bar(progress, after)
     finally:

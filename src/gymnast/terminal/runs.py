@@ -12,13 +12,13 @@ from gymnast.core.text import ago, duration, number, score, utc
 from gymnast.metrics.rows import STEP
 from gymnast.report.charts.text import draw
 from gymnast.report.page import return_chart
-from gymnast.report.run_facts import RETURN, UNFINISHED, RunFacts, algo_text
+from gymnast.report.run_facts import RETURN, UNFINISHED, RunFacts
 from gymnast.report.verdict import stop_text
 from gymnast.runs.references import runs_dir_option
 from gymnast.sinks.console.panels import render_row
 from gymnast.terminal.format import Cell, Column, facts_grid, output, panel_width, status_text, table, yes_no
 from gymnast.verbs.runs.files import DeletedRuns, ZippedRun
-from gymnast.verbs.runs.show import RunBrief, RunsList, ShownRun
+from gymnast.verbs.runs.show import RunsList, ShownRun
 
 LIST = (
     Column("run", style="bold"),
@@ -42,18 +42,18 @@ def print_list(result: RunsList) -> None:
         console.print(f"no runs in {result.folder} yet: start one with `gymnast train CartPole-v1`", soft_wrap=True)
 
 
-def _list_row(run: RunBrief) -> list[Cell]:
+def _list_row(run: RunFacts) -> list[Cell]:
     return [
         run.token,
-        run.env,
-        algo_text(run.algo, run.variant),
-        str(run.seed),
-        status_text(run.status),
+        run.info.env,
+        run.algo,
+        str(run.info.seed),
+        status_text(run.info.status),
         score(run.score),
         yes_no(run.solved),
         number(run.env_steps),
         "" if run.seconds is None else duration(run.seconds),
-        ago(run.created),
+        ago(run.info.created),
     ]
 
 
@@ -104,7 +104,7 @@ def _about(facts: RunFacts) -> list[tuple[str, Cell]]:
     crash = f"{facts.crash}  (all of it: {info.path / 'log.txt'})" if facts.crash else ""
     return [
         ("env", info.env),
-        ("algo", f"{algo_text(info.algo, info.variant)}, seed {info.seed}"),
+        ("algo", f"{facts.algo}, seed {info.seed}"),
         ("created", f"{utc(info.created)}, {ago(info.created)}"),
         ("started from", info.parent or ""),
         ("steps", steps),

@@ -12,19 +12,11 @@ from typing import Any
 
 from gymnast.core.machine import cores
 from gymnast.runs.references import list_runs
-from gymnast.verbs.extras import all_extras, version_of
+from gymnast.verbs.extras import Extra, all_extras, version_of
 
 CORE = ("gymnast", "torch", "gymnasium", "numpy", "pydantic", "rich", "click", "ruamel.yaml", "safetensors")
 OLDEST_PYTHON = (3, 11)
 LITTLE_DISK = 1_000_000_000  # bytes; a run with checkpoints of a small network takes a few million
-
-
-@dataclass(frozen=True)
-class ExtraState:
-    installed: bool
-    version: str | None
-    brings: str
-    command: str | None  # that adds it
 
 
 @dataclass(frozen=True)
@@ -44,7 +36,7 @@ class Health:
     cores: int
     packages: dict[str, str | None]  # None: not installed
     devices: dict[str, str | None]  # where a network can live; None: not here
-    extras: dict[str, ExtraState]
+    extras: list[Extra]
     runs_dir: RunsFolder
     warnings: list[str]  # runs that cannot be read
 
@@ -66,9 +58,17 @@ class Health:
         return [*found, *self.warnings]
 
     def to_json(self) -> dict[str, Any]:
-        data = asdict(self)
-        del data["warnings"]
-        return data | {"problems": self.problems}
+        data = {key: value for key, value in asdict(self).items() if key != "warnings"}
+        extras = {
+            extra.name: {
+                "installed": extra.installed,
+                "version": extra.version,
+                "brings": extra.brings,
+                "command": None if extra.installed else extra.command,
+            }
+            for extra in self.extras
+        }
+        return data | {"extras": extras, "problems": self.problems}
 
 
 def examine(runs_dir: Path) -> Health:
@@ -81,12 +81,7 @@ def examine(runs_dir: Path) -> Health:
         cores=cores(),
         packages={name: version_of(name) for name in CORE},
         devices=_devices(),
-        extras={
-            extra.name: ExtraState(
-                extra.installed, extra.version, extra.brings, None if extra.installed else extra.command
-            )
-            for extra in all_extras().values()
-        },
+        extras=list(all_extras().values()),
         runs_dir=RunsFolder(
             path=str(runs_dir),
             exists=runs_dir.is_dir(),

@@ -1,11 +1,9 @@
-"""How a verb that takes long says how far it is. A terminal supplies a bar; without one nothing is shown."""
+"""How a verb that takes long says how far it is. A terminal supplies a bar; this one shows nothing."""
 
 from __future__ import annotations
 
-from typing import Protocol
 
-
-class Progress(Protocol):
+class Progress:
     def plan(self, amount: float) -> None:
         """That much more to come: seconds, steps, whatever the verb counts."""
 
@@ -19,16 +17,4 @@ class Progress(Protocol):
         """A line that stays."""
 
 
-class Silent:
-    """For whoever does not look."""
-
-    def plan(self, amount: float) -> None: ...
-
-    def step(self, what: str) -> None: ...
-
-    def done(self, amount: float = 1.0) -> None: ...
-
-    def say(self, text: str, failed: bool = False) -> None: ...
-
-
-SILENT = Silent()
+SILENT = Progress()

@@ -101,7 +101,7 @@ def record_video(
 
 
 def in_order(run: Run) -> list[CheckpointInfo]:
-    """A run's whole checkpoints by their step, each step once."""
+    """A run's intact checkpoints by their step, each step once."""
     points = {info.step: info for info in list_checkpoints(run.checkpoints_dir) if info.problem is None}
     if not points:
         raise UserError(f"run {run.id} has no checkpoint yet.")

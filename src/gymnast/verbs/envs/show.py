@@ -19,12 +19,20 @@ from gymnast.verbs.extras import EXTRAS
 class EnvBrief:
     id: str
     variants: list[str]
-    family: str
-    description: str
-    threshold: float | None
-    optimum: float | None
-    extra: str | None
-    installed: bool
+    facts: configs.EnvFacts
+
+    def to_json(self) -> dict[str, Any]:
+        facts = self.facts
+        return {
+            "id": self.id,
+            "variants": self.variants,
+            "family": facts.family,
+            "description": facts.description,
+            "threshold": facts.solved.threshold if facts.solved else None,
+            "optimum": facts.optimum,
+            "extra": facts.extra,
+            "installed": needs(facts.extra) is None,
+        }
 
 
 @dataclass(frozen=True)
@@ -33,8 +41,8 @@ class EnvsList:
     others: list[str] | None  # registered with Gymnasium, without a preset; None: not asked for
 
     def to_json(self) -> dict[str, Any]:
-        data = asdict(self)
-        return data if self.others is not None else {"envs": data["envs"]}
+        envs = [env.to_json() for env in self.envs]
+        return {"envs": envs} if self.others is None else {"envs": envs, "others": self.others}
 
 
 @dataclass(frozen=True)
@@ -59,17 +67,15 @@ class ShapingPart:
 class PresetEnv:
     id: str
     facts: configs.EnvFacts
-    installed: bool
     shaping: list[ShapingPart]
     variants: list[VariantBrief]
     optimum: float | None  # the best possible mean return
     optimum_source: str | None
 
     def to_json(self) -> dict[str, Any]:
-        data = {"id": self.id, **self.facts.model_dump(mode="json"), "installed": self.installed}
-        data |= {"shaping": [asdict(part) for part in self.shaping]}
-        data |= {"variants": [asdict(variant) for variant in self.variants]}
-        return data | {"optimum": self.optimum, "optimum_source": self.optimum_source}
+        parts = ("shaping", "variants", "optimum", "optimum_source")
+        facts = {"id": self.id, **self.facts.model_dump(mode="json"), "installed": needs(self.facts.extra) is None}
+        return facts | {part: found for part, found in asdict(self).items() if part in parts}
 
 
 @dataclass(frozen=True)
@@ -98,7 +104,7 @@ def needs(extra: str | None) -> str | None:
 
 
 def list_envs(everything: bool) -> EnvsList:
-    envs = [_brief(preset) for preset in configs.list_presets()]
+    envs = [EnvBrief(preset.id, preset.variants, facts_of(preset.id)) for preset in configs.list_presets()]
     if not everything:
         return EnvsList(envs, None)
     from gymnast.envs.suites import list_env_ids
@@ -107,19 +113,10 @@ def list_envs(everything: bool) -> EnvsList:
     return EnvsList(envs, [name for name in list_env_ids() if name not in known])
 
 
-def _brief(preset: configs.Preset) -> EnvBrief:
-    facts = configs.load_facts(preset.id)
-    assert facts is not None
-    return EnvBrief(
-        id=preset.id,
-        variants=list(preset.variants),
-        family=facts.family,
-        description=facts.description,
-        threshold=facts.solved.threshold if facts.solved else None,
-        optimum=facts.optimum,
-        extra=facts.extra,
-        installed=needs(facts.extra) is None,
-    )
+def facts_of(env_id: str) -> configs.EnvFacts:
+    facts = configs.load_facts(env_id)
+    assert facts is not None, "every preset has facts"
+    return facts
 
 
 def show_env(target: str) -> PresetEnv | RegisteredEnv:
@@ -133,15 +130,13 @@ def show_env(target: str) -> PresetEnv | RegisteredEnv:
 
 
 def _preset(env_id: str) -> PresetEnv:
-    facts = configs.load_facts(env_id)
-    assert facts is not None
+    facts = facts_of(env_id)
     shaper = find_shaper(env_id)
     parts = shaper.components.items() if shaper else ()
     best = facts.best_return(facts.described(env_id))
     return PresetEnv(
         id=env_id,
         facts=facts,
-        installed=needs(facts.extra) is None,
         shaping=[ShapingPart(name, type(part).__name__.lower(), part.meaning) for name, part in parts],
         variants=[_variant(env_id, name) for name in variant_names(read_preset(env_id))],
         optimum=facts.optimum if best is None else best.value,

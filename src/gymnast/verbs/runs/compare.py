@@ -11,25 +11,15 @@ from typing import Any
 from gymnast.core.errors import UserError
 from gymnast.core.statistics import area_under_curve, improvement, interval, iqm, median
 from gymnast.metrics.rows import STEP
-from gymnast.report.charts.model import Points, finite
+from gymnast.report.charts.model import finite
 from gymnast.report.run_facts import EVALUATION, EXACT, RETURN, RunFacts
-from gymnast.verbs.runs.reasons import reasons
-from gymnast.verbs.runs.show import RunBrief
+from gymnast.verbs.runs.reasons import LETTERS, reasons
+from gymnast.verbs.runs.show import brief
 from gymnast.verbs.runs.sides import Side, differing_settings, find_sides, labels
 
 CURVES = (EXACT, EVALUATION, RETURN)
-LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 Measure = Callable[[RunFacts], float | None]
-
-
-@dataclass(frozen=True)
-class ComparedSide:
-    name: str  # a letter
-    token: str
-    label: str
-    runs: list[RunBrief]
-    returns: Points  # of its first run, while training
 
 
 @dataclass(frozen=True)
@@ -51,6 +41,9 @@ class Gap:
     high: float | None = None
     chance: float | None = None  # that a run of this side is better than one of the first
 
+    def to_json(self) -> dict[str, Any]:
+        return {"value": self.value} if self.chance is None else asdict(self)
+
 
 @dataclass(frozen=True)
 class SideGaps:
@@ -58,15 +51,13 @@ class SideGaps:
     gaps: dict[str, Gap]  # by measure
 
     def to_json(self) -> dict[str, Any]:
-        gaps = {
-            name: asdict(gap) if gap.chance is not None else {"value": gap.value} for name, gap in self.gaps.items()
-        }
-        return {"of": self.of, "from": LETTERS[0], **gaps}
+        return {"of": self.of, "from": LETTERS[0], **{name: gap.to_json() for name, gap in self.gaps.items()}}
 
 
 @dataclass(frozen=True)
 class Comparison:
-    sides: list[ComparedSide]
+    sides: list[Side]  # A, B and so on
+    labels: list[str]
     envs: list[str]
     curve: str | None  # the metric that areas and thresholds are measured on
     curve_until: float | None  # env steps that all runs have of it
@@ -82,14 +73,19 @@ class Comparison:
         return reasons(self)
 
     def to_json(self) -> dict[str, Any]:
-        sides = [
-            {"name": side.name, "label": side.label, "runs": [asdict(run) for run in side.runs]} for side in self.sides
-        ]
+        sides = zip(LETTERS, self.labels, self.sides, strict=False)
         return {
-            **asdict(self),
-            "runs": [run.id for side in self.sides for run in side.runs],
-            "sides": sides,
+            "runs": [run.info.id for side in self.sides for run in side.runs],
+            "sides": [{"name": n, "label": label, "runs": [brief(run) for run in s.runs]} for n, label, s in sides],
+            "envs": self.envs,
+            "curve": self.curve,
+            "curve_until": self.curve_until,
+            "measures": {name: [asdict(side) for side in sides] for name, sides in self.measures.items()},
             "differences": [found.to_json() for found in self.differences],
+            "config": self.config,
+            "versions": self.versions,
+            "alerts": self.alerts,
+            "history": self.history,
             "reasons": self.reasons,
         }
 
@@ -110,16 +106,8 @@ def comparison(sides: Sequence[Side]) -> Comparison:
     metric = curve_metric(sides)
     measures = {name: [measured(name, side, of) for side in sides] for name, of in measures_of(sides, metric).items()}
     return Comparison(
-        sides=[
-            ComparedSide(
-                LETTERS[index],
-                side.token,
-                label,
-                [RunBrief.of(facts) for facts in side.runs],
-                side.runs[0].curve(RETURN),
-            )
-            for index, (label, side) in enumerate(zip(labels(sides), sides, strict=True))
-        ],
+        sides=list(sides),
+        labels=labels(sides),
         envs=envs,
         curve=metric,
         curve_until=common_end(sides, metric),

@@ -11,6 +11,7 @@ from gymnast.report.run_facts import RETURN
 if TYPE_CHECKING:
     from gymnast.verbs.runs.compare import Comparison, SideGaps
 
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"  # what sides are called
 SHOWN = 6  # settings named in a sentence; the table has all
 
 
@@ -65,18 +66,18 @@ def _sooner(data: Comparison, index: int) -> list[str]:
         for steps, seconds in zip((a, b), times, strict=True)
     ]
     what = "The training return" if data.curve == RETURN else "An evaluation"
-    return [f"{what} reached the threshold: {data.sides[index].name} {words[1]}, A {words[0]}."]
+    return [f"{what} reached the threshold: {LETTERS[index]} {words[1]}, A {words[0]}."]
 
 
 def _longer(data: Comparison, index: int) -> list[str]:
-    a, b = (max(run.env_steps for run in data.sides[side].runs) for side in (0, index))
+    a, b = (max(facts.env_steps for facts in data.sides[side].runs) for side in (0, index))
     if not min(a, b) or 0.9 < b / a < 1.1:
         return []
-    return [f"{data.sides[index].name} trained for {b:,} steps, A for {a:,}."]
+    return [f"{LETTERS[index]} trained for {b:,} steps, A for {a:,}."]
 
 
 def _settings(data: Comparison, index: int) -> list[str]:
-    name = data.sides[index].name
+    name = LETTERS[index]
     pairs = {key: (values[0], values[index]) for key, values in data.config.items() if key != "train.seed"}
     pairs = {key: pair for key, pair in pairs.items() if pair[0] != pair[1]}
     if not pairs:
@@ -91,7 +92,7 @@ def _versions(data: Comparison, index: int) -> list[str]:
     if not pairs:
         return []
     words = ", ".join(f"{key} {b or 'none'} instead of {a or 'none'}" for key, (a, b) in pairs.items())
-    return [f"{data.sides[index].name} ran with {words}."]
+    return [f"{LETTERS[index]} ran with {words}."]
 
 
 def _alerts(data: Comparison, index: int) -> list[str]:
@@ -99,6 +100,5 @@ def _alerts(data: Comparison, index: int) -> list[str]:
     for mine, theirs in ((0, index), (index, 0)):
         rules = [rule for rule, counts in data.alerts.items() if counts[mine] and not counts[theirs]]
         if rules:
-            one, other = (data.sides[side].name for side in (mine, theirs))
-            said.append(f"Only {one}, not {other}, had the alerts {', '.join(rules)}.")
+            said.append(f"Only {LETTERS[mine]}, not {LETTERS[theirs]}, had the alerts {', '.join(rules)}.")
     return said

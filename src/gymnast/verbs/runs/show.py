@@ -11,71 +11,24 @@ from gymnast.runs.references import Run, list_runs, resolve
 
 
 @dataclass(frozen=True)
-class RunBrief:
-    """What a run is and how far it came."""
-
-    id: str
-    token: str
-    env: str
-    algo: str
-    variant: str | None
-    seed: int
-    status: str
-    created: str
-    parent: str | None
-    path: str
-    score: float | None
-    solved: bool | None
-    env_steps: int
-    seconds: float | None
-    interval: list[float] | None
-
-    @classmethod
-    def of(cls, facts: RunFacts) -> RunBrief:
-        info = facts.info
-        return cls(
-            id=info.id,
-            token=info.token,
-            env=info.env,
-            algo=info.algo,
-            variant=info.variant,
-            seed=info.seed,
-            status=info.status,
-            created=info.created,
-            parent=info.parent,
-            path=str(info.path),
-            score=facts.score,
-            solved=facts.solved,
-            env_steps=facts.env_steps,
-            seconds=facts.seconds,
-            interval=facts.summary.get("interval"),
-        )
-
-
-@dataclass(frozen=True)
 class RunsList:
     folder: Path
-    runs: list[RunBrief]
+    runs: list[RunFacts]
     warnings: list[str]  # folders that could not be read
 
     def to_json(self) -> dict[str, Any]:
-        return {"runs": [asdict(run) for run in self.runs], "warnings": self.warnings}
-
-
-def list_all_runs(runs_dir: Path) -> RunsList:
-    runs = list_runs(runs_dir)
-    return RunsList(runs_dir, [RunBrief.of(RunFacts(Run(info.path), info)) for info in runs], runs.warnings)
+        return {"runs": [brief(run) for run in self.runs], "warnings": self.warnings}
 
 
 @dataclass(frozen=True)
 class ShownRun:
-    facts: RunFacts  # has everything
+    facts: RunFacts
 
     def to_json(self) -> dict[str, Any]:
         facts = self.facts
         return {
             **{key: value for key, value in asdict(facts.info).items() if key not in ("path", "id")},
-            **asdict(RunBrief.of(facts)),
+            **brief(facts),
             "threshold": facts.threshold,
             "checkpoints": [
                 {"name": item.name, "step": item.step, "problem": item.problem, "metrics": item.metrics}
@@ -89,5 +42,24 @@ class ShownRun:
         }
 
 
+def list_all_runs(runs_dir: Path) -> RunsList:
+    runs = list_runs(runs_dir)
+    return RunsList(runs_dir, [RunFacts(Run(info.path), info) for info in runs], runs.warnings)
+
+
 def show_run(ref: str, runs_dir: Path) -> ShownRun:
     return ShownRun(RunFacts(resolve(ref, runs_dir)))
+
+
+def brief(facts: RunFacts) -> dict[str, Any]:
+    """What a run is and how far it came, in JSON."""
+    names = ("id", "token", "env", "algo", "variant", "seed", "status", "created", "parent")
+    return {
+        **{name: getattr(facts.info, name) for name in names},
+        "path": str(facts.info.path),
+        "score": facts.score,
+        "solved": facts.solved,
+        "env_steps": facts.env_steps,
+        "seconds": facts.seconds,
+        "interval": facts.summary.get("interval"),
+    }

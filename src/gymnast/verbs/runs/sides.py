@@ -46,20 +46,12 @@ class Side:
 
 def find_sides(refs: Sequence[str], runs_dir: Path, group: str = "seed") -> list[Side]:
     """`a,b` joins two runs; @all and @all:ENV are all runs; by "seed", runs that differ in nothing else are joined."""
-    joined: list[Side] = []
-    single: list[RunFacts] = []
     order: list[Side | RunFacts] = []
     for ref in refs:
-        names = [name for name in ref.split(",") if name]
-        if len(names) > 1:
-            runs = {facts.info.id: facts for name in names for facts in _expand(name, runs_dir)}
-            joined.append(Side(list(runs.values())))
-            order.append(joined[-1])
-        else:
-            found = _expand(ref, runs_dir)
-            single += found
-            order += found
-    seen = [facts.info.id for side in joined for facts in side.runs]
+        names = [name for name in ref.split(",") if name] or [ref]
+        runs = {facts.info.id: facts for name in names for facts in _expand(name, runs_dir)}.values()
+        order += [Side(list(runs))] if len(names) > 1 else runs
+    seen = [facts.info.id for item in order if isinstance(item, Side) for facts in item.runs]
     if twice := [name for name in dict.fromkeys(seen) if seen.count(name) > 1]:
         raise UserError(f"{twice[0]} is on two sides. Name each run once.")
     sides: dict[Any, Side] = {}
