@@ -215,6 +215,26 @@ def test_a_launcher_that_breaks_does_not_hang_the_pool() -> None:
     ]
 
 
+def test_ctrl_c_while_a_pool_starts_a_job_is_ctrl_c(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thread that listens to the job has not begun yet, and cannot be waited for."""
+    closed: list[str] = []
+
+    class Silent:
+        def __iter__(self) -> Any:
+            return iter(())
+
+        def close(self) -> None:
+            closed.append("it")
+
+    def interrupt(thread: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("gymnast.jobs.pool.Thread.start", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        list(run_all(["it"], 1, lambda name: Silent()))
+    assert closed == ["it"]
+
+
 def test_leaving_a_pool_ends_its_jobs(tmp_path: Path) -> None:
     files = [tmp_path / str(number) for number in range(4)]
     launcher = LAUNCHERS.get("local")()

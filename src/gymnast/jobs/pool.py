@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Hashable, Iterator, Sequence
+from contextlib import suppress
 from queue import SimpleQueue
 from threading import Thread
 from typing import Protocol, TypeVar
@@ -60,4 +61,5 @@ def run_all(items: Sequence[T], at_once: int, launch: Callable[[T], Events]) -> 
         for events, _ in running.values():
             events.close()
         for _, thread in running.values():
-            thread.join()
+            with suppress(RuntimeError):  # Ctrl-C came before it began: it cannot be waited for
+                thread.join()
