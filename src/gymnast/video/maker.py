@@ -9,6 +9,7 @@ from pathlib import Path
 from time import perf_counter, sleep
 from typing import TYPE_CHECKING
 
+from gymnast.core.schedule import Every
 from gymnast.jobs.worker import LOWEST_PRIORITY, Job, Worker, WorkerLost
 from gymnast.video.encode import unfinished
 
@@ -41,7 +42,10 @@ class VideoMaker:
         self._waiting: list[Order] = []
         self._current: Order | None = None
         self._skipped = 0
-        self._on = self._config.log.video != "off"
+        wanted = self._config.log.video
+        self._on = wanted != "off"
+        self._every = Every(wanted if isinstance(wanted, int) else 0)
+        self._every.done(state.counters.env_steps)
         if self._on and folder is None:
             self._stop("a run without a folder has no place for them; give it a runs_dir")
         elif self._on and state.factory is not None:
@@ -54,8 +58,9 @@ class VideoMaker:
         """Orders what is due at this moment and takes notice of what is done; costs nothing where nothing is."""
         if not self._on:
             return
-        step, every, judge = state.counters.env_steps, self._config.log.video, state.judge
-        if isinstance(every, int) and step // every > (step - state.rollout.size) // every:
+        step, judge = state.counters.env_steps, state.judge
+        if self._every.due(step):
+            self._every.done(step)
             weights = {name: tensor.detach().clone() for name, tensor in state.agent.state_dict().items()}
             self._order(Order(f"step_{step}", step, weights))
         if judge.best_agent is not None and judge.record.best_at != self._best_at:
