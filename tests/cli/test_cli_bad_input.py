@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Command, Outcome, Trained
+from gymnast.runs import checkpoint
+from tests.cli.conftest import TINY, Command, Outcome, Trained
 
 CARTPOLE = ("train", "CartPole-v1")
 
@@ -139,3 +140,16 @@ def test_an_unknown_tracker_is_answered_with_the_known_ones(gymnast: Command, tm
     outcome = gymnast("train", "CartPole-v1", "--track", "wandbb", "--runs-dir", tmp_path / "runs")
     assert outcome.code == 2
     assert "unknown sink 'wandbb'. Did you mean 'wandb'?" in outcome.err
+
+
+def test_a_checkpoint_of_an_earlier_version_is_answered_in_a_line(gymnast: Command, tmp_path: Path) -> None:
+    """Its state had other parts: the agent can be taken over, the training cannot go on."""
+    assert gymnast("train", "CartPole-v1", *TINY, "--runs-dir", str(tmp_path), "--quiet").code == 0
+    (path,) = tmp_path.glob("*/checkpoints/last.safetensors")
+    saved = checkpoint.load(path)
+    state = {key: value for key, value in saved.state.items() if key != "judge"}
+    checkpoint.save(path, saved.tensors, state, saved.metrics)
+    answer = gymnast("resume", "@last", "--runs-dir", str(tmp_path))
+    assert answer.code == 2
+    assert "was written by an earlier version and cannot be resumed" in answer.err
+    assert "--init-from" in answer.err

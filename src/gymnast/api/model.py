@@ -87,6 +87,7 @@ class Model:
         session = build(self.config, _threshold(self.config, source), source.factory)
         session.about = self.spaces.to_json() | {"env": "id" if source.is_id else "object"}
         if self._saved is not None:
+            self._saved.require_training_state()
             restore(session, self._saved.tensors, self._saved.state)
         self._loaded = self._saved = None
         return session

@@ -45,6 +45,14 @@ class Checkpoint:
     def step(self) -> int | None:
         return _step(self.state, self.metrics)
 
+    def require_training_state(self) -> None:
+        """An earlier version kept a run's state in another form: its agent can be used, its training not resumed."""
+        if "judge" not in self.state:
+            raise CheckpointError(
+                f"{self.path} was written by an earlier version and cannot be resumed. "
+                "Start a new run with its agent: gymnast train ENV --init-from REF."
+            )
+
     @property
     def agent(self) -> dict[str, torch.Tensor]:
         """The agent's weights and statistics, by their own names."""

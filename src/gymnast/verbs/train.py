@@ -128,6 +128,7 @@ def resume(
     if origin.live():
         raise UserError(f"run {origin.id} is being trained right now; stop it before resuming it.")
     saved = checkpoint.load(path)
+    saved.require_training_state()
     before = configs.validate(saved.state["config"])
     config = configs.override(before, overrides)
     require_sinks(config.log.sinks)
