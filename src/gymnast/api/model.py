@@ -84,10 +84,11 @@ class Model:
         self._generator = torch.Generator().manual_seed(derive_seed(config.train.seed, "predict"))
 
     def _build(self, source: EnvSource) -> TrainState:
+        if self._saved is not None:
+            self._saved.require_training_state()
         session = build(self.config, _threshold(self.config, source), source.factory)
         session.about = self.spaces.to_json() | {"env": "id" if source.is_id else "object"}
         if self._saved is not None:
-            self._saved.require_training_state()
             restore(session, self._saved.tensors, self._saved.state)
         self._loaded = self._saved = None
         return session
@@ -181,12 +182,29 @@ class Model:
         mask = starts = None
         if action_masks is not None:
             mask = torch.from_numpy(np.array(action_masks, bool).reshape(count, -1)).to(device)
-        if episode_start is not None and state is not None:
-            starts = torch.from_numpy(np.array(episode_start, bool).reshape(count)).to(device)
+        if state is not None and self.policy.has_memory:
+            starts = self._checked_memory(state, episode_start, count)
         obs = {key: torch.from_numpy(array).to(device) for key, array in batch.items()}
-        acted = self.policy.act(obs, state, starts, mask, None if deterministic else self._generator)
+        acted = self.policy.act(
+            obs, state if self.policy.has_memory else None, starts, mask, None if deterministic else self._generator
+        )
         actions = self._for_env(self.policy.head.to_env(acted.action.cpu().numpy()))
         return (actions[0] if single else actions), acted.state if self.policy.has_memory else state
+
+    def _checked_memory(self, state: Any, episode_start: Any, count: int) -> torch.Tensor | None:
+        """What an agent with memory is given must fit the observations, row by row."""
+        expected = self.policy.initial_state(count)
+        fits = isinstance(state, dict) and state.keys() == expected.keys()
+        if not fits or any(state[name].shape != rows.shape for name, rows in expected.items()):
+            raise UserError(
+                f"predict(state=...): must be None or what predict() returned for {count} observations at a time."
+            )
+        if episode_start is None:
+            return None
+        starts = np.array(episode_start, bool).reshape(-1)
+        if len(starts) != count:
+            raise UserError(f"predict(episode_start=...): has {len(starts)} entries for {count} observations.")
+        return torch.from_numpy(starts).to(self.device)
 
     def _for_env(self, actions: NDArray[Any]) -> NDArray[Any]:
         layout = self.spaces.actions

@@ -52,6 +52,9 @@ def _sizes(config: RunConfig) -> Iterator[RuleProblem]:
 
 def _algorithm(config: RunConfig) -> Iterator[RuleProblem]:
     yield from config.algo.problems(config)
+    names = [spec.name for spec in config.algo.extensions]
+    for name in sorted({name for name in names if names.count(name) > 1}):
+        yield RuleProblem(("algo.extensions",), f"{name!r} is listed twice. Name each extension once.")
     for spec in config.algo.extensions:
         if problem := EXTENSIONS.problem(spec.name):
             yield RuleProblem(("algo.extensions",), problem)

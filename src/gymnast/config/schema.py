@@ -70,7 +70,7 @@ class AgentConfig(Section):
     ortho_init: bool = Field(
         default=True, description="Orthogonal initial weights, with a nearly uniform first policy."
     )
-    shared: bool = Field(default=False, description="One trunk for actor and critic.")
+    shared: bool = Field(default=False, description="One trunk, and one memory, for actor and critic.")
     discrete_encoding: Literal["one_hot", "embedding"] = Field(
         default="one_hot", description="How discrete observations enter the network."
     )
@@ -80,7 +80,8 @@ class AgentConfig(Section):
     )
     memory_size: Count = Field(default=64, description="Units of the recurrent layer.")
     sequence_length: Count = Field(
-        default=16, description="Steps through which a memory is trained at once; must divide algo.n_steps."
+        default=16,
+        description="Steps through which a memory is trained at once; divides algo.n_steps and algo.batch_size.",
     )
     normalize_obs: bool = Field(
         default=False, description="Scale observations by their running mean and standard deviation."

@@ -103,6 +103,8 @@ class Background:
             return None
 
     def give_next(self, waiting: Sequence[Snapshot], allowance: Allowance) -> None:
+        if not self._mode:  # the worker was lost since this copy was to be left to it
+            return
         try:
             self._give(waiting, allowance)
         except WorkerLost as lost:

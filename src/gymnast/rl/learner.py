@@ -169,7 +169,11 @@ class Learner:
     @property
     def uses_kernels(self) -> bool:
         """Whether a kernel may write the slopes: an extension's term of the loss is an expression."""
-        return self.net.compiled and not any(extension.adds_loss for extension in self.extensions)
+        return self.net.compiled and not self.adds_loss
+
+    @property
+    def adds_loss(self) -> bool:
+        return any(extension.adds_loss for extension in self.extensions)
 
     # State
 

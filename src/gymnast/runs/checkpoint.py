@@ -2,7 +2,7 @@
 
 Tensors are the file's tensors. The JSON state and the metrics of that moment lie in the header's metadata, so that one
 rename replaces all of it. NAME.json beside it repeats the metrics for people to read; the header is what counts.
-NAME.csv has the last steps before it, one a row, as `rl/table.py` writes them.
+NAME.csv has the last steps before it, one a row, as `play/step_table.py` writes them.
 """
 
 from __future__ import annotations

@@ -93,8 +93,16 @@ def load_agent(agent: Agent, tensors: dict[str, Tensor]) -> None:
 
 
 def init_agent_from(agent: Agent, tensors: dict[str, Tensor]) -> tuple[list[str], list[str]]:
-    """Copies what fits by name and shape from another agent; returns the names taken and those left as they were."""
+    """Copies what fits by name and shape from another agent; returns the names taken and those left as they were.
+
+    A normaliser is taken whole or not at all: a count without its mean would hold the statistics where they are.
+    """
     mine = agent.state_dict()
-    taken = [name for name in mine if name in tensors and mine[name].shape == tensors[name].shape]
+    fits = {name: name in tensors and mine[name].shape == tensors[name].shape for name in mine}
+    groups: dict[str, bool] = {}
+    for name, fit in fits.items():
+        owner = name.rpartition(".")[0] if "moments" in name else name
+        groups[owner] = groups.get(owner, True) and fit
+    taken = [name for name in mine if groups[name.rpartition(".")[0] if "moments" in name else name]]
     agent.load_state_dict({name: tensors[name] for name in taken}, strict=False)
     return taken, [name for name in mine if name not in taken]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from gymnast.agent.nets import choose_net
+from gymnast.agent.nets import TorchNet, choose_net
 from gymnast.alerts.advice import Known
 from gymnast.alerts.book import AlertBook
 from gymnast.alerts.rules import RULES
@@ -37,8 +37,10 @@ def build(config: RunConfig, threshold: float | None, factory: EnvFactory | None
         require_packages(f"log.video: {config.log.video}")
     choose_threads(config)
     env = make_training_vec(config, factory)
-    net = choose_net(build_agent(config, env))
     extensions = make_extensions(config)
+    agent = build_agent(config, env)
+    # a term of the loss may read observations, which the compiled network keeps in a form of its own
+    net = TorchNet(agent) if any(extension.adds_loss for extension in extensions) else choose_net(agent)
     shuffle = torch.Generator().manual_seed(derive_seed(config.train.seed, "minibatches"))
     learner = ALGOS.get(config.algo.name)(net, config, shuffle, extensions)
     facts = load_facts(config.env.id)
@@ -66,7 +68,7 @@ def make_rollout(config: RunConfig, learner: Learner) -> Rollout:
 
 def make_judge(config: RunConfig, threshold: float | None, net: Net, env: VecEnv, factory: EnvFactory | None) -> Judge:
     """A threshold that nobody can reach, wherever it comes from, is refused before the first step."""
-    table = table_of(config.env, env) if factory is None and not net.agent.has_memory else None
+    table = table_of(config.env, env) if factory is None else None
     problem = None if table is None or threshold is None else table.optimum.problem(threshold, config.env.id)
     if problem is not None:
         env.close()
@@ -75,7 +77,7 @@ def make_judge(config: RunConfig, threshold: float | None, net: Net, env: VecEnv
         config,
         threshold,
         net,
-        table,
+        None if net.agent.has_memory else table,  # the exact value is that of a policy without memory
         make_env=lambda: make_vec(config.env, config.eval_n_envs, "eval", factory),
         can_leave_process=factory is None,
     )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import gymnasium as gym
 from torch import Tensor
 
-from gymnast.agent.nets import choose_net
+from gymnast.agent.nets import TorchNet, choose_net
 from gymnast.alerts.book import AlertBook
 from gymnast.core.schedule import Every
 from gymnast.core.seeds import derive_seed
@@ -101,7 +101,8 @@ class TrainState:
         if self.net.holds():
             return
         moments, algo = self.net.save_state(), self.config.algo
-        self.net = self.collector.net = self.learner.net = self.judge.net = choose_net(self.agent)
+        net = TorchNet(self.agent) if self.learner.adds_loss else choose_net(self.agent)
+        self.net = self.collector.net = self.learner.net = self.judge.net = net
         self.net.use_optimizer(algo.optimizer_name, algo.optimizer_eps)
         self.net.load_state(moments)
 

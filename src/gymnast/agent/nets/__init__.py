@@ -5,7 +5,7 @@ from __future__ import annotations
 from gymnast.agent.agent import Agent
 from gymnast.agent.nets.base import Net as Net
 from gymnast.agent.nets.dense_net import DenseNet, is_known
-from gymnast.agent.nets.torch_net import TorchNet
+from gymnast.agent.nets.torch_net import TorchNet as TorchNet
 
 
 def choose_net(agent: Agent) -> Net:

@@ -137,7 +137,8 @@ class DenseNet:
         return [flat[slice(*self.spans[id(p)])].view(p.shape) for p in self.parameters]
 
     def views_by_name(self, flat: Tensor) -> dict[str, Tensor]:
-        named = dict(self.agent.named_parameters())
+        """Of the parameters that lie here: one that was replaced since does not."""
+        named = {name: p for name, p in self.agent.named_parameters() if id(p) in self.spans}
         return {name: flat[slice(*self.spans[id(p)])].view(p.shape) for name, p in named.items()}
 
     def holds(self) -> bool:
@@ -405,7 +406,6 @@ class FlatOptimizer:
 
     def __init__(self, net: DenseNet, optimizer: Optimizer) -> None:
         self.net, self.optimizer = net, optimizer
-        self.names = [name for name, _ in net.agent.named_parameters()]
         self.flat = {moment: net.flat_memory() for moment in optimizer.moments}
         self.arrays = [memory.numpy() for memory in self.flat.values()]
         self.count = 0
@@ -429,10 +429,10 @@ class FlatOptimizer:
     def save_state(self) -> dict[str, Tensor]:
         if not self.count:
             return {}
-        saved = {f"{name}/step": torch.tensor(float(self.count)) for name in self.names}
+        saved: dict[str, Tensor] = {}
         for moment, memory in self.flat.items():
-            views = self.net.views_by_name(memory)
-            saved |= {f"{name}/{moment}": views[name] for name in self.names}
+            for name, view in self.net.views_by_name(memory).items():
+                saved |= {f"{name}/{moment}": view, f"{name}/step": torch.tensor(float(self.count))}
         return saved
 
     def load_state(self, tensors: Mapping[str, Tensor]) -> None:
@@ -440,8 +440,9 @@ class FlatOptimizer:
         self.reset()
         for moment, memory in self.flat.items():
             for name, view in self.net.views_by_name(memory).items():
-                if f"{name}/{moment}" in tensors:
-                    view.copy_(tensors[f"{name}/{moment}"])
+                held = tensors.get(f"{name}/{moment}")
+                if held is not None and held.shape == view.shape:  # a layer that was replaced starts again
+                    view.copy_(held)
         self.count = int(max((float(t) for key, t in tensors.items() if key.endswith("/step")), default=0.0))
 
 

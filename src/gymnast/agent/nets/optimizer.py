@@ -53,14 +53,15 @@ class Optimizer:
         return {f"{name}/{moment}": t for name, state in self.state.items() for moment, t in state.items()}
 
     def load_state(self, tensors: Mapping[str, Tensor]) -> None:
-        """What was remembered of a parameter that is no longer trained is left out."""
+        """What was remembered of a parameter that is no longer trained, or has another shape by now, is left out."""
         check_moments(tensors, self.moments)
         self.state.clear()
         for key, tensor in tensors.items():
             name, _, moment = key.rpartition("/")
-            if name in self.parameters:
-                device = self.parameters[name].device
-                self.state.setdefault(name, {})[moment] = tensor.to(device).clone()
+            mine = self.parameters.get(name)
+            same = mine is not None and f"{name}/{self.moments[0]}" in tensors
+            if mine is not None and same and tensors[f"{name}/{self.moments[0]}"].shape == mine.shape:
+                self.state.setdefault(name, {})[moment] = tensor.to(mine.device).clone()
 
 
 class Adam(Optimizer):

@@ -25,7 +25,7 @@ class TorchNet:
 
     def __init__(self, agent: Agent) -> None:
         self.agent = agent
-        self.parts = agent.parts()
+        self.parts = {part: [p for p in ps if p.requires_grad] for part, ps in agent.parts().items()}
         self.optimizer: Optimizer
         self._outputs: Outputs
 

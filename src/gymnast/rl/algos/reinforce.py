@@ -171,6 +171,7 @@ class Reinforce(Learner):
 
     def load_state(self, tensors: dict[str, Tensor], values: dict[str, Any], optimizer: bool, episodes: bool) -> None:
         super().load_state(tensors, values, optimizer, episodes)
-        self.mean_return, self.mean_count = values["mean_return"], values["mean_count"]
+        # missing where the run that is resumed was another algorithm's
+        self.mean_return, self.mean_count = values.get("mean_return", 0.0), values.get("mean_count", 0)
         pending = group(tensors, "pending") if episodes else {}
         self.pending = [group(pending, str(env)) for env in range(len({key.split("/")[0] for key in pending}))]
