@@ -17,10 +17,9 @@ from gymnast.agent.nets.dense_net import DenseNet
 from gymnast.config import AgentConfig
 from gymnast.config.algos import AlgoSettings
 from gymnast.rl.algos.a2c import A2CConfig
-from gymnast.rl.algos.compiled import PolicyGradientKernel, PPOKernel
-from gymnast.rl.algos.ppo import PPO, Losses, PPOConfig
+from gymnast.rl.algos.ppo import PPO, Losses, PPOConfig, PPOKernel
 from gymnast.rl.algos.reinforce import ReinforceConfig
-from gymnast.rl.learner import Expression, Learner, policy_gradient_losses
+from gymnast.rl.learner import Expression, Learner, PolicyGradientKernel, policy_gradient_losses
 from tests.learners_for_tests import NETS, experience, make_learner
 
 STEPS, ENVS = 16, 4

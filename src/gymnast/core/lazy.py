@@ -1,4 +1,5 @@
-"""torch, imported when it is first used: reading an algorithm's settings must not take torch's two seconds."""
+"""Modules that an algorithm's file uses, imported when they are first used: reading its settings must not take torch's
+two seconds."""
 
 from __future__ import annotations
 
@@ -19,6 +20,9 @@ class LazyModule:
 
 
 if TYPE_CHECKING:
+    import numpy as np
     import torch as torch
 else:
-    torch = LazyModule("torch")
+    np, torch = LazyModule("numpy"), LazyModule("torch")
+
+__all__ = ["LazyModule", "np", "torch"]

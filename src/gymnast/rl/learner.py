@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from gymnast.agent.batch import VALUE, Batch, Outputs
 from gymnast.config.algos import AlgoSettings
-from gymnast.core.lazy import torch
+from gymnast.core.lazy import LazyModule, np, torch
 from gymnast.rl.returns import gae, returns_of
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
     from torch import Generator, Tensor
 
     from gymnast.agent.nets import Net
+    from gymnast.agent.nets.dense_net import DenseNet
     from gymnast.alerts.rules import Rule
     from gymnast.config import RunConfig
-    from gymnast.rl.algos.compiled import PolicyGradientKernel
     from gymnast.rl.extensions import Extension
     from gymnast.rl.rollout import Rollout, Stream
 
+kernels: Any = LazyModule("gymnast.agent.nets.kernels")
 Metrics = dict[str, "Tensor | float"]  # tensors where asking for the number would wait for a device
 
 
@@ -235,11 +237,38 @@ class Expression:
         return mean_metrics(self.seen)
 
 
+class PolicyGradientKernel:
+    """The slopes of `policy_gradient_losses`, compiled; `tests/unit/test_losses.py` holds them to it."""
+
+    def __init__(self, learner: Learner, progress: float) -> None:
+        self.net, self.algo = cast("DenseNet", learner.net), learner.algo
+        self.vf_coef, self.ent_coef = (c.value(progress) for c in (self.algo.vf_coef, self.algo.ent_coef))
+        self.found: Metrics = {}
+
+    def slopes(self, out: Outputs, batch: Batch) -> Outputs:
+        weight, slopes = batch["weight"], self.net.slopes()
+        returns = batch.columns.get("target", weight[:0])
+        numbers = huber_delta(self.algo), self.vf_coef, -self.ent_coef / len(batch)
+        value_loss = kernels.policy_gradient_slopes(
+            weight,
+            out.values[VALUE],
+            returns,
+            *(np.float32(number) for number in numbers),
+            slopes.logp,
+            slopes.entropy,
+            slopes.values[VALUE],
+        )
+        policy_loss, entropy = -_mean(weight * out.logp), _mean(out.entropy)
+        self.found = loss_metrics(policy_loss, value_loss, entropy, self.vf_coef, self.ent_coef)
+        return slopes if "target" in batch.columns else slopes._replace(values={VALUE: None})
+
+    def metrics(self) -> Metrics:
+        return self.found
+
+
 def policy_gradient_losses(learner: Learner, progress: float) -> Expression | PolicyGradientKernel:
     """-mean(weight * logp), the value loss (none without a target) and the entropy."""
     if learner.uses_kernels:
-        from gymnast.rl.algos.compiled import PolicyGradientKernel
-
         return PolicyGradientKernel(learner, progress)
 
     def loss(out: Outputs, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
@@ -260,6 +289,15 @@ def loss_metrics(policy_loss: Any, value_loss: Any, entropy: Any, vf_coef: float
         "train/value_loss_scaled": vf_coef * value_loss,
         "train/entropy_loss_scaled": -ent_coef * entropy,
     }
+
+
+def huber_delta(algo: Any) -> float:
+    """Negative where the loss is the squared error."""
+    return float(algo.huber_delta) if algo.value_loss == "huber" else -1.0
+
+
+def _mean(values: NDArray[Any]) -> float:
+    return float(values.mean(dtype=np.float64))
 
 
 def normalized(advantage: Tensor) -> Tensor:

@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, cast
 
 from pydantic import Field
 
 from gymnast.agent.batch import VALUE, Batch, Outputs
 from gymnast.config import algos as settings
 from gymnast.config.fields import Count, Positive, Rate
-from gymnast.core.lazy import torch
+from gymnast.core.lazy import np, torch
 from gymnast.core.schedule import Schedule
-from gymnast.rl.learner import Expression, Learner, Metrics, explained_variance, normalized
+from gymnast.rl.learner import (
+    Expression,
+    Learner,
+    Metrics,
+    explained_variance,
+    huber_delta,
+    kernels,
+    loss_metrics,
+    normalized,
+)
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
     from torch import Tensor
 
-    from gymnast.rl.algos.compiled import PPOKernel
+    from gymnast.agent.nets.dense_net import DenseNet
     from gymnast.rl.rollout import Rollout
-
-    PPOLosses = Expression | PPOKernel
 
 
 class PPOConfig(settings.AlgoSettings):
@@ -119,12 +127,8 @@ class PPO(Learner):
             "train/kl_stop": float(kl_stop),
         }
 
-    def losses(self, progress: float) -> PPOLosses:
-        if self.uses_kernels:
-            from gymnast.rl.algos.compiled import PPOKernel
-
-            return PPOKernel(self, progress)
-        return Losses(self, progress)
+    def losses(self, progress: float) -> Losses | PPOKernel:
+        return PPOKernel(self, progress) if self.uses_kernels else Losses(self, progress)
 
     def loss(self, out: Outputs, batch: Batch, progress: float) -> tuple[Tensor, dict[str, Tensor]]:
         """The clipped objective on one minibatch, and what there is to see in it."""
@@ -165,3 +169,60 @@ class Losses(Expression):
 
     def metrics(self) -> Metrics:
         return super().metrics() | {"train/ratio_first": self.seen[0]["train/ratio"]}
+
+
+class PPOKernel:
+    """The slopes of `PPO.loss`, compiled, for networks that take arrays; `tests/unit/test_losses.py` holds them to it.
+
+    Metrics come from the sums over all minibatches, which are of one size.
+    """
+
+    def __init__(self, ppo: PPO, progress: float) -> None:
+        algo = ppo.algo
+        self.net, self.size = cast("DenseNet", ppo.net), algo.batch_size
+        self.vf_coef, self.ent_coef = algo.vf_coef.value(progress), algo.ent_coef.value(progress)
+        limit = None if algo.clip_range_vf is None else algo.clip_range_vf.value(progress)
+        self.clips_value = limit is not None
+        bounds = algo.clip_range.value(progress), -1 if limit is None else limit, huber_delta(algo), self.vf_coef
+        self.numbers = [np.float32(number) for number in (*bounds, -self.ent_coef / self.size)]
+        self.normalizes = algo.normalize_advantage == "batch" and self.size > 1
+        self.seen: list[NDArray[np.float64]] = []
+
+    def slopes(self, out: Outputs, batch: Batch) -> Outputs:
+        sums, advantage, slopes = np.zeros(kernels.SUMS), batch["advantage"], self.net.slopes()
+        if self.normalizes:
+            kernels.normalize_rows(advantage.reshape(1, -1))
+        kernels.ppo_slopes(
+            out.logp,
+            batch["logp"],
+            out.entropy,
+            advantage,
+            out.values[VALUE],
+            batch["value"],
+            batch["returns"],
+            *self.numbers,
+            slopes.logp,
+            slopes.entropy,
+            slopes.values[VALUE],
+            sums,
+        )
+        self.seen.append(sums)
+        return slopes
+
+    def last(self, metric: str) -> float:
+        assert metric == "train/approx_kl"
+        return float(self.seen[-1][kernels.KL]) / self.size
+
+    def metrics(self) -> Metrics:
+        means = (np.stack(self.seen).mean(0) / self.size).tolist()
+        found: Metrics = loss_metrics(
+            -means[kernels.GAIN], means[kernels.VALUE_LOSS], means[kernels.ENTROPY], self.vf_coef, self.ent_coef
+        )
+        if self.clips_value:
+            found["train/clip_fraction_vf"] = means[kernels.VALUE_CLIPPED]
+        return found | {
+            "train/approx_kl": means[kernels.KL],
+            "train/clip_fraction": means[kernels.CLIPPED],
+            "train/ratio": means[kernels.RATIO],
+            "train/ratio_first": float(self.seen[0][kernels.RATIO]) / self.size,
+        }
