@@ -354,6 +354,19 @@ def test_set_env_goes_on_with_the_same_agent(tmp_path: Path) -> None:
     assert alone.learn(64, reset_num_timesteps=False).num_timesteps == 224
 
 
+def test_set_env_judges_on_episodes_of_their_own() -> None:
+    """Evaluations and verdicts go on counting, so none is played on another one's seeds; a best score does not."""
+    asked = {"eval.every": 32, "eval.episodes": 2, "stop.episodes": 2}
+    model = small_ppo("CartPole-v1", set=asked).learn(64)
+    record = model.session.judge.record
+    assert (record.evaluations, record.verdicts) == (2, 1)  # at 32 and 64 steps, and at the end
+    model.set_env("CartPole-v1")
+    assert model.session.judge.record.best_score is None
+    model.learn(32, reset_num_timesteps=False)
+    record = model.session.judge.record
+    assert (record.evaluations, record.verdicts) == (3, 2)
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [

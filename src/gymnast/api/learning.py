@@ -123,6 +123,8 @@ def set_envs(session: TrainState, config: RunConfig, source: EnvSource, threshol
     """Puts other envs under an agent that goes on learning; `closes`: the old ones are nobody else's."""
     env = make_training_vec(config, source.factory)
     judge = make_judge(config, threshold, session.net, env, source.factory)  # may refuse: nothing has changed yet
+    before = session.judge.record  # each evaluation and verdict has its own episodes, in these envs too
+    judge.record.evaluations, judge.record.verdicts = before.evaluations, before.verdicts
     if closes:
         session.env.close()
     session.judge.close()
