@@ -157,12 +157,17 @@ RULES: tuple[Callable[[RunConfig], Iterator[RuleProblem]], ...] = (
 
 
 def facts_problems(env: EnvConfig, stop: StopConfig, facts: EnvFacts) -> list[RuleProblem]:
-    """A threshold above the best possible mean return can never be reached: refused before a step is made."""
-    if stop.threshold is None:
+    """Goals above the best possible mean return can never be reached: refused before a step is made."""
+    threshold = facts.solved.threshold if facts.solved and stop.threshold is None else stop.threshold
+    if stop.target is not None and threshold is not None and stop.target < threshold:
+        text = f"{stop.target:g} is below the threshold of {threshold:g}, which counts as solved. Leave it out."
+        return [RuleProblem(("stop.target",), text)]
+    goals = {"stop.threshold": stop.threshold, "stop.target": stop.target}
+    if all(goal is None for goal in goals.values()):
         return []
     try:
         best = facts.best_return(env)
     except UserError:
-        return []  # an env that cannot be made is told of when it is
-    problem = None if best is None else best.problem(stop.threshold, env.id)
-    return [RuleProblem(("stop.threshold",), problem)] if problem else []
+        return []  # an env that cannot be made is reported when it is
+    found = {key: best.problem(goal, env.id) for key, goal in goals.items() if best is not None and goal is not None}
+    return [RuleProblem((key,), problem) for key, problem in found.items() if problem]

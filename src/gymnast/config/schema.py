@@ -144,9 +144,17 @@ class PlateauConfig(Section):
 
 
 class StopConfig(Section):
-    on_solved: bool = Field(default=True, description="Stop when a verdict on fresh episodes says solved.")
+    on_solved: bool = Field(
+        default=True, description="Stop when a verdict says solved or, where there is a target, that it is reached."
+    )
     threshold: Float | None = Field(default=None, description="Mean return that counts as solved; null: the env's own.")
-    episodes: Annotated[Int, Field(ge=2)] = Field(default=100, description="Fresh episodes of the verdict.")
+    target: Float | None = Field(default=None, description="A higher mean return to train for; null: solved is enough.")
+    episodes: Annotated[Int, Field(ge=2)] = Field(
+        default=100, description="Fresh episodes a block of a verdict, and of the score that is reported."
+    )
+    max_episodes: Annotated[Int, Field(ge=2)] = Field(
+        default=1000, description="A verdict takes further blocks while the answer is open, up to this many episodes."
+    )
     judge: Literal["greedy", "stochastic"] = Field(
         default="greedy", description="How the verdict's actions are chosen."
     )

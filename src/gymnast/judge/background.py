@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from gymnast.core.machine import cores
 from gymnast.jobs.worker import LOWEST_PRIORITY, Job, Worker, WorkerLost
 from gymnast.judge.snapshot import Snapshot
-from gymnast.judge.verdict import EvalRequest, EvalResult, result_from_json
+from gymnast.judge.verdict import Allowance, EvalRequest, EvalResult, result_from_json
 
 if TYPE_CHECKING:
     from gymnast.config import RunConfig
@@ -24,15 +24,15 @@ MOST_COPIES = 256 << 20  # bytes of copies that may wait; of more than that, tra
 LAST_RESULT_SECONDS = 5.0  # that a run which ends waits for an evaluation under way; then it does that one, too
 
 Warn = Callable[[str], None]
-Allowance = Callable[[EvalRequest], int | None]  # verdicts so far, or None where there may be none now
+Allow = Callable[[EvalRequest], Allowance | None]  # the verdict that may be given on a moment
 
 
 class EvaluationWorker:
     """Evaluates one copy of the agent at a time, in another process. Raises `WorkerLost` when that is gone."""
 
-    def __init__(self, config: RunConfig, threshold: float | None) -> None:
+    def __init__(self, config: RunConfig, goals: dict[str, float]) -> None:
         # without its sinks: names that only this process has registered are no concern of an evaluation
-        arguments = {"config": config.model_dump(mode="json", exclude={"log"}), "threshold": threshold}
+        arguments = {"config": config.model_dump(mode="json", exclude={"log"}), "goals": goals}
         job = Job("gymnast.judge.work:evaluate_copies", arguments)
         self._worker = Worker(job, niceness=NICENESS, threads=1, log=Path(os.devnull))
         self.given: EvalRequest | None = None  # what it evaluates, or has evaluated last
@@ -41,9 +41,10 @@ class EvaluationWorker:
     def free(self) -> bool:
         return self._worker.free
 
-    def give(self, snapshot: Snapshot, verdicts: int | None) -> None:
-        """Only to one that is free. `verdicts`: so far; None: there may be none now."""
-        self._worker.give({"request": asdict(snapshot.request), "verdicts": verdicts}, snapshot.agent)
+    def give(self, snapshot: Snapshot, allowed: Allowance | None) -> None:
+        """Only to one that is free."""
+        job = {"request": asdict(snapshot.request), "allowed": allowed and asdict(allowed)}
+        self._worker.give(job, snapshot.agent)
         self.given = snapshot.request
 
     def hear(self, seconds: float) -> EvalResult | None:
@@ -61,8 +62,8 @@ class EvaluationWorker:
 class Background:
     """Decides what a worker evaluates, of copies that wait; results come later, in order."""
 
-    def __init__(self, config: RunConfig, threshold: float | None, can_leave_process: bool) -> None:
-        self._config, self._threshold, self._can_leave = config, threshold, can_leave_process
+    def __init__(self, config: RunConfig, goals: dict[str, float], can_leave_process: bool) -> None:
+        self._config, self._goals, self._can_leave = config, goals, can_leave_process
         self._mode: bool | str = False
         self._warn: Warn = warnings.warn
         self._worker: EvaluationWorker | None = None
@@ -83,14 +84,14 @@ class Background:
     def may_wait(self, waiting: Sequence[Snapshot]) -> bool:
         return bool(self._mode) and sum(snapshot.size for snapshot in waiting) <= MOST_COPIES
 
-    def hear(self, waiting: Sequence[Snapshot], allowance: Allowance, ending: bool) -> EvalResult | None:
+    def hear(self, waiting: Sequence[Snapshot], allow: Allow, ending: bool) -> EvalResult | None:
         """The worker's result on the oldest copy, if it is there; at the end of a run: or soon will be."""
         if not self._mode:
             return None
         request = waiting[0].request
         try:
             while True:
-                worker = self._worker if ending else self._give(waiting, allowance)
+                worker = self._worker if ending else self._give(waiting, allow)
                 if worker is None:
                     return None
                 result = worker.hear(LAST_RESULT_SECONDS if ending and worker.given == request else 0.0)
@@ -102,20 +103,20 @@ class Background:
             self._inline(str(lost))
             return None
 
-    def give_next(self, waiting: Sequence[Snapshot], allowance: Allowance) -> None:
+    def give_next(self, waiting: Sequence[Snapshot], allow: Allow) -> None:
         if not self._mode:  # the worker was lost since this copy was to be left to it
             return
         try:
-            self._give(waiting, allowance)
+            self._give(waiting, allow)
         except WorkerLost as lost:
             self._inline(str(lost))
 
-    def _give(self, waiting: Sequence[Snapshot], allowance: Allowance) -> EvaluationWorker:
+    def _give(self, waiting: Sequence[Snapshot], allow: Allow) -> EvaluationWorker:
         """Gives the oldest copy to the worker, if it waits for one."""
         if self._worker is None:
-            self._worker = EvaluationWorker(self._config, self._threshold)
+            self._worker = EvaluationWorker(self._config, self._goals)
         if self._worker.free:
-            self._worker.give(waiting[0], allowance(waiting[0].request))
+            self._worker.give(waiting[0], allow(waiting[0].request))
         return self._worker
 
     def _inline(self, why: str) -> None:

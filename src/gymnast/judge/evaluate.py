@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 
 from gymnast.agent.nets import Net
 from gymnast.core.errors import UserError
-from gymnast.core.statistics import interval, mean
+from gymnast.core.statistics import mean_interval
 from gymnast.envs.types import EpisodeRecord, VecEnv
+from gymnast.judge.evidence import NOTHING_SEEN, Range
 from gymnast.play.player import play
 
 MOST_STEPS = 100_000  # vector steps without an episode's end, after which there is none to wait for
@@ -35,9 +36,9 @@ class Evaluation:
     def std(self) -> float:
         return float(self.returns.std())
 
-    def interval(self) -> tuple[float, float]:
-        """Where the true mean lies with 95 % confidence: the bootstrap's percentiles (returns are rarely normal)."""
-        return interval(mean, self.returns)
+    def interval(self, seen: Range = NOTHING_SEEN) -> tuple[float, float]:
+        """Where the true mean lies with 95 % confidence; `seen`: how low and high returns were in the run so far."""
+        return mean_interval(self.returns, seen.low, seen.high)
 
 
 def evaluate(net: Net, env: VecEnv, episodes: int, seed: int, deterministic: bool = True) -> Evaluation:

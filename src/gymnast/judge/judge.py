@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+import numpy as np
 from torch import Tensor
 
 from gymnast.core.schedule import Every
 from gymnast.judge.background import Background
+from gymnast.judge.evidence import NOTHING_SEEN, Range
 from gymnast.judge.snapshot import Snapshot, load_snapshots, save_snapshots
-from gymnast.judge.verdict import Court, EvalRequest, EvalResult, Verdict
+from gymnast.judge.verdict import Allowance, Court, EvalRequest, EvalResult, Verdict
 
 if TYPE_CHECKING:
     from gymnast.agent.nets import Net
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
 
 Row = dict[str, float]
 Weights = dict[str, Tensor]
+SOLVED, TARGET = "solved", "target"  # the goals of a run
 
 
 @dataclass
@@ -34,10 +38,17 @@ class Record:
     next_evaluation: int = 0  # env steps
     verdicts: int = 0
     next_verdict: int = 0  # env steps
+    judged_at: int = -1  # env steps of the agent that the last verdict was on
     best_score: float | None = None
+    best_high: float = math.inf  # what the best agent's mean may be at the most
     best_at: int = 0  # env steps
+    best_judged: bool = False  # a verdict on that agent was given: there is no second one
     since_best: int = 0  # evaluations
+    last_score: float | None = None  # of the last evaluation
+    last_at: int = 0  # env steps
     solved: bool = False
+    on_target: bool = False
+    seen: Range = NOTHING_SEEN  # returns, of training and of evaluations
 
 
 class Judge:
@@ -57,7 +68,7 @@ class Judge:
         self.record = Record()
         self.best_agent: Weights | None = None
         self.waiting: list[Snapshot] = []  # copies that the background has not reported on yet, oldest first
-        self.background = Background(config, threshold, can_leave_process)
+        self.background = Background(config, self.goals, can_leave_process)
         self._due: EvalRequest | None = None
 
     @cached_property
@@ -67,11 +78,18 @@ class Judge:
 
     @property
     def court(self) -> Court:
-        return Court(self.net, self.env, self.table, self.config, self.threshold)
+        return Court(self.net, self.env, self.table, self.config, self.goals)
 
     @property
-    def is_solved(self) -> bool:
-        return self.record.solved
+    def goals(self) -> dict[str, float]:
+        """What a verdict may be about: "solved" is the env's threshold, the target is what training goes on for."""
+        wanted = {SOLVED: self.threshold, TARGET: self.config.stop.target}
+        return {name: goal for name, goal in wanted.items() if goal is not None}
+
+    @property
+    def is_done(self) -> bool:
+        """Whether there is nothing left to ask: the target is reached or, where there is none, the env is solved."""
+        return bool(self.goals) and not self._open_goals()
 
     @property
     def on_plateau(self) -> bool:
@@ -91,6 +109,11 @@ class Judge:
 
     # In the order in which the loop calls them
 
+    def watch(self, returns: Sequence[float]) -> None:
+        """Training episodes have ended: how low and high returns can get."""
+        if returns:
+            self.record.seen = self.record.seen.over(np.array(returns, np.float64))
+
     def begin(self, step: int, train_score: float | None, ending: bool) -> tuple[EvalRequest | None, bool]:
         """What is due at this step, now counted as done; and whether it is left to the background."""
         number = None
@@ -100,12 +123,13 @@ class Judge:
             every = Every(self.config.eval_every)
             every.done(step)
             self.record.next_evaluation = every.next
-        watched = train_score if self.config.stop.watch == "train" else None
-        calls = watched is not None and self.threshold is not None and watched >= self.threshold
-        calls = calls and self._verdict_allowed(step)
+        calls: tuple[str, ...] = ()
+        if self.config.stop.watch == "train" and train_score is not None and step >= self.record.next_verdict:
+            calls = tuple(name for name, goal in self._open_goals().items() if train_score >= goal)
         if calls:
             self._postpone_verdicts(step)
-        request = EvalRequest(step, number, calls) if number is not None or calls else None
+        asked = number is not None or calls
+        request = EvalRequest(step, number, calls, self.record.seen) if asked else None
         later = request is not None and not ending and self.background.is_on
         self._due = None if later else request
         return request, later
@@ -117,7 +141,7 @@ class Judge:
         quicker. Nothing else waits for it, however little time it gets on a busy machine.
         """
         if self.waiting:
-            found = self.background.hear(self.waiting, self._allowance, ending)
+            found = self.background.hear(self.waiting, self._allow, ending)
             if found is None and self.background.may_wait(self.waiting) and not ending:
                 return None
             snapshot = self.waiting.pop(0)
@@ -132,43 +156,67 @@ class Judge:
         record, step = self.record, result.request.step
         row: Row = {}
         new_best = False
+        for evaluation in result.scores.values():
+            record.seen = record.seen.over(evaluation.returns)
         if result.policy is not None and result.score is not None:
             score, plateau = result.score, self.config.stop.plateau
+            low, high = (score, score) if result.exact else result.scores[result.policy].interval(record.seen)
             margin = plateau.min_delta if plateau else 0.0
             improved = record.best_score is None or score > record.best_score + margin
             record.since_best = 0 if improved else record.since_best + 1
-            # Of two equal samples the later agent is the likelier better one; of two equal exact values neither is.
-            equal = score == record.best_score and result.exact is None
-            new_best = record.best_score is None or score > record.best_score or equal
+            new_best = self._is_better(score, low, exact=result.exact is not None)
             if new_best:
-                self._keep_as_best(score, step, snapshot)
+                self._keep_as_best(score, high, step, snapshot)
+            record.last_score, record.last_at = score, step
             row |= _evaluation_row(result, score if record.best_score is None else record.best_score)
         if result.verdict is not None:
             row |= self._take_verdict(result.verdict, step)
             self._postpone_verdicts(step)
-            if result.solved:
-                self._keep_as_best(result.verdict.score, step, snapshot)
+            if result.verdict.shown:
+                self._keep_as_best(result.verdict.score, result.verdict.interval[1], step, snapshot)
                 new_best = True
+            record.best_judged = record.best_judged or record.best_at == step
         return row, new_best
+
+    def _is_better(self, score: float, low: float, exact: bool) -> bool:
+        """Of two equal samples the later agent is the likelier better one; of two equal exact values neither is.
+
+        An agent that a verdict was in favour of gives way only to one that is clearly better: a few lucky episodes are
+        no reason to lose it.
+        """
+        best = self.record.best_score
+        if best is None:
+            return True
+        if exact:
+            return score > best
+        return low > best if self.record.solved or self.record.on_target else score >= best
 
     def hand_over(self, snapshot: Snapshot) -> None:
         """Leaves a copy to the background; it is evaluated after those before it."""
         self.waiting.append(snapshot)
-        self.background.give_next(self.waiting, self._allowance)
+        self.background.give_next(self.waiting, self._allow)
 
     def finish(self, step: int) -> tuple[Verdict, Row]:
-        """A verdict on the best agent of the run, which is the one a user will take."""
+        """The score of the run's best agent, which is the one a user will take; and a verdict on it, if it may still
+        meet a goal and there was none on it."""
+        record = self.record
+        judged = record.judged_at == step if self.best_agent is None else record.best_judged
+        goals = {} if judged else self._open_goals()
+        goals = {name: goal for name, goal in goals.items() if goal <= record.best_high}
         with self._as_it_was(self.best_agent):
-            verdict = self.court.judge(self.record.verdicts)
-        row = self._take_verdict(verdict, step if self.best_agent is None else self.record.best_at)
+            verdict = self.court.judge(Allowance(record.verdicts + 1, goals), record.seen, final=True)
+        row = self._take_verdict(verdict, step if self.best_agent is None else record.best_at)
+        record.best_judged = self.best_agent is not None
         self._postpone_verdicts(step)
         return verdict, row
 
     # State
 
     def forget(self) -> None:
-        """Another run of the same agent begins."""
-        self.record, self.best_agent, self.waiting = Record(), None, []
+        """Another run of the same agent begins. Its verdicts go on counting: each has episodes and a share of the error
+        of its own."""
+        self.record = Record(evaluations=self.record.evaluations, verdicts=self.record.verdicts)
+        self.best_agent, self.waiting = None, []
 
     def save_state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         tensors, waiting = save_snapshots(self.waiting)
@@ -178,13 +226,15 @@ class Judge:
 
     def load_state(self, tensors: Mapping[str, Tensor], values: Mapping[str, Any], same_env: bool) -> None:
         """A score in another env says nothing about this one."""
-        self.record = Record(**{name: value for name, value in values.items() if name != "waiting"})
+        known = {name: value for name, value in values.items() if name != "waiting"}
+        self.record = Record(**known | {"seen": Range(**values["seen"])})
         if same_env:
             best = {key.removeprefix("best/"): tensor for key, tensor in tensors.items() if key.startswith("best/")}
             self.best_agent = best or None
             self.waiting = load_snapshots(tensors, values["waiting"])
         else:
-            self.record = replace(self.record, best_score=None, since_best=0)
+            fresh = Record(evaluations=self.record.evaluations, verdicts=self.record.verdicts)
+            self.record = replace(fresh, next_evaluation=self.record.next_evaluation)
 
     def open(self, warn: Callable[[str], None]) -> Self:
         self.background.open(warn)
@@ -217,13 +267,17 @@ class Judge:
         level = self.config.eval.start_level
         return level is None or (train_score is not None and train_score >= level)
 
-    def _verdict_allowed(self, step: int, calls: bool = False) -> bool:
-        """Not after one that said solved, and not twice between two evaluations."""
-        return not self.record.solved and (step >= self.record.next_verdict or calls)
+    def _open_goals(self) -> dict[str, float]:
+        """Those that no verdict has shown to be met."""
+        met = {SOLVED: self.record.solved, TARGET: self.record.on_target}
+        return {name: goal for name, goal in self.goals.items() if not met[name]}
 
-    def _allowance(self, request: EvalRequest) -> int | None:
-        """How many verdicts there were before this one; None: there may be none now."""
-        return self.record.verdicts if self._verdict_allowed(request.step, request.calls) else None
+    def _allow(self, request: EvalRequest) -> Allowance | None:
+        """Not twice between two evaluations, and not on what was shown before."""
+        goals = self._open_goals()
+        if not goals or (request.step < self.record.next_verdict and not request.calls):
+            return None
+        return Allowance(self.record.verdicts + 1, goals)
 
     def _postpone_verdicts(self, step: int) -> None:
         """One was called for at that step: no other before the next evaluation is due."""
@@ -233,7 +287,7 @@ class Judge:
 
     def _examine(self, request: EvalRequest, weights: Weights | None) -> EvalResult:
         with self._as_it_was(weights):
-            return self.court.examine(request, self._allowance(request))
+            return self.court.examine(request, self._allow(request))
 
     @contextmanager
     def _as_it_was(self, weights: Weights | None) -> Iterator[None]:
@@ -249,27 +303,37 @@ class Judge:
         finally:
             agent.load_state_dict(current)
 
-    def _keep_as_best(self, score: float, step: int, snapshot: Snapshot | None) -> None:
-        self.record.best_score, self.record.best_at = score, step
+    def _keep_as_best(self, score: float, high: float, step: int, snapshot: Snapshot | None) -> None:
+        record = self.record
+        record.best_score, record.best_high, record.best_at, record.best_judged = score, high, step, False
         weights = self.net.agent.state_dict() if snapshot is None else snapshot.agent
         self.best_agent = {name: tensor.detach().clone() for name, tensor in weights.items()}
 
     def _take_verdict(self, verdict: Verdict, step: int) -> Row:
-        self.record.verdicts = verdict.attempts
-        self.record.solved = self.record.solved or verdict.solved
-        scores = verdict.evaluation
-        low, high = scores.interval()
+        record = self.record
+        record.verdicts, record.seen, record.judged_at = verdict.attempts, verdict.seen, step
+        record.solved = record.solved or SOLVED in verdict.shown
+        record.on_target = record.on_target or TARGET in verdict.shown
+        low, high = verdict.interval
         row = {
             "verdict/step": float(step),
-            "verdict/mean": scores.mean,
+            "verdict/mean": verdict.evaluation.mean,
             "verdict/low": low,
             "verdict/high": high,
-            "verdict/episodes": float(scores.episodes),
+            "verdict/episodes": float(verdict.evaluation.episodes),
             "verdict/attempts": float(verdict.attempts),
         }
+        if (test := verdict.test) is not None:
+            row |= {
+                "verdict/test_mean": test.mean,
+                "verdict/test_episodes": float(test.episodes),
+                "verdict/evidence": test.money,
+                "verdict/evidence_needed": test.needed,
+            }
         if verdict.exact is not None:
             row |= {"verdict/exact_value": verdict.exact.value, "verdict/regret": verdict.exact.regret}
-        return row if verdict.threshold is None else row | {"verdict/threshold": verdict.threshold}
+        names = {SOLVED: "verdict/threshold", TARGET: "verdict/target"}
+        return row | {names[name]: goal for name, goal in self.goals.items()}
 
 
 def _evaluation_row(result: EvalResult, best: float) -> Row:

@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import Tensor
 
-from gymnast.judge.verdict import EvalRequest
+from gymnast.judge.verdict import EvalRequest, request_from_json
 
 AGENT = "agent/"
 
@@ -46,5 +46,5 @@ def load_snapshots(tensors: Mapping[str, Tensor], values: Sequence[Mapping[str, 
     for i, saved in enumerate(values):
         prefix = f"waiting/{i}/"
         own = {key.removeprefix(prefix): tensor for key, tensor in tensors.items() if key.startswith(prefix)}
-        found.append(Snapshot(EvalRequest(**saved["request"]), own, saved["state"], saved["row"], saved["steps"]))
+        found.append(Snapshot(request_from_json(saved["request"]), own, saved["state"], saved["row"], saved["steps"]))
     return found

@@ -14,6 +14,7 @@ import numpy as np
 
 from gymnast.core.seeds import derive_seed
 from gymnast.judge.evaluate import Evaluation, evaluate
+from gymnast.judge.evidence import NOTHING_SEEN, Evidence, Range, error_of, weigh
 from gymnast.judge.exact import ExactScore, exact_score
 
 if TYPE_CHECKING:
@@ -25,22 +26,25 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether an agent solves its env, judged on episodes that no decision was based on."""
+    """Whether an agent meets its goals, and its score on episodes that decided nothing where it does."""
 
-    evaluation: Evaluation
-    threshold: float | None
+    evaluation: Evaluation  # the reported score; of an agent that was refused in the middle of a run: the test's own
+    goals: dict[str, float]  # threshold and target, as far as there are any
+    shown: tuple[str, ...]  # those that this verdict shows to be met
     policy: str  # greedy or stochastic
-    attempts: int  # how many verdicts this run has asked for; many tries make luck likelier
+    attempts: int  # how many verdicts this run has asked for
+    seen: Range  # returns of the run, these among them
+    test: Evidence | None = None  # on the hardest goal that was asked for; None: none was, or the exact value decides
     exact: ExactScore | None = None  # of the same policy, where the env's transitions are a table
 
     @property
     def score(self) -> float:
-        """What is compared with the threshold: the exact value where there is one, which no lucky episodes can lift."""
+        """What is reported: the exact value where there is one, which no lucky episodes can lift."""
         return self.evaluation.mean if self.exact is None else self.exact.value
 
     @property
-    def solved(self) -> bool:
-        return self.threshold is not None and self.score >= self.threshold
+    def interval(self) -> tuple[float, float]:
+        return self.evaluation.interval(self.seen)
 
 
 @dataclass(frozen=True)
@@ -49,7 +53,16 @@ class EvalRequest:
 
     step: int  # env steps
     evaluation: int | None  # its number, which its seed comes from; None: only a verdict is called for
-    calls: bool  # the training return calls for a verdict (`stop.watch: train`)
+    calls: tuple[str, ...] = ()  # goals that the training return calls for a verdict on (`stop.watch: train`)
+    seen: Range = NOTHING_SEEN  # returns of the run until then
+
+
+@dataclass(frozen=True)
+class Allowance:
+    """A verdict that may be given: which one of the run it would be, from 1, and on what."""
+
+    number: int
+    goals: dict[str, float]
 
 
 @dataclass(frozen=True)
@@ -62,10 +75,6 @@ class EvalResult:
     verdict: Verdict | None
     seconds: float  # that the evaluation took
     exact: ExactScore | None  # of that policy, where the env's transitions are a table
-
-    @property
-    def solved(self) -> bool:
-        return self.verdict is not None and self.verdict.solved
 
     @property
     def score(self) -> float | None:
@@ -83,10 +92,10 @@ class Court:
     env: VecEnv
     table: Table | None
     config: RunConfig
-    threshold: float | None
+    goals: dict[str, float]
 
-    def examine(self, request: EvalRequest, verdicts: int | None) -> EvalResult:
-        """`verdicts`: how many the run has asked for so far; None: no other one may be given now."""
+    def examine(self, request: EvalRequest, allowed: Allowance | None) -> EvalResult:
+        """`allowed`: the verdict that may be given if the scores call for one; None: none may."""
         config, before = self.config, perf_counter()
         scores: dict[str, Evaluation] = {}
         if request.evaluation is not None:
@@ -97,15 +106,49 @@ class Court:
         seconds = perf_counter() - before
         main = config.stop.judge if config.stop.judge in scores else next(iter(scores), None)
         result = EvalResult(request, scores, main, None, seconds, None if main is None else self._exact(main))
+        if allowed is None:
+            return result
         watched = result.score if config.stop.watch == "eval" else None
-        calls = request.calls or (watched is not None and self.threshold is not None and watched >= self.threshold)
-        return replace(result, verdict=self.judge(verdicts)) if calls and verdicts is not None else result
+        called = {
+            name: goal
+            for name, goal in allowed.goals.items()
+            if name in request.calls or (watched is not None and watched >= goal)
+        }
+        seen = request.seen
+        for evaluation in scores.values():
+            seen = seen.over(evaluation.returns)
+        return replace(result, verdict=self.judge(Allowance(allowed.number, called), seen)) if called else result
 
-    def judge(self, verdicts: int) -> Verdict:
-        """On episodes that no decision was based on: each verdict has its own."""
-        policy, seed = self.config.stop.judge, derive_seed(self.config.train.seed, "verdict", verdicts)
-        scores = self._play(self.config.stop.episodes, seed, policy)
-        return Verdict(scores, self.threshold, policy, verdicts + 1, self._exact(policy))
+    def judge(self, asked: Allowance, seen: Range, final: bool = False) -> Verdict:
+        """On episodes that no decision was based on: each verdict has its own. `final`: a score is wanted anyway."""
+        policy, exact, test = self.config.stop.judge, self._exact(self.config.stop.judge), None
+        shown: tuple[str, ...] = ()
+        episodes = None
+        if exact is not None:
+            shown = tuple(name for name, goal in asked.goals.items() if exact.value >= goal)
+        elif asked.goals:
+            shown, test, episodes = self._test(asked, seen)
+            seen = seen.over(episodes.returns)
+        if episodes is None or shown or final:  # a score is of other episodes than those that decided
+            seed = derive_seed(self.config.train.seed, "score", asked.number)
+            episodes = self._play(self.config.stop.episodes, seed, policy)
+        return Verdict(episodes, self.goals, shown, policy, asked.number, seen.over(episodes.returns), test, exact)
+
+    def _test(self, asked: Allowance, seen: Range) -> tuple[tuple[str, ...], Evidence, Evaluation]:
+        """Blocks of fresh episodes, until each goal is shown, missed or given up."""
+        stop, shown = self.config.stop, list[str]()
+        blocks: list[Evaluation] = []
+        still = dict(asked.goals)
+        while True:
+            seed = derive_seed(self.config.train.seed, "verdict", asked.number, len(blocks))
+            blocks.append(self._play(min(stop.episodes, stop.max_episodes), seed, stop.judge))
+            returns = np.concatenate([block.returns for block in blocks])
+            tests = {name: weigh(returns, goal, seen, error_of(asked.number)) for name, goal in still.items()}
+            shown += [name for name, test in tests.items() if test.shown]
+            still = {name: still[name] for name, test in tests.items() if test.worth_more(stop.max_episodes)}
+            if not still:
+                lengths = np.concatenate([block.lengths for block in blocks])
+                return tuple(shown), max(tests.values(), key=lambda test: test.goal), Evaluation(returns, lengths)
 
     def _play(self, episodes: int, seed: int, policy: str) -> Evaluation:
         return evaluate(self.net, self.env, episodes, seed, deterministic=policy == "greedy")
@@ -119,26 +162,30 @@ def result_to_json(result: EvalResult) -> dict[str, Any]:
     data = asdict(replace(result, scores={}, verdict=None))
     data["scores"] = {policy: _to_json(scores) for policy, scores in result.scores.items()}
     if result.verdict is not None:
-        verdict = result.verdict
-        data["verdict"] = vars(verdict) | {
-            "evaluation": _to_json(verdict.evaluation),
-            "exact": None if verdict.exact is None else asdict(verdict.exact),
-        }
+        data["verdict"] = asdict(result.verdict) | {"evaluation": _to_json(result.verdict.evaluation)}
     return data
 
 
 def result_from_json(data: Mapping[str, Any]) -> EvalResult:
-    def exact(values: Mapping[str, float] | None) -> ExactScore | None:
-        return None if values is None else ExactScore(**values)
-
     verdict = data["verdict"]
     if verdict is not None:
         verdict = Verdict(
-            **verdict | {"evaluation": _from_json(verdict["evaluation"]), "exact": exact(verdict["exact"])}
+            **verdict
+            | {
+                "evaluation": _from_json(verdict["evaluation"]),
+                "shown": tuple(verdict["shown"]),
+                "seen": Range(**verdict["seen"]),
+                "test": verdict["test"] and Evidence(**verdict["test"]),
+                "exact": verdict["exact"] and ExactScore(**verdict["exact"]),
+            }
         )
     scores = {policy: _from_json(scores) for policy, scores in data["scores"].items()}
-    request = EvalRequest(**data["request"])
-    return EvalResult(request, scores, data["policy"], verdict, data["seconds"], exact(data["exact"]))
+    exact = data["exact"] and ExactScore(**data["exact"])
+    return EvalResult(request_from_json(data["request"]), scores, data["policy"], verdict, data["seconds"], exact)
+
+
+def request_from_json(data: Mapping[str, Any]) -> EvalRequest:
+    return EvalRequest(**{**data, "calls": tuple(data["calls"]), "seen": Range(**data["seen"])})
 
 
 def _to_json(scores: Evaluation) -> dict[str, Any]:

@@ -7,20 +7,21 @@ from typing import TYPE_CHECKING, Any
 from gymnast import config as configs
 from gymnast.envs.make import make_vec
 from gymnast.envs.tabular.oracle import table_of
-from gymnast.judge.verdict import Court, EvalRequest, result_to_json
+from gymnast.judge.verdict import Allowance, Court, request_from_json, result_to_json
 from gymnast.runs.saved_agent import SavedAgent
 
 if TYPE_CHECKING:
     from gymnast.jobs.child import Channel
 
 
-def evaluate_copies(channel: Channel, config: dict[str, Any], threshold: float | None) -> None:
+def evaluate_copies(channel: Channel, config: dict[str, Any], goals: dict[str, float]) -> None:
     checked = configs.validate(config)
     env = make_vec(checked.env, checked.eval_n_envs, "eval", threads=1)
     saved = SavedAgent.build(checked, env)
     table = None if saved.agent.has_memory else table_of(checked.env, env)
-    court = Court(saved.net, env, table, checked, threshold)
+    court = Court(saved.net, env, table, checked, goals)
     channel.ready()
     for job, tensors in channel:
         saved.load(tensors)
-        channel.result(result_to_json(court.examine(EvalRequest(**job["request"]), job["verdicts"])))
+        allowed = job["allowed"] and Allowance(**job["allowed"])
+        channel.result(result_to_json(court.examine(request_from_json(job["request"]), allowed)))

@@ -71,12 +71,6 @@ def _again(facts: RunFacts, where: str) -> list[NextStep]:
 
 def _solved(facts: RunFacts, where: str) -> list[NextStep]:
     steps = []
-    low, threshold = (facts.summary.get("interval") or [None])[0], facts.threshold
-    sampled = facts.summary.get("exact_value") is None
-    if sampled and low is not None and threshold is not None and low < threshold:
-        episodes = 5 * int(facts.summary.get("episodes") or 100)
-        command = f"gymnast eval {facts.token} --episodes {episodes}{where}"
-        steps.append(NextStep(command, "the interval reaches below the threshold: make sure"))
     if not facts.videos:
         steps.append(NextStep(f"gymnast video {facts.token}{where}", "watch what it does"))
     if facts.target and not facts.target.endswith((".yaml", ".yml")):

@@ -92,9 +92,12 @@ def _verdict(facts: RunFacts, verdict: Verdict) -> list[Block]:
     exact = "" if verdict.regret is None else f", by the transition table; regret {amount(verdict.regret, 4)}"
     lines: dict[str, str] = {
         "score": "" if verdict.score is None else amount(verdict.score) + interval,
-        "judged on": f"{verdict.episodes} fresh episodes, {verdict.policy or ''}" if verdict.episodes else "",
+        "measured on": f"{verdict.episodes} fresh episodes, {verdict.policy or ''}" if verdict.episodes else "",
         "exact value": "" if verdict.exact_value is None else amount(verdict.exact_value, 4) + exact,
         "solved at": "" if verdict.threshold is None else f"{verdict.threshold:g}",
+        "target": ""
+        if verdict.target is None
+        else f"{verdict.target:g}, {'reached' if verdict.on_target else 'not reached'}",
         "best possible": "" if verdict.optimum is None else f"{verdict.optimum:.6g}",
         "best evaluation": amount(verdict.best_evaluation),
         "training return at the end": amount(verdict.training_return),

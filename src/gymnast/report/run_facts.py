@@ -149,6 +149,15 @@ class RunFacts:
             return self.env_facts.solved.threshold
         return own
 
+    @property
+    def goal(self) -> float | None:
+        """stop.target: what training goes on for when the env is solved."""
+        return self._setting("stop", "target")
+
+    @property
+    def on_target(self) -> bool:
+        return bool(self._said("on_target", "on_target"))
+
     def _setting(self, section: str, key: str) -> float | None:
         """A number of the config, also of one that an older version wrote and this one would refuse."""
         values = self.settings.get(section)

@@ -8,7 +8,9 @@ from typing import Any
 from gymnast.report.run_facts import EVALUATION, RETURN, RunFacts
 
 STOPS = {
-    "solved": "the threshold is reached",
+    "solved": "a verdict on fresh episodes says solved",
+    "target": "a verdict on fresh episodes says that the target is reached",
+    "callback": "a callback asked for it",
     "steps": "the step budget is used up",
     "seconds": "the time budget is used up",
     "plateau": "evaluations no longer improve",
@@ -23,6 +25,8 @@ class Verdict:
     headline: str  # SOLVED, NOT SOLVED, NOT JUDGED, DONE, STILL TRAINING, INTERRUPTED, KILLED or CRASHED
     solved: bool | None
     threshold: float | None
+    target: float | None = None
+    on_target: bool | None = None
     score: float | None = None  # of fresh episodes
     low: float | None = None  # the 95 % interval of its mean
     high: float | None = None
@@ -47,6 +51,8 @@ def judge(facts: RunFacts) -> Verdict:
         headline=headline,
         solved=None if headline == "NOT JUDGED" else facts.solved,
         threshold=facts.threshold,
+        target=facts.goal,
+        on_target=None if facts.goal is None else facts.on_target,
         score=_first(summary.get("eval_mean"), latest.get("verdict/mean")),
         low=low,
         high=high,
@@ -102,16 +108,18 @@ def meaning(verdict: Verdict, facts: RunFacts) -> list[str]:
     elif verdict.exact_value is not None:
         side = "at or above" if verdict.exact_value >= threshold else "below"
         said.append(f"The exact value decides: it is {side} the threshold of {threshold:g}.")
+    elif verdict.solved:
+        said.append(
+            f"Other episodes showed a mean above the threshold of {threshold:g}, with an error of at most 5 % "
+            "of runs. Those of the score decided nothing."
+        )
     elif low is not None and high is not None:
-        if low >= threshold:
-            said.append(f"The whole interval lies at or above the threshold of {threshold:g}.")
-        elif high < threshold:
+        if high < threshold:
             said.append(f"The whole interval lies below the threshold of {threshold:g}: more episodes would not help.")
         else:
-            side = "below" if score >= threshold else "above"
-            said.append(
-                f"The interval reaches {side} the threshold of {threshold:g}: other episodes may say otherwise."
-            )
+            said.append(f"That the mean is above the threshold of {threshold:g} could not be shown.")
+    if verdict.target is not None:
+        said.append(f"The target of {verdict.target:g} was {'reached' if verdict.on_target else 'not reached'}.")
     training = verdict.training_return
     if verdict.solved is False and threshold is not None and training is not None and training >= threshold:
         said.append("Training episodes reach the threshold: sampled actions may do better than the greedy ones.")

@@ -53,14 +53,23 @@ def _score(result: TrainedRun | EvaluatedAgent) -> list[tuple[str, Cell]]:
     if result.exact_value is not None:
         exact.append(f"{result.exact_value:,.4f}", style="bold")
         exact.append(f"  decides; optimum {result.optimum:,.4f}, regret {result.regret:,.4f}")
-    threshold = "" if result.threshold is None else f"{result.threshold:g}"
-    return [("score", score), ("judged on", episodes), ("exact", exact), ("threshold", threshold)]
+    return [("score", score), ("measured on", episodes), ("exact", exact), *_goals(result)]
+
+
+def _goals(result: TrainedRun | EvaluatedAgent) -> list[tuple[str, Cell]]:
+    goals: list[tuple[str, Cell]] = [("solved at", "" if result.threshold is None else f"{result.threshold:g}")]
+    if isinstance(result, TrainedRun) and result.target is not None:
+        goals.append(("target", f"{result.target:g}, {'reached' if result.on_target else 'not reached'}"))
+    return goals
 
 
 def _training(result: TrainedRun) -> list[tuple[str, Cell]]:
     training = Text(f"{result.env_steps:,} steps in {duration(result.seconds)}")
     training.append(f"  {result.fps:,.0f} steps/s", style="dim")
-    return [("training", training), ("stopped", stop_text(result.stop_reason))]
+    agent = f"the best, at {result.best_at:,} steps" if result.best_at else ""
+    if agent and result.last_score is not None and result.last_at != result.best_at:
+        agent += f"; the last evaluation, at {result.last_at:,}: {result.last_score:,.2f}"
+    return [("agent", agent), ("training", training), ("stopped", stop_text(result.stop_reason))]
 
 
 def _name(result: TrainedRun | EvaluatedAgent) -> Text:

@@ -69,10 +69,11 @@ def make_rollout(config: RunConfig, learner: Learner) -> Rollout:
 def make_judge(config: RunConfig, threshold: float | None, net: Net, env: VecEnv, factory: EnvFactory | None) -> Judge:
     """A threshold that nobody can reach, wherever it comes from, is refused before the first step."""
     table = table_of(config.env, env) if factory is None else None
-    problem = None if table is None or threshold is None else table.optimum.problem(threshold, config.env.id)
-    if problem is not None:
-        env.close()
-        raise UserError(f"stop.threshold: {problem}")
+    for key, goal in (("stop.threshold", threshold), ("stop.target", config.stop.target)):
+        problem = None if table is None or goal is None else table.optimum.problem(goal, config.env.id)
+        if problem is not None:
+            env.close()
+            raise UserError(f"{key}: {problem}")
     return Judge(
         config,
         threshold,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -51,8 +52,9 @@ class Keeper:
         if self._folder is None:
             return
         record = self._state.judge.record
-        judged = ("verdicts", "next_verdict", "best_score", "best_at", "since_best", "solved")
-        known = snapshot.state["judge"] | {name: getattr(record, name) for name in judged}
+        own = ("evaluations", "next_evaluation")  # of that moment; whatever else is known is known now
+        known = {name: value for name, value in asdict(record).items() if name not in own}
+        known = snapshot.state["judge"] | known
         tensors = snapshot.tensors | {f"judge/best/{name}": tensor for name, tensor in snapshot.agent.items()}
         row = snapshot.row | values | {"solved": float(record.solved)}
         state = snapshot.state | {"judge": known}

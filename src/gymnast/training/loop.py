@@ -29,12 +29,10 @@ class Result:
     env_steps: int
     seconds: float
     fps: float
-    stop_reason: str  # solved, steps, seconds, plateau or interrupted
+    stop_reason: str  # solved, target, steps, seconds, plateau, callback or interrupted
+    solved: bool  # a verdict has shown that an agent of this run exceeds the threshold: the best one
+    on_target: bool  # the same of stop.target
     verdict: Verdict | None  # the last one; None where none was asked for, or the run was interrupted before any
-
-    @property
-    def solved(self) -> bool:
-        return self.verdict is not None and self.verdict.solved
 
 
 def train(
@@ -61,6 +59,7 @@ def train(
             counters.vec_steps += rollout.n_steps
             counters.frames += sum(episode.frames for episode in episodes)
             meter.episodes(episodes)
+            judge.watch([episode.raw_return for episode in episodes])
 
             # Learn.
             meter.add(learner.targets(rollout))
@@ -85,8 +84,8 @@ def train(
                     reporter.row(late_row(state, values))
                     if best:
                         keeper.save_best(copy, values)
-                if result.solved and config.stop.on_solved:
-                    stop = "solved"
+                if config.stop.on_solved and result.verdict and result.verdict.shown and judge.is_done:
+                    stop = "solved" if config.stop.target is None else "target"
                 if state.out_of_budget == "plateau":
                     break
             if stop is None and (stop := state.out_of_budget) and judge.judges_at_the_end:
@@ -110,9 +109,9 @@ def train(
             clock.lap("log")
 
             # Keep. An interruption comes last, so that a run which goes on later has missed nothing of this round.
-            stop = stop or ("interrupted" if interrupted() else None)
+            stop = stop or ("interrupted" if interrupted() else "callback" if reporter.asked_to_stop else None)
             names = keeper.due(new_best, ending=stop is not None)
-            if later and request is not None and stop in (None, "interrupted"):
+            if later and request is not None and stop in (None, "interrupted", "callback"):
                 judge.hand_over(snapshot(state, request, moment(state) if row is None else row))
             keeper.save(names, row, reporter)
             maker.update(state)
@@ -124,7 +123,7 @@ def train(
         maker.finish(interrupted)
 
     fps = (counters.env_steps - started_at) / (seconds - elapsed_before)
-    return Result(counters.env_steps, seconds, fps, stop, verdict)
+    return Result(counters.env_steps, seconds, fps, stop, judge.record.solved, judge.record.on_target, verdict)
 
 
 @contextmanager

@@ -145,21 +145,23 @@ def summary_of(state: TrainState, result: Result | None) -> dict[str, Any]:
     record = state.judge.record
     scored = {"env_steps": state.counters.env_steps, "eval_mean": None} if result is None else json_result(result)
     score = scored["eval_mean"] if scored["eval_mean"] is not None else record.best_score
-    return scored | {"score": score, "best_at": record.best_at, "threshold": state.judge.threshold}
+    goals = {"threshold": state.judge.threshold, "target": state.config.stop.target}
+    return scored | goals | {"score": score, "best_at": record.best_at}
 
 
 def json_result(result: Result) -> dict[str, Any]:
-    scores = result.verdict.evaluation if result.verdict else None
-    exact = result.verdict.exact if result.verdict else None
+    verdict = result.verdict
+    scores = verdict.evaluation if verdict else None
     return {
         "env_steps": result.env_steps,
         "seconds": round(result.seconds, 3),
         "fps": round(result.fps, 1),
         "solved": result.solved,
+        "on_target": result.on_target,
         "eval_mean": scores.mean if scores else None,
-        "interval": list(scores.interval()) if scores else None,
+        "interval": list(verdict.interval) if verdict else None,
         "episodes": scores.episodes if scores else 0,
-        **exact_result(exact),
+        **exact_result(verdict.exact if verdict else None),
         "stop_reason": result.stop_reason,
     }
 

@@ -18,15 +18,17 @@ if TYPE_CHECKING:
     from gymnast.training.state import TrainState
 
 Row = dict[str, float]
-Observer = Callable[[Row], None]
+Observer = Callable[[Row], Any]  # False: training shall end
 OBS_NUMBERS = 1_000_000  # of a leaf, that a row's mean and standard deviation are taken from
 
 
 class Reporter:
-    """Everything the loop says goes through here. `observer` sees a copy of every row and cannot change anything."""
+    """Everything the loop says goes through here. `observer` sees a copy of every row; it may ask training to stop, by
+    returning False, and can change nothing else."""
 
     def __init__(self, state: TrainState, sinks: SinkGroup | None, observer: Observer | None) -> None:
         self._state, self._sinks, self._observer = state, sinks, observer
+        self.asked_to_stop = False
 
     def row(self, row: Row, record: Mapping[str, Any] | None = None) -> None:
         """A row, the alerts that follow from it, and diagnostics where there are any."""
@@ -36,7 +38,7 @@ class Reporter:
             self._sinks.write(step, row)
             self._sinks.report(step, alerts, record)
         if self._observer is not None:
-            self._observer(dict(row))
+            self.asked_to_stop |= self._observer(dict(row)) is False
 
     def tick(self) -> None:
         """Between two rows: the display moves on."""
@@ -103,8 +105,8 @@ def _position(state: TrainState) -> Row:
         "time/vec_steps": float(counters.vec_steps),
         "time/updates": float(counters.updates),
         "time/progress": state.progress,
-        "solved": float(state.judge.is_solved),
-    }
+        "solved": float(state.judge.record.solved),
+    } | ({"on_target": float(state.judge.record.on_target)} if state.config.stop.target is not None else {})
 
 
 def mean_and_std(numbers: NDArray[Any]) -> tuple[float, float]:

@@ -33,22 +33,27 @@ class TrainedRun:
     seed: int
     policy: str  # that was judged
     threshold: float | None
+    target: float | None
     env_steps: int
     seconds: float
     fps: float
     solved: bool
-    eval_mean: float | None  # of the verdict, as are the next two
+    on_target: bool
+    eval_mean: float | None  # of the best agent, as are the next two
     interval: list[float] | None
     episodes: int
     exact_value: float | None  # None: the env has no transition table
     optimum: float | None
     regret: float | None
     stop_reason: str
+    best_at: int  # env steps of the best agent
+    last_score: float | None  # of the last evaluation, and its env steps
+    last_at: int
     alerts: list[Alert]
     next: list[tuple[str, str]]  # command, what it does
 
     def to_json(self) -> dict[str, Any]:
-        hidden = ("env", "algo", "seed", "policy", "threshold", "next")
+        hidden = ("env", "algo", "seed", "policy", "next")
         data = {key: value for key, value in asdict(self).items() if key not in hidden}
         return data | {"alerts": [alert.to_json() for alert in self.alerts]}
 
@@ -177,9 +182,10 @@ def origin_of(target: str, overrides: Sequence[str], seed: int | None, steps: in
 
 def refuse_if_over(run: Run, state: dict[str, Any], config: RunConfig) -> None:
     """A run that has reached its end has nothing to resume."""
-    if state["judge"]["solved"] and config.stop.on_solved:
+    if config.stop.on_solved and state["judge"]["solved" if config.stop.target is None else "on_target"]:
+        how = "is solved" if config.stop.target is None else f"has reached its target of {config.stop.target:g}"
         raise UserError(
-            f"run {run.id} is solved; there is nothing to resume. Go on anyway with --set stop.on_solved=false."
+            f"run {run.id} {how}; there is nothing to resume. Go on anyway with --set stop.on_solved=false."
         )
     if state["counters"]["env_steps"] >= config.train.total_timesteps:
         raise UserError(
@@ -202,7 +208,11 @@ def carry_out(session: TrainState, run: Run, notes: Sequence[str], quiet: bool) 
         seed=config.train.seed,
         policy=config.stop.judge,
         threshold=session.judge.threshold,
+        target=config.stop.target,
         **json_result(result),
+        best_at=session.judge.record.best_at,
+        last_score=session.judge.record.last_score,
+        last_at=session.judge.record.last_at,
         alerts=session.alerts.alerts,
         next=next_commands(run),
     )

@@ -142,11 +142,8 @@ def _solve_ours(config: RunConfig, threshold: float, seed: int) -> dict[str, Any
         "eval.policy=greedy",
         "eval.warmup=0",
         "eval.start_level=null",
-        "stop.on_solved=true",
-        "stop.judge=greedy",
-        "stop.watch=eval",
+        "stop.on_solved=false",  # what counts is the evaluation: the worker ends the run
         "stop.plateau=null",
-        f"stop.episodes={SOLVE_EPISODES}",  # the verdict only ends the run: what counts is the evaluation before it
     )
     job = configs.override(config, criterion)
     with our_worker() as worker:

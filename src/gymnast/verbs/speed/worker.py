@@ -99,14 +99,15 @@ class Sessions:
     def solve(self, config: dict[str, Any], threshold: float) -> Answer:
         """A whole run whose evaluations are the criterion; their time is taken off."""
         checked = configs.validate(config)
-        session = build(checked, threshold)
+        session = build(checked, None)
         time_trained = TrainingTime()
         solved: Answer = {"solved_at": None, "seconds": None}
 
-        def watch(row: Row) -> None:
+        def watch(row: Row) -> bool:
             seconds = time_trained.add(row)
-            if solved["solved_at"] is None and row.get("eval/mean_reward", -np.inf) >= threshold:
+            if row.get("eval/mean_reward", -np.inf) >= threshold:
                 solved.update(solved_at=int(row["time/total_timesteps"]), seconds=seconds)
+            return solved["solved_at"] is None
 
         try:
             train(session, observer=watch)
