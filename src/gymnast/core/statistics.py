@@ -59,10 +59,10 @@ def mean_interval(sample: Sequence[float] | Array, low: float, high: float) -> t
     values = np.sort(np.asarray(sample, dtype=np.float64))
     weights = np.random.default_rng(0).exponential(size=(RESAMPLES, len(values) + 1))
     weights /= weights.sum(axis=1, keepdims=True)
-    lows = weights @ np.concatenate([[min(low, values[0])], values])
-    highs = weights @ np.concatenate([values, [max(high, values[-1])]])
-    tail = (1 - CONFIDENCE) / 2
-    return float(np.quantile(lows, tail)), float(np.quantile(highs, 1 - tail))
+    low, high, tail = min(low, values[0]), max(high, values[-1]), (1 - CONFIDENCE) / 2
+    lower = np.quantile(weights @ np.concatenate([[low], values]), tail)
+    upper = np.quantile(weights @ np.concatenate([values, [high]]), 1 - tail)
+    return max(float(lower), float(low)), min(float(upper), float(high))  # weights sum to 1 but for rounding
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,125 @@
+"""The test behind "solved": arithmetic on paper, its error over many verdicts, and intervals that hold."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from gymnast.core.statistics import mean_interval
+from gymnast.judge.evidence import ERROR, NOTHING_SEEN, STAKES, WEIGHTS, Range, error_of, weigh
+
+
+def test_money_on_paper() -> None:
+    """Threshold 10, never below 0: an episode of 15 pays the full stake 1 + 5/10, half of it 1 + 5/20, and so on."""
+    found = weigh(np.array([15.0, 8.0]), 10.0, Range(0.0, 20.0))
+    by_stake = [(1 + stake * 0.5) * (1 - stake * 0.2) for stake in STAKES]
+    assert found.money == pytest.approx(math.log(sum(w * m for w, m in zip(WEIGHTS, by_stake, strict=True))))
+    assert found.best == pytest.approx(math.log(max(by_stake)))
+    assert found.mean == 11.5
+    assert found.needed == pytest.approx(math.log(20))
+
+
+def test_shares_of_the_error_sum_to_it() -> None:
+    shares = [error_of(number) for number in range(1, 100_001)]
+    assert shares[:3] == pytest.approx([ERROR / 2, ERROR / 6, ERROR / 12])
+    assert ERROR * 0.9999 < sum(shares) <= ERROR
+    assert sum(WEIGHTS) <= 1.0  # nobody bets money that is not there
+
+
+def test_a_bet_is_fair_at_the_threshold() -> None:
+    """At a mean of exactly the threshold the expected money is at most 1: two values, all samples by weight."""
+    values, chances = np.array([0.0, 15.0]), np.array([1 / 3, 2 / 3])  # mean 10
+    total = 0.0
+    for sample in np.ndindex(*(2,) * 8):
+        picked = np.array(sample)
+        chance = float(np.prod(chances[picked]))
+        total += chance * math.exp(weigh(values[picked], 10.0, Range(0.0, 15.0)).money)
+    assert total <= 1.0
+    assert total == pytest.approx(sum(WEIGHTS))
+
+
+def test_worst_return_is_taken_from_the_sample_where_nothing_was_seen() -> None:
+    returns = np.array([500.0] * 99 + [9.0])
+    assert weigh(returns, 475.0, NOTHING_SEEN) == weigh(returns, 475.0, Range(9.0, 500.0))
+
+
+def test_a_perfect_block_is_enough_for_the_first_verdict() -> None:
+    """CartPole: 100 episodes of 500, threshold 475, the worst seen 9: 100 * log(1 + 25/466) of the full stake."""
+    found = weigh(np.full(100, 500.0), 475.0, Range(9.0, 500.0), error_of(1))
+    assert found.best == pytest.approx(100 * math.log1p(25 / 466))
+    assert found.shown
+
+
+def test_a_threshold_at_the_ceiling_can_be_met_but_not_by_a_worse_agent() -> None:
+    reached = weigh(np.full(100, 1.0), 1.0, Range(0.0, 1.0), error_of(1))
+    assert reached.shown
+    missed = weigh(np.array([1.0] * 99 + [0.0]), 1.0, Range(0.0, 1.0), error_of(1))
+    assert not missed.shown
+    assert not missed.worth_more(1000)
+    never_above = weigh(np.full(100, 0.97), 0.98, Range(0.0, 0.97), error_of(1))
+    assert not never_above.shown
+
+
+def test_constant_returns_above_a_threshold_that_nothing_was_ever_below() -> None:
+    assert weigh(np.full(100, 3.0), 2.0, NOTHING_SEEN, error_of(1)).shown
+    assert weigh(np.full(100, 2.0), 2.0, NOTHING_SEEN, error_of(1)).shown
+
+
+def test_more_episodes_are_taken_only_where_they_may_decide() -> None:
+    rng = np.random.default_rng(0)
+    close = rng.normal(0.2, 1.0, 100)
+    seen = Range(-4.0, 4.0)
+    close += 0.2 - close.mean()
+    assert weigh(close, 0.0, seen, error_of(1)).worth_more(1000)
+    assert not weigh(close, 0.0, seen, error_of(1)).worth_more(100)  # no more are allowed
+    assert not weigh(close - 0.21, 0.0, seen, error_of(1)).worth_more(1000)  # the mean is below
+    assert not weigh(close - 0.195, 0.0, seen, error_of(1)).worth_more(1000)  # it would take forever
+    assert not weigh(close + 2.0, 0.0, seen, error_of(1)).worth_more(1000)  # decided
+
+
+def called_solved(rng: np.random.Generator, below: float) -> bool:
+    """A run of 40 evaluations whose agents all have a mean that much below the threshold."""
+    training = rng.normal(-below, 1.0, 500)
+    seen, verdicts = Range(float(training.min()), float(training.max())), 0
+    for _ in range(40):
+        if rng.normal(-below, 1.0, 20).mean() < 0.0:
+            continue
+        verdicts += 1
+        returns = np.empty(0)
+        while True:
+            returns = np.concatenate([returns, rng.normal(-below, 1.0, 100)])
+            evidence = weigh(returns, 0.0, seen, error_of(verdicts))
+            if evidence.shown:
+                return True
+            if not evidence.worth_more(1000):
+                break
+    return False
+
+
+def test_runs_that_never_reach_the_threshold_are_rarely_called_solved() -> None:
+    """At most 5 % of runs: with 200 of them more than 17 would be a chance of 1 in 100."""
+    rng = np.random.default_rng(1)
+    for below in (0.0, 0.1):
+        assert sum(called_solved(rng, below) for _ in range(200)) <= 17
+    assert sum(called_solved(rng, -0.3) for _ in range(20)) == 20  # those that do reach it are
+
+
+@pytest.mark.parametrize("episodes", [20, 100])
+def test_intervals_hold_for_few_and_skewed_returns(episodes: int) -> None:
+    """5 % of episodes crash: the bootstrap's percentiles hold in 64 % of samples of 20."""
+    rng = np.random.default_rng(2)
+    held = 0
+    for _ in range(300):
+        returns = np.where(rng.random(episodes) < 0.05, -100.0, 250.0 + 15 * rng.normal(size=episodes))
+        low, high = mean_interval(returns, -100.0, 300.0)
+        held += low <= 0.95 * 250 - 0.05 * 100 <= high
+    assert held >= 0.93 * 300
+
+
+def test_an_interval_of_two_values_is_clopper_and_pearsons() -> None:
+    """10 of 10: the lower end is 0.025 ** (1/10), the upper one 1."""
+    low, high = mean_interval([1.0] * 10, 0.0, 1.0)
+    assert low == pytest.approx(0.025**0.1, abs=0.02)
+    assert high == 1.0
