@@ -17,9 +17,10 @@ from gymnast.config import EnvConfig, load
 from gymnast.core.errors import UserError
 from gymnast.envs.make import make_env, make_vec
 from gymnast.envs.tabular.oracle import Table, find_table, table_of
-from gymnast.judge.evaluate import Evaluation, evaluate
-from gymnast.judge.exact import ExactScore, exact_score, policy_of
-from gymnast.judge.verdict import Verdict
+from gymnast.judge.evaluate import evaluate
+from gymnast.judge.evidence import NOTHING_SEEN
+from gymnast.judge.exact import exact_score, policy_of
+from gymnast.judge.verdict import Allowance
 from gymnast.training.build import build
 from gymnast.training.loop import train
 from gymnast.training.state import TrainState
@@ -244,12 +245,16 @@ def test_an_agents_exact_value_is_what_its_episodes_come_to(session: TrainState,
     assert exact.regret == exact.optimum - exact.value
 
 
-def test_luck_solves_nothing_where_the_value_is_known() -> None:
-    """FrozenLake: 80 of 100 episodes reached the goal, which a policy worth 0.73 does in one sample of twenty."""
-    lucky = Evaluation(np.repeat([1.0, 0.0], [80, 20]), np.full(100, 40))
-    assert not Verdict(lucky, 0.74, "greedy", 1, ExactScore(0.73, 0.7442)).solved
-    unlucky = Evaluation(np.repeat([1.0, 0.0], [70, 30]), np.full(100, 40))
-    assert Verdict(unlucky, 0.74, "greedy", 1, ExactScore(0.7402, 0.7442)).solved
+def test_luck_solves_nothing_where_the_value_is_known(session: TrainState) -> None:
+    """The exact value decides, whatever the episodes of the score come to; they are played all the same."""
+    assert session.judge.table is not None
+    value = exact_score(session.net, session.judge.table).value
+    for goal, shown in ((value - 1e-9, ("solved",)), (value + 1e-9, ())):
+        verdict = session.judge.court.judge(Allowance(1, {"solved": goal}), NOTHING_SEEN)
+        assert verdict.shown == shown
+        assert verdict.test is None
+        assert verdict.evaluation.episodes == session.config.stop.episodes
+        assert verdict.score == value
 
 
 def test_a_run_stops_when_the_exact_value_says_so() -> None:

@@ -158,10 +158,6 @@ RULES: tuple[Callable[[RunConfig], Iterator[RuleProblem]], ...] = (
 
 def facts_problems(env: EnvConfig, stop: StopConfig, facts: EnvFacts) -> list[RuleProblem]:
     """Goals above the best possible mean return can never be reached: refused before a step is made."""
-    threshold = facts.solved.threshold if facts.solved and stop.threshold is None else stop.threshold
-    if stop.target is not None and threshold is not None and stop.target < threshold:
-        text = f"{stop.target:g} is below the threshold of {threshold:g}, which counts as solved. Leave it out."
-        return [RuleProblem(("stop.target",), text)]
     goals = {"stop.threshold": stop.threshold, "stop.target": stop.target}
     if all(goal is None for goal in goals.values()):
         return []

@@ -148,7 +148,9 @@ class StopConfig(Section):
         default=True, description="Stop when a verdict says solved or, where there is a target, that it is reached."
     )
     threshold: Float | None = Field(default=None, description="Mean return that counts as solved; null: the env's own.")
-    target: Float | None = Field(default=None, description="A higher mean return to train for; null: solved is enough.")
+    target: Float | None = Field(
+        default=None, description="A mean return above the threshold to train for; null: solved is enough."
+    )
     episodes: Annotated[Int, Field(ge=2)] = Field(
         default=100, description="Fresh episodes a block of a verdict, and of the score that is reported."
     )

@@ -83,8 +83,14 @@ class Judge:
     @property
     def goals(self) -> dict[str, float]:
         """What a verdict may be about: "solved" is the env's threshold, the target is what training goes on for."""
-        wanted = {SOLVED: self.threshold, TARGET: self.config.stop.target}
-        return {name: goal for name, goal in wanted.items() if goal is not None}
+        goals = {} if self.threshold is None else {SOLVED: self.threshold}
+        return goals if self.target is None else goals | {TARGET: self.target}
+
+    @property
+    def target(self) -> float | None:
+        """One that is not above the threshold is reached with it."""
+        target = self.config.stop.target
+        return None if target is None or target <= (-math.inf if self.threshold is None else self.threshold) else target
 
     @property
     def is_done(self) -> bool:

@@ -152,7 +152,8 @@ class RunFacts:
     @property
     def goal(self) -> float | None:
         """stop.target: what training goes on for when the env is solved."""
-        return self._setting("stop", "target")
+        goal, threshold = self._setting("stop", "target"), self.threshold
+        return None if goal is None or (threshold is not None and goal <= threshold) else goal
 
     @property
     def on_target(self) -> bool:

@@ -85,7 +85,7 @@ def train(
                     if best:
                         keeper.save_best(copy, values)
                 if config.stop.on_solved and result.verdict and result.verdict.shown and judge.is_done:
-                    stop = "solved" if config.stop.target is None else "target"
+                    stop = "solved" if judge.target is None else "target"
                 if state.out_of_budget == "plateau":
                     break
             if stop is None and (stop := state.out_of_budget) and judge.judges_at_the_end:

@@ -145,7 +145,7 @@ def summary_of(state: TrainState, result: Result | None) -> dict[str, Any]:
     record = state.judge.record
     scored = {"env_steps": state.counters.env_steps, "eval_mean": None} if result is None else json_result(result)
     score = scored["eval_mean"] if scored["eval_mean"] is not None else record.best_score
-    goals = {"threshold": state.judge.threshold, "target": state.config.stop.target}
+    goals = {"threshold": state.judge.threshold, "target": state.judge.target}
     return scored | goals | {"score": score, "best_at": record.best_at}
 
 

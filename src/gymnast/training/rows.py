@@ -106,7 +106,7 @@ def _position(state: TrainState) -> Row:
         "time/updates": float(counters.updates),
         "time/progress": state.progress,
         "solved": float(state.judge.record.solved),
-    } | ({"on_target": float(state.judge.record.on_target)} if state.config.stop.target is not None else {})
+    } | ({"on_target": float(state.judge.record.on_target)} if state.judge.target is not None else {})
 
 
 def mean_and_std(numbers: NDArray[Any]) -> tuple[float, float]:

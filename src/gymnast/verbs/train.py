@@ -182,8 +182,9 @@ def origin_of(target: str, overrides: Sequence[str], seed: int | None, steps: in
 
 def refuse_if_over(run: Run, state: dict[str, Any], config: RunConfig) -> None:
     """A run that has reached its end has nothing to resume."""
-    if config.stop.on_solved and state["judge"]["solved" if config.stop.target is None else "on_target"]:
-        how = "is solved" if config.stop.target is None else f"has reached its target of {config.stop.target:g}"
+    judged, target = state["judge"], config.stop.target
+    if config.stop.on_solved and (judged["on_target"] or (judged["solved"] and target is None)):
+        how = "is solved" if target is None else f"has reached its target of {target:g}"
         raise UserError(
             f"run {run.id} {how}; there is nothing to resume. Go on anyway with --set stop.on_solved=false."
         )
@@ -208,7 +209,7 @@ def carry_out(session: TrainState, run: Run, notes: Sequence[str], quiet: bool) 
         seed=config.train.seed,
         policy=config.stop.judge,
         threshold=session.judge.threshold,
-        target=config.stop.target,
+        target=session.judge.target,
         **json_result(result),
         best_at=session.judge.record.best_at,
         last_score=session.judge.record.last_score,
