@@ -46,7 +46,7 @@ class Merged:
     sources: dict[str, str] = field(default_factory=dict)
 
     def add(self, layer: Layer) -> None:
-        self._drop_keys_of_another_algo(layer)
+        self._drop_keys_without_use(layer)
         self._merge(self.data, layer.data, (), layer)
 
     def _merge(self, into: dict[str, Any], new: dict[str, Any], path: KeyPath, layer: Layer) -> None:
@@ -76,18 +76,28 @@ class Merged:
         for known in [known for known in self.sources if known == key or known.startswith(f"{key}.")]:
             del self.sources[known]
 
-    def _drop_keys_of_another_algo(self, layer: Layer) -> None:
-        """A layer that names another algorithm leaves behind what only the old one understood."""
-        new = layer.data.get("algo")
-        name = new.get("name") if isinstance(new, dict) else None
-        algo = self.data.get("algo")
-        if name not in list(ALGOS) or not isinstance(algo, dict) or algo.get("name", "ppo") == name:
-            return
-        for key in [key for key in algo if key not in settings_of(name).model_fields]:
-            del algo[key]
-            was = self.sources.get(f"algo.{key}", "preset")
-            self._forget(f"algo.{key}")
-            self.sources[f"algo.{key}"] = f"{was}; dropped: {name} has no {key}"
+    def _drop_keys_without_use(self, layer: Layer) -> None:
+        """A layer that names another algorithm, or switches the memory off, leaves behind what only that understood."""
+        name, algo = _section(layer.data, "algo").get("name"), _section(self.data, "algo")
+        if name in list(ALGOS) and algo.get("name", "ppo") != name:
+            for key in [key for key in algo if key not in settings_of(name).model_fields]:
+                self._drop("algo", key, f"{name} has no {key}")
+        if _section(layer.data, "agent").get("memory", "") is None:
+            for key in ("memory_size", "sequence_length"):
+                self._drop("agent", key, "agent.memory is null")
+
+    def _drop(self, section: str, name: str, why: str) -> None:
+        held, key = _section(self.data, section), f"{section}.{name}"
+        if name in held:
+            del held[name]
+            was = self.sources.get(key, "preset")
+            self._forget(key)
+            self.sources[key] = f"{was}; dropped: {why}"
+
+
+def _section(data: dict[str, Any], name: str) -> dict[str, Any]:
+    section = data.get(name)
+    return section if isinstance(section, dict) else {}
 
 
 def _is_one_value(path: KeyPath) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
@@ -33,11 +33,9 @@ def _sizes(config: RunConfig) -> Iterator[RuleProblem]:
     algo = config.algo
     _, size = algo.passes(rollout)
     if rollout % size:
-        divisors = [d for d in range(1, rollout + 1) if rollout % d == 0]
-        near = [d for d in divisors if d < size][-2:] + [d for d in divisors if d > size][:2]
         yield RuleProblem(
             ("algo.batch_size", "env.n_envs", "algo.n_steps"),
-            f"{size} does not divide the rollout of {product} samples. Use one of {', '.join(map(str, near))}.",
+            f"{size} does not divide the rollout of {product} samples. Use one of {_divisors(rollout, size, 2)}.",
         )
     if algo.normalize_advantage == "off":
         return
@@ -67,28 +65,30 @@ def _algorithm(config: RunConfig) -> Iterator[RuleProblem]:
             yield RuleProblem(("algo.extensions",), f"{spec.name}: {key}: {first['msg']}.")
 
 
-def _memory(config: RunConfig) -> Iterator[RuleProblem]:
-    if config.agent.memory is None:
-        return
-    length, steps = config.agent.sequence_length, config.algo.n_steps
-    if steps % length:
-        near = [d for d in range(1, steps + 1) if steps % d == 0]
-        below, above = [d for d in near if d < length][-1:], [d for d in near if d > length][:1]
+def _divisors(number: int, near: int, most: int) -> str:
+    """The divisors of a number on either side of another, at most so many on each."""
+    divisors = [d for d in range(1, number + 1) if number % d == 0]
+    return ", ".join(map(str, [d for d in divisors if d < near][-most:] + [d for d in divisors if d > near][:most]))
+
+
+def _agent(config: RunConfig) -> Iterator[RuleProblem]:
+    agent, (_, size) = config.agent, config.algo.passes(config.rollout_steps)
+    length, steps = agent.sequence_length, config.algo.n_steps
+    if agent.memory is None:
+        for key in ("memory_size", "sequence_length"):
+            if getattr(agent, key) != type(agent).model_fields[key].default:
+                text = "only a memory has it, and agent.memory is null. Set agent.memory=lstm or gru, or drop this key."
+                yield RuleProblem((f"agent.{key}", "agent.memory"), text)
+    elif steps % length:
         yield RuleProblem(
             ("agent.sequence_length", "algo.n_steps"),
-            f"{length} does not divide algo.n_steps={steps}. Use {' or '.join(map(str, below + above))}.",
+            f"{length} does not divide algo.n_steps={steps}. Use one of {_divisors(steps, length, 1)}.",
         )
-        return
-    _, size = config.algo.passes(config.rollout_steps)
-    if size % length:
+    elif size % length:
         yield RuleProblem(
             ("algo.batch_size", "agent.sequence_length"),
             f"{size} samples are not whole sequences of agent.sequence_length={length}. Use a multiple of it.",
         )
-
-
-def _exploration(config: RunConfig) -> Iterator[RuleProblem]:
-    agent = config.agent
     if agent.sde_sample_freq is not None and agent.std != "sde":
         yield RuleProblem(
             ("agent.sde_sample_freq", "agent.std"),
@@ -114,46 +114,27 @@ def _names(config: RunConfig) -> Iterator[RuleProblem]:
             yield RuleProblem(("log.sinks",), f"{sink!r} is listed twice. Name each sink once.")
 
 
-def _wrappers(config: RunConfig) -> Iterator[RuleProblem]:
-    if not config.env.wrappers:
-        return
-    from gymnast.envs import wrappers  # knows each wrapper's parameters; imports gymnasium, so only where one is used
+def _env(config: RunConfig) -> Iterator[RuleProblem]:
+    """What is known about wrappers, kwargs and extra rewards is imported only where one is used: it takes gymnasium."""
+    from gymnast.envs.suites import suite_of
 
-    for spec in config.env.wrappers:
-        if problem := WRAPPERS.problem(spec.name):
+    env = config.env
+    if env.wrappers:
+        from gymnast.envs import wrappers
+    for spec in env.wrappers:
+        unknown = WRAPPERS.problem(spec.name)
+        for problem in [unknown] if unknown else wrappers.problems(spec.name, spec.kwargs):
             yield RuleProblem(("env.wrappers",), problem)
-            continue
-        for problem in wrappers.problems(spec.name, spec.kwargs):
-            yield RuleProblem(("env.wrappers",), problem)
-
-
-def _task(config: RunConfig) -> Iterator[RuleProblem]:
-    from gymnast.envs.suites import suite_of  # knows what env.kwargs may hold
-
-    for problem in suite_of(config.env.id).problems(config.env.kwargs):
+    for problem in suite_of(env.id).problems(env.kwargs):
         yield RuleProblem(("env.kwargs",), problem)
+    if env.shaping:
+        from gymnast.envs.shaping.components import shaping_problems
+
+        for problem in shaping_problems(env.id, env.shaping):
+            yield RuleProblem(("env.shaping",), problem)
 
 
-def _shaping(config: RunConfig) -> Iterator[RuleProblem]:
-    if not config.env.shaping:
-        return
-    from gymnast.envs.shaping.components import shaping_problems  # knows each env's components
-
-    for problem in shaping_problems(config.env.id, config.env.shaping):
-        yield RuleProblem(("env.shaping",), problem)
-
-
-RULES: tuple[Callable[[RunConfig], Iterator[RuleProblem]], ...] = (
-    _sizes,
-    _algorithm,
-    _memory,
-    _exploration,
-    _stop,
-    _names,
-    _wrappers,
-    _task,
-    _shaping,
-)
+RULES = (_sizes, _algorithm, _agent, _stop, _names, _env)
 
 
 def facts_problems(env: EnvConfig, stop: StopConfig, facts: EnvFacts) -> list[RuleProblem]:
@@ -163,6 +144,6 @@ def facts_problems(env: EnvConfig, stop: StopConfig, facts: EnvFacts) -> list[Ru
     try:
         best = facts.best_return(env)
     except UserError:
-        return []  # an env that cannot be made is told of when it is
+        return []  # an env that cannot be made is reported when it is made
     problem = None if best is None else best.problem(stop.threshold, env.id)
     return [RuleProblem(("stop.threshold",), problem)] if problem else []

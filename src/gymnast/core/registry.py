@@ -106,11 +106,7 @@ ENGINES = Registry(
     },
 )
 ENCODERS = Registry(
-    "encoder",
-    {
-        "mlp": "gymnast.agent.bodies.mlp:MLPEncoder",
-        "nature_cnn": "gymnast.agent.bodies.cnn:NatureCNN",
-    },
+    "encoder", {"mlp": "gymnast.agent.bodies.mlp:MLPEncoder", "nature_cnn": "gymnast.agent.bodies.cnn:NatureCNN"}
 )
 ALGOS = Registry(
     "algorithm",
@@ -120,12 +116,7 @@ ALGOS = Registry(
         "reinforce": "gymnast.rl.algos.reinforce:Reinforce",
     },
 )
-EXTENSIONS = Registry(
-    "extension",
-    {
-        # objects that an algorithm calls at four points: see `rl/extensions`
-    },
-)
+EXTENSIONS = Registry("extension", {})  # objects that an algorithm calls at four points: see `rl/extensions`
 SINKS = Registry(
     "sink",
     {
@@ -137,9 +128,4 @@ SINKS = Registry(
         "tensorboard": "gymnast.sinks.trackers.tensorboard:TensorBoardTracker",
     },
 )
-LAUNCHERS = Registry(
-    "launcher",
-    {
-        "local": "gymnast.jobs.launchers.local:LocalLauncher",
-    },
-)
+LAUNCHERS = Registry("launcher", {"local": "gymnast.jobs.launchers.local:LocalLauncher"})

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class A2CConfig(settings.AlgoSettings):
     """Advantage actor-critic, synchronous."""
 
-    name: Literal["a2c"] = Field(default="a2c", description="Algorithm.")
+    name: Literal["a2c"] = Field("a2c", description="Algorithm.")
     learning_rate: settings.LearningRate = Schedule.constant(7e-4)
     n_steps: settings.Steps = 5
     gamma: settings.Gamma = 0.99
@@ -28,7 +28,7 @@ class A2CConfig(settings.AlgoSettings):
     normalize_advantage: settings.NormalizeAdvantage = "off"
     value_loss: settings.ValueLoss = "mse"
     huber_delta: settings.HuberDelta = 1.0
-    optimizer: Literal["rmsprop", "adam"] = Field(default="rmsprop", description="Optimizer.")
+    optimizer: Literal["rmsprop", "adam"] = Field("rmsprop", description="Optimizer.")
     optimizer_eps: settings.OptimizerEps = 1e-5
     reset_optimizer_on_lr_jump: settings.LrJump = None
     extensions: settings.Extensions = Field(default_factory=list)

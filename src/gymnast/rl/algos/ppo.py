@@ -33,22 +33,22 @@ if TYPE_CHECKING:
 class PPOConfig(settings.AlgoSettings):
     """Proximal policy optimisation."""
 
-    name: Literal["ppo"] = Field(default="ppo", description="Algorithm.")
+    name: Literal["ppo"] = Field("ppo", description="Algorithm.")
     learning_rate: settings.LearningRate = Schedule.constant(3e-4)
     n_steps: settings.Steps = 2048
-    batch_size: Count = Field(default=64, description="Samples a gradient step; must divide n_envs x n_steps.")
-    n_epochs: Count = Field(default=10, description="Passes over each rollout.")
+    batch_size: Count = Field(64, description="Samples a gradient step; must divide n_envs x n_steps.")
+    n_epochs: Count = Field(10, description="Passes over each rollout.")
     gamma: settings.Gamma = 0.99
     gae_lambda: settings.GaeLambda = 0.95
     clip_range: Rate = Field(
-        default=Schedule.constant(0.2), description="How far an update may move action probabilities; may be scheduled."
+        Schedule.constant(0.2), description="How far an update may move action probabilities; may be scheduled."
     )
-    clip_range_vf: Rate | None = Field(default=None, description="The same for the value estimate; null: no clipping.")
+    clip_range_vf: Rate | None = Field(None, description="The same for the value estimate; null: no clipping.")
     ent_coef: settings.EntCoef = Schedule.constant(0.0)
     vf_coef: settings.VfCoef = Schedule.constant(0.5)
     max_grad_norm: settings.MaxGradNorm = 0.5
     target_kl: Positive | None = Field(
-        default=None, description="Stop an update's epochs early when the KL exceeds 1.5 times this."
+        None, description="Stop an update's epochs early when the KL exceeds 1.5 times this."
     )
     normalize_advantage: settings.NormalizeAdvantage = "batch"
     value_loss: settings.ValueLoss = "mse"

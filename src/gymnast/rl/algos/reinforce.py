@@ -31,16 +31,12 @@ Columns = dict[str, "Tensor"]  # named tensors over the steps of one env's timel
 class ReinforceConfig(settings.AlgoSettings):
     """REINFORCE on complete episodes."""
 
-    name: Literal["reinforce"] = Field(default="reinforce", description="Algorithm.")
+    name: Literal["reinforce"] = Field("reinforce", description="Algorithm.")
     learning_rate: settings.LearningRate = Schedule.constant(1e-3)
     n_steps: settings.Steps = 256
     gamma: settings.Gamma = 0.99
-    baseline: Literal["none", "mean", "value"] = Field(
-        default="value", description="What is subtracted from the returns."
-    )
-    target: Literal["returns", "advantages"] = Field(
-        default="advantages", description="What weighs the log-probabilities."
-    )
+    baseline: Literal["none", "mean", "value"] = Field("value", description="What is subtracted from the returns.")
+    target: Literal["returns", "advantages"] = Field("advantages", description="What weighs the log-probabilities.")
     normalize_advantage: settings.NormalizeAdvantage = "batch"
     ent_coef: settings.EntCoef = Schedule.constant(0.0)
     vf_coef: settings.VfCoef = Schedule.constant(0.5)
@@ -56,16 +52,17 @@ class ReinforceConfig(settings.AlgoSettings):
         return self.baseline == "value"
 
     def problems(self, config: Any) -> list[settings.RuleProblem]:
+        found = super().problems(config)
         if self.target == "advantages" and self.baseline == "none":
             text = (
                 "advantages are returns minus a baseline, and algo.baseline is none."
                 " Use algo.target=returns, or algo.baseline=mean or value."
             )
-            return [settings.RuleProblem(("algo.target", "algo.baseline"), text)]
+            found.append(settings.RuleProblem(("algo.target", "algo.baseline"), text))
         if config.agent.memory is not None:
             text = f"reinforce learns from whole episodes, not from sequences with agent.memory={config.agent.memory}."
-            return [settings.RuleProblem(("algo.name", "agent.memory"), f"{text} Use ppo or a2c.")]
-        return super().problems(config)
+            found.append(settings.RuleProblem(("algo.name", "agent.memory"), f"{text} Use ppo or a2c."))
+        return found
 
 
 class Reinforce(Learner):
