@@ -68,5 +68,5 @@ def experience(
 def gradients(net: Net) -> dict[str, Tensor]:
     """As they were applied last, by parameter; without those that nothing has reached."""
     if isinstance(net, DenseNet):
-        return {name: view.clone() for name, view in net.views_by_name(net.gradient).items()}
+        return {name: view.clone() for name, view in net.views(net.gradient).items()}
     return {name: p.grad.clone() for name, p in net.agent.named_parameters() if p.grad is not None}

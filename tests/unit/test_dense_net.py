@@ -217,7 +217,7 @@ def test_gradients_do_not_depend_on_what_was_in_the_buffers() -> None:
         for array in (*work.hidden, *work.gradients, work.values, work.outputs, work.outputs_gradient, work.logp):
             array.fill(poison)
         net.gradient.numpy()[:] = 0.0  # the gaps between parameters stay zero, the rest is overwritten
-        for view in net.gradient_views:
+        for view in net.views(net.gradient).values():
             view.fill_(poison)
         net.forward(batch)
         net.backward(Outputs(ones, tenth, {VALUE: ones}))

@@ -62,6 +62,15 @@ def previous(state: Floats, first: Floats, starts: Flags, t: int, out: Floats) -
 
 
 @compiled
+def to_previous(sums: Floats, weight: Floats, starts: Flags, t: int, dh: Floats) -> None:
+    """Adds the gradient of step t's sums to that of the output before it; 0 where an episode starts."""
+    add_products(sums, weight, dh)
+    for s in range(len(dh)):
+        if starts[s, t]:
+            dh[s] = ZERO
+
+
+@compiled
 def lstm_forward(
     gates: Floats, weight_t: Floats, starts: Flags, h0: Floats, c0: Floats, before: Floats, cells: Floats, out: Floats
 ) -> None:
@@ -125,10 +134,7 @@ def lstm_backward(
                 cell[j] = ZERO if starts[s, t] else cell[j] * f[j]
         out[:, t] = sums
         dh[:] = ZERO
-        add_products(sums, weight, dh)
-        for s in range(count):
-            if starts[s, t]:
-                dh[s] = ZERO
+        to_previous(sums, weight, starts, t, dh)
 
 
 @compiled
@@ -194,7 +200,4 @@ def gru_backward(
                 through[s, j] = dh[s, j] * z[j]
         hidden[:, t] = sums
         dh[:] = through
-        add_products(sums, weight, dh)
-        for s in range(count):
-            if starts[s, t]:
-                dh[s] = ZERO
+        to_previous(sums, weight, starts, t, dh)

@@ -107,7 +107,7 @@ class Learner:
         rate, before = values["learning_rate"], self.last_rate
         limit = self.algo.reset_optimizer_on_lr_jump
         if limit is not None and before and rate and max(rate / before, before / rate) > limit:
-            self.net.reset_optimizer()
+            self.net.load_state({})
             self.optimizer_resets += 1
         self.rate = self.last_rate = rate
         return {f"train/{name}": value for name, value in values.items()}
@@ -307,8 +307,8 @@ def normalized(advantage: Tensor) -> Tensor:
 
 def explained_variance(value: Tensor, returns: Tensor) -> Tensor | float:
     """1: values predict returns exactly; 0: no better than their mean; below: worse. NaN where returns do not vary."""
-    error, spread = torch.stack((returns - value, returns)).var(1)
-    explained = torch.where(spread > 0, 1 - error / spread, torch.nan)
+    error, variance = torch.stack((returns - value, returns)).var(1)
+    explained = torch.where(variance > 0, 1 - error / variance, torch.nan)
     return float(explained) if explained.device.type == "cpu" else explained
 
 

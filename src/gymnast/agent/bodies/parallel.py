@@ -6,35 +6,36 @@ that take their own part of the batch through the whole network meet once. Same 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from gymnast.core import devices, torch_private
 
 MIN_ROWS = 32  # of a part: with fewer, starting a thread costs more than it saves
 T = TypeVar("T")
+Network = Callable[[Tensor], Tensor]
 _pool: list[ThreadPoolExecutor] = []  # one, once it is needed
 
 
-def in_parts(module: nn.Module, x: Tensor) -> Tensor:
-    """module(x), by as many threads as `devices.set_threads` gave and the batch is worth."""
+def in_parts(network: Network, parameters: Sequence[Tensor], x: Tensor) -> Tensor:
+    """network(x), by as many threads as `devices.set_threads` gave and the batch is worth."""
     parts = min(devices.parts_of_a_batch(), len(x) // MIN_ROWS)
     if parts < 2 or x.device.type != "cpu":
-        return module(x)
+        return network(x)
     if torch.is_grad_enabled():
-        return _InParts.apply(module, x.chunk(parts), *module.parameters())
-    return torch.cat(_together([_forward(module, part, grad=False) for part in x.chunk(parts)]))
+        return _InParts.apply(network, x.chunk(parts), *parameters)
+    return torch.cat(_together([_forward(network, part, grad=False) for part in x.chunk(parts)]))
 
 
-def _forward(module: nn.Module, x: Tensor, grad: bool) -> Callable[[], Tensor]:
+def _forward(network: Network, x: Tensor, grad: bool) -> Callable[[], Tensor]:
     def run() -> Tensor:
         with torch.set_grad_enabled(grad):  # each thread has a switch of its own
-            return module(x)
+            return network(x)
 
     return run
 
@@ -53,12 +54,12 @@ def _together(jobs: Iterable[Callable[[], T]]) -> list[T]:
 
 
 class _InParts(torch.autograd.Function):
-    """To autograd one operator of the module's parameters; inside, a graph for every part."""
+    """To autograd one operator of the network's parameters; inside, a graph for every part."""
 
     @staticmethod
-    def forward(ctx: Any, module: nn.Module, parts: tuple[Tensor, ...], *parameters: Tensor) -> Tensor:
+    def forward(ctx: Any, network: Network, parts: tuple[Tensor, ...], *parameters: Tensor) -> Tensor:
         ctx.parameters = parameters
-        ctx.outs = _together([_forward(module, part, grad=True) for part in parts])
+        ctx.outs = _together([_forward(network, part, grad=True) for part in parts])
         return torch.cat([out.detach() for out in ctx.outs])
 
     @staticmethod

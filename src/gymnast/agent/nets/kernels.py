@@ -202,12 +202,12 @@ def score_categories(
         for a in range(n_actions):
             total += math.exp(outputs[b, a] - top)
         shift = top + math.log(total)
-        spread = ZERO
+        entropy_sum = ZERO
         for a in range(n_actions):
             s = outputs[b, a] - shift
             outputs[b, a] = s
-            spread -= math.exp(s) * s
-        entropy[b] = spread
+            entropy_sum -= math.exp(s) * s
+        entropy[b] = entropy_sum
         logp[b] = outputs[b, action[b]]
 
 
@@ -241,17 +241,17 @@ def category_gradient(
 def score_gaussian(means: Floats, action: Floats, log_std: Floats, logp: Floats, entropy: Floats) -> None:
     """Means [B, actions] to (action - mean) / std, in place; log-probability and entropy [B]."""
     rows, n_actions = means.shape
-    spread = ZERO
+    log_scale = ZERO
     for a in range(n_actions):
-        spread += log_std[a] + HALF_LOG_2PI
+        log_scale += log_std[a] + HALF_LOG_2PI
     for b in range(rows):
         s = ZERO
         for a in range(n_actions):
             u = (action[b, a] - means[b, a]) * math.exp(-log_std[a])
             means[b, a] = u
             s += u * u
-        logp[b] = -HALF * s - spread
-        entropy[b] = spread + HALF * f32(n_actions)
+        logp[b] = -HALF * s - log_scale
+        entropy[b] = log_scale + HALF * f32(n_actions)
 
 
 @compiled
@@ -430,7 +430,7 @@ def ppo_slopes(
 
 @compiled
 def normalize_rows(advantage: Floats) -> None:
-    """Each row, a minibatch, to zero mean and unit spread, in place."""
+    """Each row, a minibatch, to mean 0 and standard deviation 1, in place."""
     count, size = advantage.shape
     for k in range(count):
         row = advantage[k]
