@@ -313,9 +313,8 @@ def test_masked_actions_are_never_sampled_and_have_no_gradient(
     for _ in range(2):
         collect(session)
         rollout = session.rollout
-        assert rollout.mask is not None
         chosen = rollout["action"].reshape(*rollout["action"].shape[:2], len(sizes))
-        for part, allowed in enumerate(rollout.mask.split(sizes, 2)):
+        for part, allowed in enumerate(rollout["mask"].split(sizes, 2)):
             assert allowed.gather(2, chosen[..., part : part + 1]).all()
             assert not allowed.all()
     logits: list[Tensor] = []

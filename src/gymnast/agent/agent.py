@@ -81,10 +81,6 @@ class Agent(nn.Module):
             state |= {f"{owner}.{part}": rows for part, rows in memory.initial_state(n).items()}
         return state
 
-    def renew(self, state: State) -> State:
-        """The state with which a rollout begins: exploration noise that lasts is drawn again."""
-        return self.head.renew(state)
-
     @torch.no_grad()
     def act(
         self,
@@ -98,9 +94,6 @@ class Agent(nn.Module):
 
         `state`: what the previous call returned; None: all envs start. `starts` [N]: which envs start an episode.
         """
-        n = len(next(iter(obs.values())))
-        if state is None:
-            state, starts = self.initial_state(n), None
         actor, critic, state = self._step(obs, state, starts)
         outputs = self.head.outputs(self.actor_out(actor), actor, mask)
         action, logp, state = self.head.act(outputs, sample, state)
@@ -124,8 +117,6 @@ class Agent(nn.Module):
     @torch.no_grad()
     def values(self, obs: TensorObs, state: State | None = None, starts: Tensor | None = None) -> dict[str, Tensor]:
         """What each value estimates for N envs that are about to act."""
-        if state is None:
-            state = self.initial_state(len(next(iter(obs.values()))))
         return self._values(self._step(obs, state, starts)[1])
 
     def to_env(self, value: Tensor) -> Tensor:
@@ -161,8 +152,10 @@ class Agent(nn.Module):
         features = {"actor": self.actor_body(obs)}
         return features if self.critic_body is None else features | {"critic": self.critic_body(obs)}
 
-    def _step(self, obs: TensorObs, state: State, starts: Tensor | None) -> tuple[Tensor, Tensor, State]:
+    def _step(self, obs: TensorObs, state: State | None, starts: Tensor | None) -> tuple[Tensor, Tensor, State]:
         """Features of actor and critic for one step, and the next state."""
+        if state is None:
+            state, starts = self.initial_state(len(next(iter(obs.values())))), None
         features = self._bodies(obs)
         for owner, memory in self._memories().items():
             mine = {part: state[f"{owner}.{part}"] for part in memory.parts}

@@ -48,7 +48,7 @@ class Head(nn.Module):
         return {}
 
     def renew(self, state: State) -> State:
-        """The state at the beginning of a rollout."""
+        """The state with which a rollout begins."""
         return state
 
     def act(self, outputs: Tensor, sample: Generator | None, state: State) -> tuple[Tensor, Tensor, State]:
@@ -149,12 +149,11 @@ class GaussianHead(Head):
     def __init__(self, space: gym.spaces.Box, cfg: AgentConfig) -> None:
         super().__init__()
         size = math.prod(space.shape)
-        low, high = space.low.reshape(-1).astype(np.float32), space.high.reshape(-1).astype(np.float32)
+        self.low, self.high = low, high = [b.reshape(-1).astype(np.float32) for b in (space.low, space.high)]
         bounded = np.isfinite(low) & np.isfinite(high)
         if cfg.squash and not bounded.all():
             raise UserError(f"agent.squash: true needs bounded actions, but the env's are {space}. Set it to false.")
         self.env_shape = space.shape
-        self.low, self.high = low, high
         rescaled = bounded & (cfg.rescale_actions or cfg.squash)
         self.center = np.where(rescaled, (low + high) / 2, 0.0).astype(np.float32)
         self.half_width = np.where(rescaled, (high - low) / 2, 1.0).astype(np.float32)
@@ -243,7 +242,7 @@ class SDEHead(GaussianHead):
         }
 
     def renew(self, state: State) -> State:
-        """Every rollout draws new matrices."""
+        """Every rollout draws new matrices: exploration noise that lasts is drawn again."""
         return state | {"sde_age": torch.zeros_like(state["sde_age"])}
 
     def _moments(self, outputs: Tensor) -> tuple[Tensor, Tensor]:

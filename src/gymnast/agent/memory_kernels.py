@@ -10,12 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from gymnast.agent.nets.kernels import HALF, ONE, ZERO, compiled, tanh
-
-Floats = NDArray[np.float32]
-Flags = NDArray[np.bool_]
+from gymnast.agent.nets.kernels import HALF, ONE, ZERO, Flags, Floats, compiled, tanh
 
 
 @compiled
@@ -139,16 +135,9 @@ def lstm_backward(
 
 @compiled
 def gru_forward(
-    inputs: Floats,
-    weight_t: Floats,
-    bias: Floats,
-    starts: Flags,
-    h0: Floats,
-    before: Floats,
-    gates: Floats,
-    out: Floats,
+    x: Floats, weight_t: Floats, bias: Floats, starts: Flags, h0: Floats, before: Floats, gates: Floats, out: Floats
 ) -> None:
-    """`inputs` [S, T, 3H] are the inputs' part (reset, update, new); `gates` [S, T, 4H] keep reset, update, new, and
+    """`x` [S, T, 3H] are the inputs' part (reset, update, new); `gates` [S, T, 4H] keep reset, update, new, and
     the previous output's part of new."""
     count, length, size = out.shape
     h, sums = np.empty((count, size), np.float32), np.empty((count, 3 * size), np.float32)
@@ -158,12 +147,12 @@ def gru_forward(
         sums[:] = bias
         add_products(h, weight_t, sums)
         for s in range(count):
-            x, total, gate, hidden = inputs[s, t], sums[s], gates[s, t], out[s, t]
+            inputs, total, gate, hidden = x[s, t], sums[s], gates[s, t], out[s, t]
             for j in range(2 * size):
-                gate[j] = sigmoid(x[j] + total[j])
+                gate[j] = sigmoid(inputs[j] + total[j])
             r, z, n, part = gate[:size], gate[size : 2 * size], gate[2 * size : 3 * size], gate[3 * size :]
             part[:] = total[2 * size :]
-            new = x[2 * size :]
+            new = inputs[2 * size :]
             for j in range(size):
                 n[j] = tanh(new[j] + r[j] * part[j])
             for j in range(size):

@@ -8,18 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from gymnast.config import files
 from gymnast.config.algos import settings_of
-from gymnast.config.files import (
-    PRESETS,
-    KeyPath,
-    YamlFile,
-    is_preset,
-    parse_value,
-    preset_ids,
-    read_file,
-    read_preset,
-    shared_names,
-)
+from gymnast.config.files import PRESETS, KeyPath, YamlFile
 from gymnast.config.problems import ConfigError, line
 from gymnast.config.schema import RunConfig
 from gymnast.core.errors import did_you_mean
@@ -149,14 +140,14 @@ class Place:
 
 
 def preset_place(name: str) -> Place:
-    return Place(read_preset(name), name, env_id=None if name.startswith("defaults/") else name)
+    return Place(files.read_preset(name), name, env_id=None if name.startswith("defaults/") else name)
 
 
 def user_place(path: Path) -> Place:
     """A file by path; a preset's own file is the preset."""
     inside = path.resolve().is_relative_to(PRESETS)
     env_id = path.resolve().relative_to(PRESETS).with_suffix("").as_posix() if inside else None
-    place = Place(read_file(path), str(path), env_id=env_id, folder=path.parent)
+    place = Place(files.read_file(path), str(path), env_id=env_id, folder=path.parent)
     if problems := check_keys(place.file):
         raise ConfigError(problems)
     return place
@@ -215,10 +206,10 @@ def _extended(place: Place, prefix: KeyPath, base: Any, trail: tuple[str, ...]) 
     name, variant = split_target(base)
     if name.endswith((".yaml", ".yml")):
         other = user_place((place.folder or Path()) / name)
-    elif is_preset(name):
+    elif files.is_preset(name):
         other = preset_place(name)
     else:
-        known = [*variant_names(place.file), *preset_ids(), *shared_names()]
+        known = [*variant_names(place.file), *files.preset_ids(), *files.shared_names()]
         raise ConfigError([line(where, "extends", f"unknown.{did_you_mean(name, known)}", base)])
     try:
         return layers_of(other, choose_variant(other, variant), trail)
@@ -239,7 +230,7 @@ def override_layer(overrides: Sequence[tuple[str, str]]) -> Layer:
             problems.append(f"{option} {text}: write key=value, like algo.learning_rate=3e-4 or env.kwargs.gravity=-5.")
             continue
         try:
-            value = parse_value(raw)
+            value = files.parse_value(raw)
         except ConfigError:
             problems.append(f"{option} {text}: {raw!r} is not a YAML value. Quote text with special characters.")
             continue

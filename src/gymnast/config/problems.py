@@ -148,8 +148,7 @@ def explain_errors(
     lines, keys = [], []
     for item in error.errors(include_url=False):
         if item["type"] == "rules":
-            for problem in item["ctx"]["problems"]:
-                lines.append(rule_line(problem, sources))
+            lines += [rule_line(problem, sources) for problem in item["ctx"]["problems"]]
             continue
         key = _key_of(item["loc"]) or "file"
         value: Any = item["input"]

@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING
 from pydantic import ValidationError
 
 from gymnast.config.fields import RuleProblem
-from gymnast.core.errors import UserError
 from gymnast.core.registry import ENCODERS, EXTENSIONS, SINKS, WRAPPERS
 
 if TYPE_CHECKING:
-    from gymnast.config.facts import EnvFacts
-    from gymnast.config.schema import EnvConfig, RunConfig, StopConfig
+    from gymnast.config.schema import RunConfig
 
 
 def rule_problems(config: RunConfig) -> list[RuleProblem]:
@@ -21,26 +19,22 @@ def rule_problems(config: RunConfig) -> list[RuleProblem]:
 
 
 def _sizes(config: RunConfig) -> Iterator[RuleProblem]:
-    n_envs, n_steps, rollout = config.env.n_envs, config.algo.n_steps, config.rollout_steps
-    product = f"{n_envs} x {n_steps} = {rollout}"
-    total = config.train.total_timesteps
+    algo, rollout, total = config.algo, config.rollout_steps, config.train.total_timesteps
+    product = f"{config.env.n_envs} x {algo.n_steps} = {rollout}"
     if total < rollout:
         yield RuleProblem(
             ("train.total_timesteps", "env.n_envs", "algo.n_steps"),
             f"{total} is less than one rollout of {product} steps (env.n_envs x algo.n_steps)."
             f" Use at least {rollout}, or a smaller algo.n_steps.",
         )
-    algo = config.algo
     _, size = algo.passes(rollout)
     if rollout % size:
         yield RuleProblem(
             ("algo.batch_size", "env.n_envs", "algo.n_steps"),
             f"{size} does not divide the rollout of {product} samples. Use one of {_divisors(rollout, size, 2)}.",
         )
-    if algo.normalize_advantage == "off":
-        return
     by_batch = algo.normalize_advantage == "batch"
-    if (size if by_batch else rollout) == 1:
+    if algo.normalize_advantage != "off" and (size if by_batch else rollout) == 1:
         key = "algo.batch_size" if size < rollout or (hasattr(algo, "batch_size") and by_batch) else "algo.n_steps"
         yield RuleProblem(
             (key, "algo.normalize_advantage"),
@@ -135,15 +129,3 @@ def _env(config: RunConfig) -> Iterator[RuleProblem]:
 
 
 RULES = (_sizes, _algorithm, _agent, _stop, _names, _env)
-
-
-def facts_problems(env: EnvConfig, stop: StopConfig, facts: EnvFacts) -> list[RuleProblem]:
-    """A threshold above the best possible mean return can never be reached: refused before a step is made."""
-    if stop.threshold is None:
-        return []
-    try:
-        best = facts.best_return(env)
-    except UserError:
-        return []  # an env that cannot be made is reported when it is made
-    problem = None if best is None else best.problem(stop.threshold, env.id)
-    return [RuleProblem(("stop.threshold",), problem)] if problem else []

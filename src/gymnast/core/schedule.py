@@ -97,10 +97,10 @@ class Schedule:
         for point in points:
             if not isinstance(point, Sequence) or isinstance(point, str) or len(point) != 2:
                 raise ValueError(f"point {point!r} must be a pair [progress, value].")
-            knots.append((_finite(point[0], "a point's progress"), _finite(point[1], "a point's value")))
-        for at, _ in knots:
+            at, value = _finite(point[0], "a point's progress"), _finite(point[1], "a point's value")
             if not 0.0 <= at <= 1.0:
                 raise ValueError(f"a point's progress {at:g} is outside 0..1 (a share of the run).")
+            knots.append((at, value))
         for (before, _), (after, _) in itertools.pairwise(knots):
             if after < before:
                 raise ValueError(f"points must be ordered by progress: {after:g} comes after {before:g}.")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, TypeVar
 
 import torch
@@ -29,19 +30,12 @@ def in_parts(network: Network, parameters: Sequence[Tensor], x: Tensor) -> Tenso
         return network(x)
     if torch.is_grad_enabled():
         return _InParts.apply(network, x.chunk(parts), *parameters)
-    return torch.cat(_together([_forward(network, part, grad=False) for part in x.chunk(parts)]))
+    return torch.cat(_together([partial(_forward, network, False, part) for part in x.chunk(parts)]))
 
 
-def _forward(network: Network, x: Tensor, grad: bool) -> Callable[[], Tensor]:
-    def run() -> Tensor:
-        with torch.set_grad_enabled(grad):  # each thread has a switch of its own
-            return network(x)
-
-    return run
-
-
-def _backward(out: Tensor, grad: Tensor, parameters: tuple[Tensor, ...]) -> Callable[[], list[Tensor]]:
-    return lambda: list(torch.autograd.grad(out, parameters, grad))
+def _forward(network: Network, grad: bool, x: Tensor) -> Tensor:
+    with torch.set_grad_enabled(grad):  # each thread has a switch of its own
+        return network(x)
 
 
 def _together(jobs: Iterable[Callable[[], T]]) -> list[T]:
@@ -59,14 +53,16 @@ class _InParts(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, network: Network, parts: tuple[Tensor, ...], *parameters: Tensor) -> Tensor:
         ctx.parameters = parameters
-        ctx.outs = _together([_forward(network, part, grad=True) for part in parts])
+        ctx.outs = _together([partial(_forward, network, True, part) for part in parts])
         return torch.cat([out.detach() for out in ctx.outs])
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
         rows = grad.split([len(out) for out in ctx.outs])
-        jobs = [_backward(out, part, ctx.parameters) for out, part in zip(ctx.outs, rows, strict=True)]
+        jobs = [
+            partial(torch.autograd.grad, out, ctx.parameters, part) for out, part in zip(ctx.outs, rows, strict=True)
+        ]
         total, *others = _together(jobs)
         for gradients in others:  # always in this order: the same bits every time
             torch_private.add_(total, gradients)

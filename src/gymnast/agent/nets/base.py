@@ -32,7 +32,6 @@ class Net(Protocol):
     """An agent's arithmetic. The agent owns the weights; a network computes with them and moves them."""
 
     agent: Agent
-    optimizer: Any  # saves and loads what it remembers, by parameter
     compiled: bool  # whether a kernel may write slopes for it, or a loss must be an expression of tensors
 
     def act(self, obs: Arrays, state: State, starts: Flags, mask: Flags | None, sample: Generator | None) -> Choice:
@@ -68,8 +67,6 @@ class Net(Protocol):
 
     def save_state(self) -> dict[str, Tensor]:
         """The optimizer's moments, by parameter."""
-        return self.optimizer.save_state()
 
     def load_state(self, tensors: Mapping[str, Tensor]) -> None:
         """Moments that were saved; none, and the optimizer starts again."""
-        self.optimizer.load_state(tensors)

@@ -90,6 +90,7 @@ class DenseNet(Net):
         views = self.views(self.flat)
         for name, parameter in agent.named_parameters():
             parameter.data = views[name].copy_(parameter.data)
+        self.parameters = list(agent.parameters())  # kept, so that no other one gets the id of one replaced since
         self.addresses = addresses(agent)
         self._bind(agent)
         self.works: dict[int, Work] = {}
@@ -98,7 +99,7 @@ class DenseNet(Net):
         self.noise = NO_NOISE
         self.chosen: NDArray[Any] = np.zeros(0)
         self.part_ends = np.array([span.stop for span in self.part_spans.values()])
-        self.optimizer: FlatOptimizer
+        self.optimizer: Optimizer
         self.last: Work  # of the last `forward`
         self.untrained: set[str] = set()  # parts that no slope of the last `backward` reaches
 
@@ -274,14 +275,42 @@ class DenseNet(Net):
     # Steps
 
     def use_optimizer(self, name: str, eps: float) -> None:
-        self.optimizer = FlatOptimizer(self, OPTIMIZERS[name]({"": self.flat}, eps))
+        """Its moments lie as the weights do, and are saved and loaded by parameter like any other's."""
+        self.optimizer, self.count = OPTIMIZERS[name]({}, eps), 0
+        self.moments = {moment: torch.zeros_like(self.flat) for moment in self.optimizer.moments}
+        self.moment_arrays = [memory.numpy() for memory in self.moments.values()]
 
     def step(self, rate: float, max_norm: float) -> NDArray[np.float64]:
         """The squares of the norms before clipping, by part."""
         squares = np.empty(len(self.part_ends))
         kernels.clip_gradient(self.gradients, self.part_ends, max_norm, squares)
-        self.optimizer.step(rate)
+        self.count += 1
+        if isinstance(self.optimizer, Adam):
+            beta1, beta2 = self.optimizer.betas
+            rate, root = rate / (1 - beta1**self.count), math.sqrt(1 - beta2**self.count)
+            numbers = map(np.float32, (1 - beta1, 1 - beta2, rate, root, self.optimizer.eps))
+            kernels.adam(self.weights, self.gradients, *self.moment_arrays, *numbers)
+        else:
+            self.optimizer.apply([self.flat], [self.gradient], [self.moments], rate)
         return squares
+
+    def save_state(self) -> dict[str, Tensor]:
+        if not self.count:
+            return {}
+        saved = {f"{name}/step": torch.tensor(float(self.count)) for name in self.views(self.flat)}
+        for moment, memory in self.moments.items():
+            saved |= {f"{name}/{moment}": view for name, view in self.views(memory).items()}
+        return saved
+
+    def load_state(self, tensors: Mapping[str, Tensor]) -> None:
+        check_moments(tensors, self.optimizer.moments)
+        for moment, memory in self.moments.items():
+            memory.zero_()
+            for name, view in self.views(memory).items():
+                held = tensors.get(f"{name}/{moment}")
+                if held is not None and held.shape == view.shape:  # a layer that was replaced starts again
+                    view.copy_(held)
+        self.count = int(max((float(t) for key, t in tensors.items() if key.endswith("/step")), default=0.0))
 
     def norm_metrics(self, steps: Sequence[Any], max_norm: float) -> Metrics:
         if not steps:
@@ -336,55 +365,8 @@ class DenseNet(Net):
         return {VALUE: torch.from_numpy(self.trunk(x, hidden)[-1] @ self.critic_weight[0] + self.critic_bias)}
 
 
-class FlatOptimizer:
-    """An optimizer over the flat memory, saved and loaded by parameter like any other."""
-
-    def __init__(self, net: DenseNet, optimizer: Optimizer) -> None:
-        self.net, self.optimizer = net, optimizer
-        self.flat = {moment: torch.zeros_like(net.flat) for moment in optimizer.moments}
-        self.arrays = [memory.numpy() for memory in self.flat.values()]
-        self.count = 0
-
-    def step(self, rate: float) -> None:
-        """All parameters as one."""
-        self.count += 1
-        if not isinstance(self.optimizer, Adam):
-            self.optimizer.apply([self.net.flat], [self.net.gradient], [self.flat], rate)
-            return
-        beta1, beta2 = self.optimizer.betas
-        rate, root = rate / (1 - beta1**self.count), math.sqrt(1 - beta2**self.count)
-        numbers = map(np.float32, (1 - beta1, 1 - beta2, rate, root, self.optimizer.eps))
-        kernels.adam(self.net.weights, self.net.gradients, *self.arrays, *numbers)
-
-    def save_state(self) -> dict[str, Tensor]:
-        if not self.count:
-            return {}
-        saved: dict[str, Tensor] = {}
-        for moment, memory in self.flat.items():
-            for name, view in self.net.views(memory).items():
-                saved |= {f"{name}/{moment}": view, f"{name}/step": torch.tensor(float(self.count))}
-        return saved
-
-    def load_state(self, tensors: Mapping[str, Tensor]) -> None:
-        check_moments(tensors, self.optimizer.moments)
-        for moment, memory in self.flat.items():
-            memory.zero_()
-            for name, view in self.net.views(memory).items():
-                held = tensors.get(f"{name}/{moment}")
-                if held is not None and held.shape == view.shape:  # a layer that was replaced starts again
-                    view.copy_(held)
-        self.count = int(max((float(t) for key, t in tensors.items() if key.endswith("/step")), default=0.0))
-
-
-KNOWN: frozenset[type[nn.Module]] = frozenset(
-    {
-        *(Agent, MLPEncoder, Flat, OneHot, CategoricalHead, GaussianHead),
-        *(ObsNormalizer, RewardNormalizer, RunningMoments),
-        *(nn.Linear, nn.Tanh, nn.ReLU, nn.Sequential, nn.ModuleList, nn.ModuleDict),
-    }
-)
-
-
+OURS = (Agent, MLPEncoder, Flat, OneHot, CategoricalHead, GaussianHead, ObsNormalizer, RewardNormalizer, RunningMoments)
+KNOWN = {*OURS, nn.Linear, nn.Tanh, nn.ReLU, nn.Sequential, nn.ModuleList, nn.ModuleDict}
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
 

@@ -27,10 +27,6 @@ class Optimizer:
         self.parameters, self.eps = dict(parameters), eps
         self.state: dict[str, State] = {}
 
-    def zero_grad(self) -> None:
-        for parameter in self.parameters.values():
-            parameter.grad = None
-
     @torch.no_grad()
     def step(self, rate: float) -> None:
         """Moves every parameter that has a gradient."""

@@ -60,7 +60,8 @@ class TorchNet(Net):
         pairs = [(out.logp, slopes.logp), (out.entropy, slopes.entropy)]
         pairs += [(value, slopes.values[name]) for name, value in out.values.items()]
         given = [(tensor, slope) for tensor, slope in pairs if slope is not None and tensor.requires_grad]
-        self.optimizer.zero_grad()
+        for parameter in self.optimizer.parameters.values():
+            parameter.grad = None
         torch.autograd.backward([tensor for tensor, _ in given], [slope for _, slope in given])
 
     def step(self, rate: float, max_norm: float) -> dict[str, Tensor]:
@@ -87,6 +88,12 @@ class TorchNet(Net):
 
     def use_optimizer(self, name: str, eps: float) -> None:
         self.optimizer = OPTIMIZERS[name](self._trained(), eps)
+
+    def save_state(self) -> dict[str, Tensor]:
+        return self.optimizer.save_state()
+
+    def load_state(self, tensors: Mapping[str, Tensor]) -> None:
+        self.optimizer.load_state(tensors)
 
     def _trained(self) -> dict[str, Tensor]:
         return {name: p for name, p in self.agent.named_parameters() if p.requires_grad}

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from gymnast.config import algos as settings
 from gymnast.core.schedule import Schedule
-from gymnast.rl.learner import Learner, Metrics, explained_variance, normalized
+from gymnast.rl.learner import Learner, Metrics, explained_variance
 
 if TYPE_CHECKING:
     from gymnast.rl.rollout import Rollout
@@ -45,15 +45,10 @@ class A2C(Learner):
     algo: A2CConfig
 
     def update(self, rollout: Rollout, progress: float) -> Metrics:
-        scheduled = self.schedule(progress)
         batch = self.batch(rollout)
-        advantage = batch["advantage"]
-        if self.algo.normalize_advantage != "off":
-            advantage = normalized(advantage)
         return {
-            **scheduled,
-            **self.policy_gradient(batch, advantage, batch["returns"], progress),
+            **self.schedule(progress),
+            **self.policy_gradient(batch, self.weighed(batch["advantage"]), batch["returns"], progress),
             "train/approx_kl": self.kl_since(batch),
             "train/explained_variance": explained_variance(batch["value"], batch["returns"]),
-            "train/optimizer_resets": float(self.optimizer_resets),
         }
