@@ -17,14 +17,12 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from gymnast.core.errors import UserError
-from gymnast.envs.types import Obs, ObsSpace
+from gymnast.envs.types import NewArray, Obs, ObsSpace
 
 # torch has no arithmetic for these; the next wider type holds every value (a uint64 above 2**63 is not an observation)
-_WIDENED = {"float64": "float32", "float16": "float32", "bool": "int8"} | {
-    "uint16": "int32",
-    "uint32": "int64",
-    "uint64": "int64",
-}
+_WIDENED = {"float64": "float32", "float16": "float32", "bool": "int8"}
+_WIDENED |= {"uint16": "int32", "uint32": "int64", "uint64": "int64"}
+_PLAIN = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
 
 
 def is_channels_last(space: gym.Space[Any]) -> bool:
@@ -91,8 +89,8 @@ class ObsLayout:
         # a plain array that can be assigned to its row as it is: the common case, and the fast one
         self.plain = len(self.leaves) == 1 and not first.path and not first.channels_last and first.start is None
 
-    def allocate(self, n: int) -> Obs:
-        return {leaf.name: np.zeros((n, *leaf.shape), leaf.dtype) for leaf in self.leaves}
+    def allocate(self, n: int, new: NewArray = np.zeros) -> Obs:
+        return {leaf.name: new((n, *leaf.shape), leaf.dtype) for leaf in self.leaves}
 
     def write(self, buffers: Obs, row: int, observation: Any) -> None:
         for leaf in self.leaves:
@@ -155,24 +153,22 @@ def _leaves(space: gym.Space[Any], path: tuple[str | int, ...]) -> list[Leaf]:
     if isinstance(space, spaces.Tuple):
         return [leaf for index, child in enumerate(space.spaces) for leaf in _leaves(child, (*path, index))]
     name = "/".join(str(part) for part in path) or "obs"
-    start: Any = None
-    converted: gym.Space[Any]
-    if isinstance(space, spaces.Box):
-        converted = _box(space)
-    elif isinstance(space, spaces.Discrete):
-        start = int(space.start) or None
-        converted = spaces.Discrete(int(space.n))
-    elif isinstance(space, spaces.MultiDiscrete):
-        start = space.start.copy() if np.any(space.start) else None
-        converted = spaces.MultiDiscrete(space.nvec, dtype=np.int64)
-    elif isinstance(space, spaces.MultiBinary):
-        converted = spaces.MultiBinary(space.n)
-    else:
+    if not isinstance(space, _PLAIN):
         raise UserError(
             f"observation space: {name!r} is a {type(space).__name__}, which no encoder takes; "
             "Box, Discrete, MultiDiscrete, MultiBinary and Dict or Tuple of them are supported."
         )
-    return [Leaf(name, path, space, converted, is_channels_last(space), start)]
+    converted, start = (_box(space), 0) if isinstance(space, spaces.Box) else _from_zero(space)
+    return [Leaf(name, path, space, converted, is_channels_last(space), start if np.any(start) else None)]
+
+
+def _from_zero(space: gym.Space[Any]) -> tuple[gym.Space[Any], Any]:
+    """A Discrete or MultiDiscrete whose lowest value is zero, and what that was; any other space as it is."""
+    if isinstance(space, spaces.Discrete):
+        return spaces.Discrete(int(space.n)), int(space.start)
+    if isinstance(space, spaces.MultiDiscrete):
+        return spaces.MultiDiscrete(space.nvec, dtype=np.int64), space.start
+    return space, 0
 
 
 def _box(space: spaces.Box) -> spaces.Box:
@@ -188,22 +184,14 @@ class ActionLayout:
     """Turns a batch of the learner's actions into what each env's step takes."""
 
     def __init__(self, space: gym.Space[Any]) -> None:
-        self.source = space
-        self.start: Any = 0
-        self.space: gym.Space[Any]
-        self.dtype: np.dtype[Any]
-        if isinstance(space, spaces.Discrete):
-            self.start, self.space, self.dtype = int(space.start), spaces.Discrete(int(space.n)), np.dtype(np.int64)
-        elif isinstance(space, spaces.MultiDiscrete):
-            self.start, self.space = space.start, spaces.MultiDiscrete(space.nvec, dtype=np.int64)
-            self.dtype = np.dtype(np.int64)
-        elif isinstance(space, spaces.MultiBinary | spaces.Box):
-            self.space, self.dtype = space, np.dtype(space.dtype)
-        else:
+        if not isinstance(space, _PLAIN):
             raise UserError(
                 f"action space: {type(space).__name__} is not supported; "
                 "Box, Discrete, MultiDiscrete and MultiBinary are."
             )
+        self.source = space
+        self.space, self.start = _from_zero(space)
+        self.dtype: np.dtype[Any] = np.dtype(self.space.dtype)
         self.shape: tuple[int, ...] = space.shape or ()
         self._is_discrete = isinstance(space, spaces.Discrete)
         self._shifted = bool(np.any(self.start))

@@ -8,6 +8,7 @@ are undiscounted sums over the steps that are left, so the best policy may depen
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
@@ -22,7 +23,7 @@ from gymnast.envs.make import make_env
 from gymnast.envs.recorder import Recorder
 from gymnast.envs.spaces import ObsLayout
 from gymnast.envs.types import Obs, ObsSpace
-from gymnast.envs.wrappers.action_remap import ActionRemap
+from gymnast.envs.wrappers.actions import ActionRemap
 from gymnast.envs.wrappers.base import NamedWrapper
 from gymnast.envs.wrappers.time_limit import TimeLimit
 
@@ -59,21 +60,20 @@ class Table:
     def best_value(self) -> float:
         """Expected return of the best policy: backward induction, from the last step to the first."""
         forbidden = 0.0 if self.mask is None else np.where(self.mask, 0.0, -np.inf)
-        value = np.zeros(len(self.start))
-        for _ in range(self.horizon):
-            before, value = value, (self.action_values(value) + forbidden).max(axis=1)
-            if np.array_equal(value, before):  # a fixed point: so it stays for all steps before
-                break
-        return float(self.start @ value)
+        return self._from_the_end(lambda value: (self.action_values(value) + forbidden).max(axis=1))
 
     def value_of(self, policy: Floats) -> float:
         """Expected return of a policy [states, actions] of probabilities that does not depend on the time."""
         moves = policy[:, :, np.newaxis] * self.chance
         gain = (policy * self.reward).sum(axis=1)
+        return self._from_the_end(lambda value: gain + (moves * value[self.following]).sum(axis=(1, 2)))
+
+    def _from_the_end(self, step_before: Callable[[Floats], Floats]) -> float:
+        """The value of a start, if `step_before` says from the values of all states what they are a step earlier."""
         value = np.zeros(len(self.start))
         for _ in range(self.horizon):
-            before, value = value, gain + (moves * value[self.following]).sum(axis=(1, 2))
-            if np.array_equal(value, before):
+            after, value = value, step_before(value)
+            if np.array_equal(value, after):  # a fixed point: so it stays for all steps before
                 break
         return float(self.start @ value)
 
