@@ -7,7 +7,7 @@ float64 becomes float32, HWC images become CHW, Discrete starts at zero. Actions
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -80,7 +80,7 @@ class ObsLayout:
     """Turns an env's observations into leaves and writes them into [N, ...] buffers."""
 
     def __init__(self, space: gym.Space[Any]) -> None:
-        self.leaves = _leaves(space, ())
+        self._space, self.leaves = space, _leaves(space, ())
         names = [leaf.name for leaf in self.leaves]
         if len(set(names)) < len(names):
             raise UserError(f"observation space: two entries have the same name among {', '.join(names)}.")
@@ -111,9 +111,8 @@ class ObsLayout:
 
     def to_raw(self, batch: Obs) -> Any:
         """The way back: leaves [N, ...] as the env itself shows them, in new arrays with a leading axis."""
-        if not self.leaves[0].path:
-            return self.leaves[0].restore(batch[self.leaves[0].name])
-        return _nested([(leaf.path, leaf.restore(batch[leaf.name])) for leaf in self.leaves])
+        leaves = iter(self.leaves)
+        return each_leaf(self._space, lambda _: (leaf := next(leaves)).restore(batch[leaf.name]))
 
     def problem(self, observation: Any) -> str | None:
         """What is wrong with an observation by its declared space, or None. Bounds of a Box are not checked."""
@@ -136,15 +135,15 @@ class ObsLayout:
         return None
 
 
-def _nested(entries: list[tuple[tuple[str | int, ...], Any]]) -> Any:
-    """Dicts and tuples put together again from the paths of their leaves."""
-    if not entries[0][0]:
-        return entries[0][1]
-    below: dict[str | int, list[tuple[tuple[str | int, ...], Any]]] = {}
-    for (key, *rest), value in entries:
-        below.setdefault(key, []).append((tuple(rest), value))
-    children = {key: _nested(inner) for key, inner in below.items()}
-    return tuple(children.values()) if isinstance(next(iter(children)), int) else children
+def each_leaf(space: gym.Space[Any], act: Callable[..., Any], *observations: Any) -> Any:
+    """act(leaf's space, its part of each observation) for every leaf, in dicts and tuples like the space's own."""
+    if isinstance(space, spaces.Dict):
+        parts = ((key, child, [one[key] for one in observations]) for key, child in space.spaces.items())
+        return {key: each_leaf(child, act, *part) for key, child, part in parts}
+    if isinstance(space, spaces.Tuple):
+        of_each = zip(space.spaces, *observations, strict=True)
+        return tuple(each_leaf(child, act, *part) for child, *part in of_each)
+    return act(space, *observations)
 
 
 def _leaves(space: gym.Space[Any], path: tuple[str | int, ...]) -> list[Leaf]:

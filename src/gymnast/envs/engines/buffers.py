@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,17 +10,13 @@ from numpy.typing import NDArray
 
 from gymnast.core.errors import EnvFailure
 from gymnast.envs.spaces import ObsLayout
-from gymnast.envs.types import EpisodeRecord, NewArray, Obs, StepBatch
+from gymnast.envs.types import EpisodeRecord, NewArray, StepBatch
 
 
-@dataclass(slots=True)
-class Buffers:
-    obs: Obs
-    final_obs: Obs
-    reward: NDArray[np.float32]
-    terminated: NDArray[np.bool_]
-    truncated: NDArray[np.bool_]
-    mask: NDArray[np.bool_] | None
+class Buffers(StepBatch):
+    """What an engine writes its steps into: every batch it gives has these arrays, and episodes of its own."""
+
+    __slots__ = ()
 
     @classmethod
     def allocate(cls, layout: ObsLayout, n: int, mask_size: int | None, new: NewArray = np.zeros) -> Buffers:
@@ -29,6 +24,7 @@ class Buffers:
         return cls(
             obs=layout.allocate(n, new),
             final_obs=layout.allocate(n, new),
+            episodes=[],
             reward=new((n,), np.float32),
             terminated=new((n,), np.bool_),
             truncated=new((n,), np.bool_),
@@ -40,10 +36,11 @@ class Buffers:
         part = slice(start, stop)
         return Buffers(
             {name: array[part] for name, array in self.obs.items()},
-            {name: array[part] for name, array in self.final_obs.items()},
             self.reward[part],
             self.terminated[part],
             self.truncated[part],
+            {name: array[part] for name, array in self.final_obs.items()},
+            [],
             None if self.mask is None else self.mask[part],
         )
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 import numpy as np
@@ -22,7 +22,7 @@ from gymnast.config.facts import Optimum
 from gymnast.envs.make import make_env
 from gymnast.envs.recorder import Recorder
 from gymnast.envs.spaces import ObsLayout
-from gymnast.envs.types import Obs, ObsSpace
+from gymnast.envs.types import Obs, VecEnv
 from gymnast.envs.wrappers.actions import ActionRemap
 from gymnast.envs.wrappers.base import NamedWrapper
 from gymnast.envs.wrappers.time_limit import TimeLimit
@@ -33,11 +33,6 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 DIGITS = 4  # that an optimum is shown with, and that a threshold is held against
 _PLAIN_LAYERS = (Recorder, gym.wrappers.OrderEnforcing, gym.wrappers.PassiveEnvChecker, gym.wrappers.TimeLimit)
-
-
-class HasSpaces(Protocol):
-    obs_space: ObsSpace
-    action_space: gym.Space[Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +91,7 @@ def find_table(cfg: EnvConfig) -> Table | None:
         env.close()
 
 
-def table_of(cfg: EnvConfig, env: HasSpaces) -> Table | None:
+def table_of(cfg: EnvConfig, env: VecEnv) -> Table | None:
     """`find_table` for one who has a vector of these envs: it makes none where the spaces already say that there is no
     table."""
     leaves = list(env.obs_space.values())
