@@ -16,7 +16,7 @@ from rich.console import Console, RenderableType
 from gymnast.config import load_facts
 from gymnast.metrics.rows import STEP
 from gymnast.runs.references import Run
-from gymnast.sinks.console.panels import render_row
+from gymnast.sinks.console.panels import Dashboard
 from gymnast.sinks.jsonl import read_metrics
 from gymnast.terminal.summary import summary_panel
 from gymnast.verbs.train import TrainedRun
@@ -38,12 +38,14 @@ def main(folder: str, until: int | None) -> None:
     threshold = facts.solved.threshold if facts and facts.solved else None
     total = round(latest[STEP] / latest["time/progress"])
     title = f"{info.env} · {info.algo} · seed {info.seed} · {info.id}"
-    dashboard = render_row(
-        latest,
+    dashboard = Dashboard(
+        row=latest,
         title=title,
         total_steps=total,
+        step=int(latest["time/total_timesteps"]),
+        elapsed=latest["time/elapsed"],
         previous=previous,
-        facts={"threshold": threshold},
+        threshold=threshold,
         remaining=latest["time/elapsed"] * (total / latest[STEP] - 1),
         history=[row["rollout/ep_rew_mean"] for row in rows if "rollout/ep_rew_mean" in row],
         written_at=written_at,

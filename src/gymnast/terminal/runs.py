@@ -15,7 +15,7 @@ from gymnast.report.page import return_chart
 from gymnast.report.run_facts import RETURN, UNFINISHED, RunFacts
 from gymnast.report.verdict import stop_text
 from gymnast.runs.references import runs_dir_option
-from gymnast.sinks.console.panels import render_row
+from gymnast.sinks.console.panels import Dashboard
 from gymnast.terminal.format import Cell, Column, facts_grid, output, panel_width, status_text, table, yes_no
 from gymnast.verbs.runs.files import DeletedRuns, ZippedRun
 from gymnast.verbs.runs.show import RunsList, ShownRun
@@ -81,11 +81,13 @@ def print_run(result: ShownRun) -> None:
     console.print()
     if facts.alerts:
         console.print(*report(facts.alerts), "", sep="\n")
-    metrics = render_row(
-        facts.latest,
+    metrics = Dashboard(
+        row=facts.latest,
         title=f"metrics at {int(facts.latest[STEP]):,} steps",
         total_steps=facts.total_steps,
-        facts={"threshold": facts.threshold},
+        step=int(facts.latest[STEP]),
+        elapsed=facts.latest.get("time/elapsed", 0.0),
+        threshold=facts.threshold,
         history=[value for _, value in facts.curve(RETURN)],
         written_at=facts.written_at,
     )
