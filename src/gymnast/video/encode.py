@@ -12,7 +12,7 @@ from gymnast.core.errors import UserError
 from gymnast.core.files import TEMPORARY
 
 if TYPE_CHECKING:
-    from gymnast.play.stage import Picture
+    from gymnast.play.episode import Picture
 
 QUALITY = {"crf": "23", "preset": "superfast"}
 
