@@ -142,7 +142,7 @@ def test_a_killed_process_leaves_a_killed_run_that_can_be_trained_again(tmp_path
         run = Run.open(tmp_path / process.stdout.readline().strip())
         assert run.read().status == "running"
         with pytest.raises(UserError, match="another process"):
-            run.lock()
+            run.start()
         with pytest.raises(UserError, match="still being trained"):
             delete_run(run)
         process.send_signal(signal.SIGKILL)
@@ -179,7 +179,7 @@ def test_a_worker_that_outlives_its_parent_does_not_keep_the_lock(tmp_path: Path
             os.kill(int(worker), 0)  # the worker still lives
             run = Run.open(tmp_path / name)
             assert run.read().status == "killed"
-            run.lock()
+            run.start()
         finally:
             os.kill(int(worker), signal.SIGKILL)
 

@@ -13,7 +13,8 @@ from gymnast.core.errors import UserError, did_you_mean
 from gymnast.core.registry import ALGOS, EXTENSIONS
 from gymnast.core.text import duration
 
-STYLES = ("count", "fixed", "general", "percent", "duration", "flag")
+FORMATS = {"count": ",.0f", "fixed": ",.{}f", "general": ".{}g", "percent": ".{}%"}  # with a metric's precision
+STYLES = (*FORMATS, "duration", "flag")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,17 +48,11 @@ class Metric:
         """The value as every table shows it."""
         if not math.isfinite(value):
             return "nan" if math.isnan(value) else ("inf" if value > 0 else "-inf")
-        if self.style == "count":
-            return f"{value:,.0f}"
-        if self.style == "fixed":
-            return f"{value:,.{self.precision}f}"
-        if self.style == "general":
-            return f"{value:.{self.precision}g}"
-        if self.style == "percent":
-            return f"{100 * value:.{self.precision}f}%"
         if self.style == "flag":
             return "yes" if value else "no"
-        return duration(value)
+        return (
+            duration(value) if self.style == "duration" else format(value, FORMATS[self.style].format(self.precision))
+        )
 
     def out_of_bounds(self, value: float) -> bool:
         too_low = self.low is not None and value < self.low

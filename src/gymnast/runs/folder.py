@@ -104,6 +104,14 @@ class Run:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.config_path = path / "config.yaml"
+        self.metrics_path = path / "metrics.jsonl"
+        self.alerts_path = path / "alerts.json"
+        self.diagnostics_path = path / "diagnostics.jsonl"
+        self.report_path = path / "report.md"
+        self.log_path = path / "log.txt"
+        self.checkpoints_dir = path / "checkpoints"
+        self.videos_dir = path / "videos"
         self._lock = RunLock(path / "lock")
 
     @classmethod
@@ -116,38 +124,6 @@ class Run:
     @property
     def id(self) -> str:
         return self.path.resolve().name
-
-    @property
-    def config_path(self) -> Path:
-        return self.path / "config.yaml"
-
-    @property
-    def metrics_path(self) -> Path:
-        return self.path / "metrics.jsonl"
-
-    @property
-    def alerts_path(self) -> Path:
-        return self.path / "alerts.json"
-
-    @property
-    def diagnostics_path(self) -> Path:
-        return self.path / "diagnostics.jsonl"
-
-    @property
-    def report_path(self) -> Path:
-        return self.path / "report.md"
-
-    @property
-    def log_path(self) -> Path:
-        return self.path / "log.txt"
-
-    @property
-    def checkpoints_dir(self) -> Path:
-        return self.path / "checkpoints"
-
-    @property
-    def videos_dir(self) -> Path:
-        return self.path / "videos"
 
     def checkpoint_path(self, name: str) -> Path:
         """Of "best", "last" or "step_20000"."""
@@ -181,7 +157,8 @@ class Run:
 
     def start(self) -> None:
         """This process trains into the run from now on (again). Refused while another one does."""
-        self.lock()
+        if not self._lock.acquire():
+            raise UserError(f"run {self.id} is being trained by another process; wait for it or stop it first.")
         self.update(status="running", pid=os.getpid(), host=socket.gethostname())
 
     def finish(self, status: str, summary: Mapping[str, Any] | None = None) -> None:
@@ -189,13 +166,6 @@ class Run:
         if status not in ENDINGS:
             raise ValueError(f"status {status!r} is none of {ENDINGS}")
         self.update(status=status, summary=dict(summary or {}))
-        self.unlock()
-
-    def lock(self) -> None:
-        if not self._lock.acquire():
-            raise UserError(f"run {self.id} is being trained by another process; wait for it or stop it first.")
-
-    def unlock(self) -> None:
         self._lock.release()
 
     def live(self) -> bool:

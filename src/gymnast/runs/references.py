@@ -17,15 +17,7 @@ from pathlib import Path
 
 from gymnast.core.errors import UserError, did_you_mean
 from gymnast.core.files import TEMPORARY
-from gymnast.runs.folder import (
-    CHECKPOINT_SUFFIX,
-    Run,
-    RunInfo,
-    RunList,
-    create_run,
-    default_runs_dir,
-    list_runs,
-)
+from gymnast.runs.folder import CHECKPOINT_SUFFIX, Run, RunInfo, RunList, create_run, default_runs_dir, list_runs
 
 __all__ = [
     "CHECKPOINT_SUFFIX",
@@ -34,13 +26,8 @@ __all__ = [
     "RunList",
     "create_run",
     "default_runs_dir",
-    "delete_run",
     "list_runs",
-    "resolve",
-    "resolve_checkpoint",
-    "runs_dir_option",
-    "zip_run",
-]
+]  # from there
 
 CHECKPOINT_NAME = re.compile(r"best|last|step_\d+")
 
