@@ -62,7 +62,7 @@ def python(code: str, *args: str) -> subprocess.Popen[str]:
 START_AND_WAIT = """
     import sys, time
     from gymnast.runs.references import create_run
-    facts = dict(env="CartPole-v1", variant=None, algo="ppo", seed=1, config_yaml="", command=[], versions={})
+    facts = dict(env="CartPole-v1", algo="ppo", seed=1, config_yaml="")
     run = create_run(sys.argv[1], **facts)
     print(run.id, flush=True)
     time.sleep(60)
@@ -161,7 +161,7 @@ def test_a_worker_that_outlives_its_parent_does_not_keep_the_lock(tmp_path: Path
     code = """
         import os, sys, time
         from gymnast.runs.references import create_run
-        facts = dict(env="CartPole-v1", variant=None, algo="ppo", seed=1, config_yaml="", command=[], versions={})
+        facts = dict(env="CartPole-v1", algo="ppo", seed=1, config_yaml="")
         run = create_run(sys.argv[1], **facts)
         child = os.fork()
         if child == 0:

@@ -75,19 +75,25 @@ class Catalogue:
         return iter(sorted([*self._metrics.values(), *self._families.values()], key=lambda metric: metric.order))
 
     def __contains__(self, name: str) -> bool:
-        return name in self._metrics or self._family(name) is not None or self._declared(name)
+        return self._find(name) is not None
 
     def get(self, name: str) -> Metric:
-        metric = self._metrics.get(name) or self._members.get(name)
+        metric = self._find(name)
         if metric is None:
-            family = self._family(name)
-            if family is None and self._declared(name):
-                return self._metrics[name]
-            if family is None:
-                near = did_you_mean(name, self._metrics)
-                raise UserError(f"metric {name!r} is neither in catalogue.yaml nor declared by an algorithm.{near}")
-            metric = self._members[name] = replace(family, name=name)
+            near = did_you_mean(name, self._metrics)
+            raise UserError(f"metric {name!r} is neither in catalogue.yaml nor declared by an algorithm.{near}")
         return metric
+
+    def _find(self, name: str) -> Metric | None:
+        """By its own name, as a member of a family, or as what somebody who was registered since declares."""
+        found = self._metrics.get(name) or self._members.get(name)
+        if found is None:
+            for prefix, family in self._families.items():
+                if name.startswith(prefix) and name != prefix:
+                    return self._members.setdefault(name, replace(family, name=name))
+            self.add_declared()
+            found = self._metrics.get(name)
+        return found
 
     def sort(self, row: Mapping[str, float]) -> dict[str, float]:
         """The row in catalogue order; members of a family by name."""
@@ -103,17 +109,6 @@ class Catalogue:
                 if name not in self._metrics:
                     order = self._metrics[entry.pop("after")].order + (number + 1) / 1000
                     self._metrics[name] = _metric(name, order, entry)
-
-    def _declared(self, name: str) -> bool:
-        """Whether somebody who was registered since declares it."""
-        self.add_declared()
-        return name in self._metrics
-
-    def _family(self, name: str) -> Metric | None:
-        for prefix, family in self._families.items():
-            if name.startswith(prefix) and len(name) > len(prefix):
-                return family
-        return None
 
 
 def _parsed(text: str) -> dict[str, dict[str, Any]]:

@@ -38,29 +38,23 @@ class Meter:
         self._added: dict[str, list[float | torch.Tensor]] = {}
         self._put: dict[str, list[float | torch.Tensor]] = {}  # one value each
         self._catalogue = catalogue()
-        self._known: set[str] = set()  # names that were found in the catalogue
-
-    def _check(self, name: str) -> None:
-        if name not in self._known:
-            self._catalogue.get(name)
-            self._known.add(name)
 
     def add(self, values: Mapping[str, float | torch.Tensor]) -> None:
         for name, value in values.items():
             if name not in self._added:
-                self._check(name)
+                self._catalogue.get(name)
                 self._added[name] = []
             self._added[name].append(value)
 
     def put(self, values: Mapping[str, float | torch.Tensor]) -> None:
         for name, value in values.items():
-            self._check(name)
+            self._catalogue.get(name)
             self._put[name] = [value]
 
     def episodes(self, records: Iterable[Any]) -> None:
         for record in records:
             for name in record.components:
-                self._check(f"rollout/component/{name}")
+                self._catalogue.get(f"rollout/component/{name}")
             self._window.append(Kept(*(getattr(record, name) for name in Kept._fields)))
             self.episode_count += 1
 

@@ -65,10 +65,8 @@ def _play_together(net: Net, stage: Stage, seed: int, deterministic: bool) -> It
         for i in sorted(playing):
             env, over = stage.envs[i], stage.envs[i].ended
             if t:
-                ended = bool(now.terminated[i]), bool(now.truncated[i])
-                yield replace(
-                    open_steps[i], reward=env.reward, components=env.components, terminated=ended[0], truncated=ended[1]
-                )
+                ended: dict[str, Any] = {"terminated": bool(now.terminated[i]), "truncated": bool(now.truncated[i])}
+                yield replace(open_steps[i], reward=env.reward, components=env.components, **ended)
             seen = {key: rows[i].copy() for key, rows in (now.final_obs if over else now.obs).items()}
             here = Step(i, t, seen, total=env.total, frames=env.frames, picture=env.picture)
             if over:

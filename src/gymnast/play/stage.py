@@ -9,7 +9,7 @@ import numpy as np
 
 from gymnast.core.errors import UserError
 from gymnast.envs.engines.sync import SyncEngine
-from gymnast.envs.make import EnvMaker, Factory
+from gymnast.envs.make import EnvMaker
 from gymnast.envs.recorder import recorder_of
 from gymnast.envs.suites import missing_package
 from gymnast.play.episode import NO_PICTURE, Picture
@@ -74,15 +74,11 @@ class Watched(gym.Wrapper[Any, Any, Any, Any]):
 class Stage:
     """As many plain envs as episodes, made as evaluation makes them; each is watched for its first episode."""
 
-    def __init__(self, config: EnvConfig, episodes: int, factory: Factory | None = None) -> None:
-        self.envs: list[Watched] = []
-        maker = EnvMaker(config, "eval", factory, "rgb_array")
-
-        def make() -> Watched:
-            self.envs.append(Watched(maker()))
-            return self.envs[-1]
-
-        self.engine = SyncEngine(make, episodes, name=config.id, action_masks=config.action_masks)
+    def __init__(self, config: EnvConfig, episodes: int) -> None:
+        maker = EnvMaker(config, "eval", None, "rgb_array")
+        self.envs = [Watched(maker()) for _ in range(episodes)]
+        ready = iter(self.envs)
+        self.engine = SyncEngine(lambda: next(ready), episodes, name=config.id, action_masks=config.action_masks)
 
     @property
     def fps(self) -> float:

@@ -193,19 +193,8 @@ class Run:
         return data
 
 
-def create_run(
-    runs_dir: str | Path,
-    *,
-    env: str,
-    variant: str | None,
-    algo: str,
-    seed: int,
-    config_yaml: str,
-    command: Sequence[str],
-    versions: Mapping[str, str],
-    machine: str = "",
-) -> Run:
-    """A new folder, complete, with status "running" and its lock held by this process."""
+def create_run(runs_dir: str | Path, config_yaml: str, *, env: str, algo: str, seed: int, **facts: Any) -> Run:
+    """A new folder, complete, with status "running" and its lock held by this process. `facts`: more for run.json."""
     runs_dir = Path(runs_dir)
     try:
         runs_dir.mkdir(parents=True, exist_ok=True)
@@ -218,10 +207,9 @@ def create_run(
     (stage / "checkpoints").mkdir()
     (stage / "config.yaml").write_text(config_yaml, encoding="utf-8")
     (stage / "log.txt").touch()
-    facts = {"id": run.id, "status": "running", "created": now, "updated": now, "env": env, "variant": variant}
-    process = {"pid": os.getpid(), "host": socket.gethostname(), "machine": machine}
-    made = {"versions": dict(versions), "command": list(command)}
-    write_json(stage / "run.json", {**facts, "algo": algo, "seed": seed, **process, **made, "summary": {}})
+    about = {"id": run.id, "status": "running", "created": now, "updated": now, "env": env, "algo": algo, "seed": seed}
+    process = {"pid": os.getpid(), "host": socket.gethostname()}
+    write_json(stage / "run.json", {**about, **process, **facts, "summary": {}})
     run._lock.acquire(stage / "lock")  # before anyone can see the folder; the lock belongs to the file, not its name
     os.rename(stage, run.path)
     sync_folder(runs_dir)

@@ -54,9 +54,7 @@ class VideoWriter:
         limit = None if seconds is None else round(seconds * self._fps)
         episodes: list[dict[str, Any]] = []
         picture, reward = None, 0.0
-        for count, step in enumerate(chain(first, steps)):
-            if limit is not None and count == limit:
-                break
+        for count, step in enumerate(islice(chain(first, steps), limit)):
             picture = annotated(step, reward, about.get("step"), labels) if self._overlay else bare(step.picture)
             if self._encoder is None:
                 self._size = picture.shape[0], picture.shape[1]
@@ -68,9 +66,9 @@ class VideoWriter:
                 episodes.append({"frames": []})
             episodes[-1]["frames"].append(_frame(step, reward))
             reward = step.reward
-            if step.record is not None:
-                ended = {"return": step.record.raw_return, "length": step.record.length, "seed": step.record.seed}
-                episodes[-1] = ended | {"terminated": step.record.terminated} | episodes[-1]
+            if (end := step.record) is not None:
+                ended = {"return": end.raw_return, "length": end.length, "seed": end.seed, "terminated": end.terminated}
+                episodes[-1] = ended | episodes[-1]
             if self._progress is not None:
                 self._progress(self._encoder.frames)
         if title and picture is not None:
