@@ -25,16 +25,14 @@ def is_below(row: Row, name: str, low: float | None = None) -> Found:
 
 
 def warn_high(name: str) -> float:
-    return _bound(name, "warn_high")
+    bound = catalogue().get(name).warn_high
+    assert bound is not None, f"catalogue.yaml: {name} has no warn_high"
+    return bound
 
 
 def warn_low(name: str) -> float:
-    return _bound(name, "warn_low")
-
-
-def _bound(name: str, which: str) -> float:
-    bound: float | None = getattr(catalogue().get(name), which)
-    assert bound is not None, f"catalogue.yaml: {name} has no {which}"
+    bound = catalogue().get(name).warn_low
+    assert bound is not None, f"catalogue.yaml: {name} has no warn_low"
     return bound
 
 

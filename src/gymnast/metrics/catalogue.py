@@ -35,6 +35,10 @@ class Metric:
     emphasis: bool = False
     detail: bool = False  # shown only where there is room
 
+    def __post_init__(self) -> None:
+        if self.style not in STYLES or self.better not in ("up", "down", None):
+            raise ValueError(f"metric {self.name}: bad style or better")
+
     @property
     def group(self) -> str:
         """The subject, in front of the slash. `solved` has none and stands with the evaluation."""
@@ -64,7 +68,7 @@ class Catalogue:
     """All metrics by name. A name that ends in `/*` is a family: any word fits, and shares the family's line."""
 
     def __init__(self, entries: Mapping[str, Mapping[str, Any]]) -> None:
-        metrics = [_metric(name, order, entry) for order, (name, entry) in enumerate(entries.items())]
+        metrics = [Metric(name=name, order=order, **entry) for order, (name, entry) in enumerate(entries.items())]
         self._metrics = {metric.name: metric for metric in metrics if not metric.name.endswith("/*")}
         self._sorted: dict[tuple[str, ...], list[str]] = {}
         self._members: dict[str, Metric] = {}  # of families, as they are asked for
@@ -108,20 +112,13 @@ class Catalogue:
             for number, (name, entry) in enumerate(_parsed(owner.metrics).items()):
                 if name not in self._metrics:
                     order = self._metrics[entry.pop("after")].order + (number + 1) / 1000
-                    self._metrics[name] = _metric(name, order, entry)
+                    self._metrics[name] = Metric(name=name, order=order, **entry)
 
 
 def _parsed(text: str) -> dict[str, dict[str, Any]]:
     from ruamel.yaml import YAML
 
     return YAML(typ="safe", pure=True).load(text) or {}
-
-
-def _metric(name: str, order: float, entry: Mapping[str, Any]) -> Metric:
-    metric = Metric(name=name, order=order, **entry)
-    if metric.style not in STYLES or metric.better not in ("up", "down", None):
-        raise ValueError(f"metric {metric.name}: bad style or better")
-    return metric
 
 
 @lru_cache(maxsize=1)

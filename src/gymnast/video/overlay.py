@@ -22,6 +22,8 @@ PIXEL_ART = 240  # pictures lower than this are enlarged in whole pixels
 MOST_BARS = 6
 GROUND, TEXT, DIM, BAR, CHOSEN = (17, 19, 24), (240, 242, 245), (150, 156, 168), (70, 78, 92), (255, 176, 32)
 
+Bar = tuple[str, str, float, float, bool]  # name, number, begin and end in its track (0 to 1), whether it was chosen
+
 
 def enlarge(picture: Picture) -> Image:
     from PIL import Image
@@ -85,8 +87,7 @@ def card(lines: Sequence[str], height: int, width: int) -> Picture:
     return np.asarray(canvas)
 
 
-def _entries(step: Step, labels: Labels) -> list[tuple[str, str, float, float, bool]]:
-    """Of every bar: name, number, where it begins and ends in its track (0 to 1), and whether it was chosen."""
+def _entries(step: Step, labels: Labels) -> list[Bar]:
     if labels.bounds is not None:
         entries = []
         taken = np.ravel(step.action).tolist()
@@ -117,9 +118,7 @@ def _line(
         draw.text((left + draw.textlength(f"{name}  ", _font(size)), y), value, TEXT, _font(size))
 
 
-def _bars(
-    draw: ImageDraw, entries: Sequence[tuple[str, str, float, float, bool]], x: int, y: int, width: int, size: int
-) -> None:
+def _bars(draw: ImageDraw, entries: Sequence[Bar], x: int, y: int, width: int, size: int) -> None:
     if not entries:
         return
     gap, small = size // 2, round(size * 0.85)
