@@ -1,4 +1,4 @@
-"""Films: a real decoder reads them, and what they show is what happened."""
+"""Videos: a real decoder reads them, and what they show is what happened."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_what_it_says_is_what_a_plain_env_does(env: str, stochastic: bool, runs:
 
 
 def test_pictures_change_no_episode(runs: Path) -> None:
-    """Three episodes that are filmed, and the same three that are only scored."""
+    """Three episodes on video, and the same three that are only scored."""
     result, pictures, _ = film("@best:CartPole-v1", runs, episodes=3, seed=5)
     saved = saved_agent("@best:CartPole-v1", runs)
     env = make_vec(saved.config.env, 3, "eval")
@@ -226,7 +226,7 @@ def test_progression_shows_every_checkpoint_in_order(runs: Path) -> None:
 
 
 def test_an_env_without_pictures_is_told_in_a_line(runs: Path, tmp_path: Path) -> None:
-    """By the command, and by a run that should make films: it trains all the same."""
+    """By the command, and by a run that should make videos: it trains all the same."""
     end = start("gymnast/Bandit-v0", [*TINY, "log.video=best"], tmp_path, seed=1, steps=1024, quiet=True)
     assert end.env_steps == 1024
     run = resolve("@last", tmp_path)
@@ -239,7 +239,7 @@ def test_an_env_without_pictures_is_told_in_a_line(runs: Path, tmp_path: Path) -
 
 
 def test_a_run_films_its_best_and_by_schedule(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    passed_on: list[str] = []  # to sinks that take films
+    passed_on: list[str] = []  # to sinks that take videos
     monkeypatch.setattr(SinkGroup, "video", lambda self, step, path: passed_on.append(f"{path.stem} of {step}"))
     start("CartPole-v1", [*TINY, "log.video=512"], tmp_path, seed=1, steps=1024, quiet=True)
     run = resolve("@last", tmp_path)
@@ -248,7 +248,7 @@ def test_a_run_films_its_best_and_by_schedule(tmp_path: Path, monkeypatch: pytes
     best = json.loads((run.videos_dir / "best.json").read_text())
     assert {"step_512 of 512", "step_1024 of 1024", f"best of {best['parts'][0]['step']}"} <= set(passed_on)
     assert len(decode(run.videos_dir / "best.mp4")) == best["frames"]
-    # The film that the run made of its best agent is the one that the command makes
+    # The video that the run made of its best agent is the one that the command makes
     _, _, again = film(f"{run.id}/best", tmp_path, out=tmp_path / "again.mp4")
     assert again["parts"][0]["episodes"] == best["parts"][0]["episodes"]
     assert again["parts"][0]["step"] == best["parts"][0]["step"]

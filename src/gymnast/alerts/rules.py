@@ -74,9 +74,9 @@ def reward_scale(row: Row, known: Known, memory: Memory) -> Found:
     if found := is_above(row, "rollout/return_std"):
         return found
     # Returns may well be all alike, once an agent is perfect; it is rewards that must not be tiny.
-    mean, spread = row["rollout/reward_mean"], row["rollout/reward_std"]
-    if math.hypot(mean, spread) < TINY_REWARD and row["rollout/reward_nonzero_fraction"] > 0.01:
-        return {"rollout/reward_mean": Evidence(mean, low=TINY_REWARD), "rollout/reward_std": Evidence(spread)}
+    mean, std = row["rollout/reward_mean"], row["rollout/reward_std"]
+    if math.hypot(mean, std) < TINY_REWARD and row["rollout/reward_nonzero_fraction"] > 0.01:
+        return {"rollout/reward_mean": Evidence(mean, low=TINY_REWARD), "rollout/reward_std": Evidence(std)}
     return {}
 
 
@@ -167,7 +167,7 @@ def entropy_stuck(row: Row, known: Known, memory: Memory) -> Found:
     return is_above(row, "train/entropy", 0.99 * known.uniform_entropy)
 
 
-@rule("warning", 3, "The spread of continuous actions keeps growing.",
+@rule("warning", 3, "The standard deviation of continuous actions keeps growing.",
       "Noise costs nothing: actions are cut to their bounds. Set agent.squash=true, or a lower agent.log_std_init.",
       why.MUCH_ENTROPY, why.WIDE_START)  # fmt: skip
 def spread_grows(row: Row, known: Known, memory: Memory) -> Found:
@@ -228,7 +228,7 @@ def action_collapse(row: Row, known: Known, memory: Memory) -> Found:
       "Large steps or large observations pushed them out of their working range.",
       why.FAST, why.RAW_OBS, why.LARGE_REWARD)  # fmt: skip
 def dead_units(row: Row, known: Known, memory: Memory) -> Found:
-    """Told where a row brings diagnostics."""
+    """Known where a row brings diagnostics."""
     name = "net/dead_units"
     found = is_above(row, name)
     if found:

@@ -20,7 +20,9 @@ SMALL_REWARD = Suspect("env.reward.scale", "low", "the reward is scaled down too
 LOOSE_LIMIT = Suspect("algo.max_grad_norm", "high", "gradients are hardly limited", factor=100, limit=0.5)
 TIGHT_LIMIT = Suspect("algo.max_grad_norm", "low", "the limit leaves nothing of the gradient", factor=1e6, limit=0.5)
 WEAK_CRITIC = Suspect("algo.vf_coef", "low", "the critic hardly learns", factor=500, limit=0.5)
-RAW_OBS = Suspect("agent.normalize_obs", "switch", "observations are far from mean 0 and spread 1", value=True)
+RAW_OBS = Suspect(
+    "agent.normalize_obs", "switch", "observations are far from mean 0 and standard deviation 1", value=True
+)
 RAW_REWARD = Suspect("agent.normalize_reward", "switch", "rewards are far from the order of 1", value=True)
 RAW_ADVANTAGE = Suspect("algo.normalize_advantage", "switch", "advantages are used as they come", value="batch")
 CUT_REWARD = Suspect("env.reward.clip", "switch", "the clip takes from the reward what tells good from bad", value=None)
@@ -32,5 +34,5 @@ OWN_START = Suspect("agent.ortho_init", "switch", "weights start at random sizes
 OWN_LIMIT = Suspect(
     "env.max_episode_steps", "switch", "the time limit is shorter than the task", value=None, only=is_shortened
 )
-WIDE_START = Suspect("agent.log_std_init", "switch", "actions start with a wide spread", value=0.0)
+WIDE_START = Suspect("agent.log_std_init", "switch", "actions start with a large standard deviation", value=0.0)
 MORE_STEPS = Suspect("train.total_timesteps", "low", "the run may be too short", factor=2)

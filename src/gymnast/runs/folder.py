@@ -4,8 +4,8 @@
       run.json        what and how it goes: env, variant, algo, seed, status, pid, host, versions, command, summary
       config.yaml     the resolved config; never changes
       metrics.jsonl   one row a line: the truth every chart and tracker mirrors
-      alerts.json     what its rows say is wrong, most urgent first (metrics/alerts.py)
-      diagnostics.jsonl   histograms, observations, actions and layers, now and then (diagnostics.py)
+      alerts.json     what its rows say is wrong, most urgent first (alerts/)
+      diagnostics.jsonl   histograms, observations, actions and layers, now and then (training/diagnostics.py)
       checkpoints/    best, last, step_N: NAME.safetensors, NAME.json with the metrics of exactly that moment, and (not
                       of last) NAME.csv with some of the steps before it
       videos/         videos: best, step_N, what `gymnast video` made; NAME.mp4, and NAME.json with what it shows

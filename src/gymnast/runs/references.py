@@ -1,4 +1,4 @@
-"""Runs: the names a user gives them, and what can be done with them from outside. `run_folder` is the folder itself.
+"""Runs: the names a user gives them, and what can be done with them from outside. `folder.py` is the folder itself.
 
 One resolver serves every command: `@last` (the newest run), `@best` (the best score among the runs of the newest run's
 env), `@best:ENV`, an id, a unique prefix of one, a path to a run folder or to a checkpoint file; with `/best`, `/last`

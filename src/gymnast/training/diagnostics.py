@@ -134,7 +134,7 @@ def histogram(numbers: Tensor) -> dict[str, list[float]]:
 
 
 def describe_actions(agent: Agent, action: Tensor, labels: Labels) -> dict[str, Any]:
-    """How often each choice was taken; mean and deviation where actions are numbers."""
+    """How often each choice was taken; mean and standard deviation where actions are numbers."""
     rows: Numbers = action.flatten(0, 1).reshape(action.shape[0] * action.shape[1], -1).numpy()
     head = agent.head
     if isinstance(head, CategoricalHead):
