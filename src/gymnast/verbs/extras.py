@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib import metadata
 
 from gymnast.core.errors import install_command
-from gymnast.core.machine import is_installed
+from gymnast.core.machine import is_installed, package_versions
 from gymnast.core.registry import SINKS
 
 
@@ -32,12 +31,7 @@ class Extra:
 
 def version_of(*distributions: str) -> str | None:
     """The installed version of the first of these that is there."""
-    for distribution in distributions:
-        try:
-            return metadata.version(distribution)
-        except metadata.PackageNotFoundError:
-            continue
-    return None
+    return next(iter(package_versions(*distributions).values()), None)
 
 
 EXTRAS = {

@@ -128,11 +128,12 @@ def add_checkpoint(
     seconds: float | None,
 ) -> RecordedPart:
     """Adds a checkpoint's agent to a video; with a limit of seconds also its title."""
+    from gymnast.play.episode import play_episodes
     from gymnast.play.player import command_seed
     from gymnast.play.stage import Stage
+    from gymnast.play.step_table import labels_of
     from gymnast.runs import checkpoint
     from gymnast.runs.saved_agent import SavedAgent
-    from gymnast.video.writer import shown_actions
 
     saved = checkpoint.load(point.path)
     config = configs.override(configs.validate(saved.state["config"]), overrides)
@@ -143,12 +144,11 @@ def add_checkpoint(
     stage = Stage(config.env, episodes)
     try:
         net = SavedAgent.build(config, stage.engine, saved.agent).net
-        shots = stage.shots(net, root, deterministic=not stochastic)
-        played = video.add(
-            shots, stage, shown_actions(config, stage), about | {"policy": policy, "seed": root}, title, seconds
-        )
+        steps = play_episodes(net, stage, root, deterministic=not stochastic)
+        labels = labels_of(net.agent, config.env, stage.action_names())
+        played = video.add(steps, stage.fps, labels, about | {"policy": policy, "seed": root}, title, seconds)
     finally:
-        stage.close()
+        stage.engine.close()
     shown = [RecordedEpisode(e.get("return"), e.get("length"), len(e["frames"])) for e in played]
     return RecordedPart(**about, policy=policy, seed=root, episodes=shown)
 
