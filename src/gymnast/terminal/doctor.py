@@ -17,20 +17,21 @@ EXTRAS = (
 
 def print_health(health: Health) -> None:
     console, folder = output(), health.runs_dir
-    state = f"{folder.runs} run{'s' * (folder.runs != 1)}" if folder.exists else "made by the first run"
+    count = folder["runs"]
+    state = f"{count} run{'s' * (count != 1)}" if folder["exists"] else "made by the first run"
     facts: list[tuple[str, Cell]] = [
         ("python", f"{health.python}, {health.executable}"),
         ("system", f"{health.os}, {health.cores} cores"),
         ("packages", ", ".join(f"{name} {version}" for name, version in health.packages.items() if version)),
         ("devices", ", ".join(f"{name} ({said})" for name, said in health.devices.items() if said)),
-        ("runs", f"{folder.path}: {state}, {folder.free_bytes / 1e9:,.1f} GB free"),
+        ("runs", f"{folder['path']}: {state}, {folder['free_bytes'] / 1e9:,.1f} GB free"),
     ]
     console.print(facts_grid(facts))
     console.print()
     rows: list[list[Cell]] = []
     for extra in health.extras:
         there = Text(extra.version or "yes", style="green") if extra.installed else Text("-", style="dim")
-        rows.append([extra.name, there, extra.brings, "" if extra.installed else extra.command])
+        rows.append([extra.name, there, extra.brings, extra.command or ""])
     console.print(table(console, EXTRAS, rows))
     console.print()
     if not health.problems:

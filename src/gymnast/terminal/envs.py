@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from rich.console import Console
 from rich.text import Text
 
 from gymnast.core.text import number, span
 from gymnast.terminal.format import Cell, Column, facts_grid, heading, output, table
-from gymnast.verbs.envs.show import EnvBrief, EnvsList, PresetEnv, RegisteredEnv, needs
+from gymnast.verbs.envs.show import EnvsList, PresetEnv, RegisteredEnv, needs
 
 LIST = (
     Column("env", style="bold"),
@@ -23,12 +24,12 @@ LIST = (
 def print_envs(result: EnvsList) -> None:
     console = output()
     rows: list[list[Cell]] = []
-    for family in dict.fromkeys(env.facts.family for env in result.envs):
+    for family in dict.fromkeys(env["family"] for env in result.envs):
         rows += [[""] * len(LIST)] if rows else []
         rows.append([heading(family), *[""] * (len(LIST) - 1)])
-        rows += [_list_row(env) for env in result.envs if env.facts.family == family]
+        rows += [_list_row(env) for env in result.envs if env["family"] == family]
     console.print(table(console, LIST, rows))
-    for command in dict.fromkeys(filter(None, (needs(env.facts.extra) for env in result.envs))):
+    for command in dict.fromkeys(filter(None, (needs(env["extra"]) for env in result.envs))):
         console.print(f"\n! needs a package that is not installed: {command}", style="yellow", markup=False)
     if result.others is None:
         console.print("\nany other id registered with Gymnasium works too: `gymnast envs list --all`", style="dim")
@@ -39,19 +40,17 @@ def print_envs(result: EnvsList) -> None:
         console.print(Text(name))
 
 
-def _list_row(env: EnvBrief) -> list[Cell]:
-    facts = env.facts
-    name = Text(f"{env.id} !", style="yellow") if needs(facts.extra) else Text(env.id)
-    threshold = f"{facts.solved.threshold:g}" if facts.solved else ""
-    optimum = "" if facts.optimum is None else f"{facts.optimum:g}"
-    return [name, ", ".join(env.variants), threshold, optimum, facts.description]
+def _list_row(env: dict[str, Any]) -> list[Cell]:
+    name = Text(env["id"]) if env["installed"] else Text(f"{env['id']} !", style="yellow")
+    numbers = ("" if value is None else f"{value:g}" for value in (env["threshold"], env["optimum"]))
+    return [name, ", ".join(env["variants"]), *numbers, env["description"]]
 
 
 def print_env(result: PresetEnv | RegisteredEnv) -> None:
     if isinstance(result, PresetEnv):
         _print_preset(output(), result)
     else:
-        _print_registered(output(), result)
+        _print_registered(output(), result.data)
 
 
 def _print_preset(console: Console, env: PresetEnv) -> None:
@@ -71,20 +70,22 @@ def _print_preset(console: Console, env: PresetEnv) -> None:
     ]
     _section(console, "observation", names, parts)
     columns = [Column("", style="bold"), Column(""), Column("", style="dim", wraps=24)]
-    _section(console, "shaping", columns, [[part.name, part.kind, part.meaning] for part in env.shaping])
+    _section(console, "shaping", columns, [[*part.values()] for part in env.shaping])
     columns = [Column("algo"), Column("score", right=True), Column("steps", right=True), Column("source", wraps=24)]
     scores = [[item.algo, f"{item.score:g}", number(item.steps), item.source] for item in facts.references]
     _section(console, "published scores", columns, scores)
     columns = [Column("", style="bold"), Column("algo"), Column("steps", right=True), Column("envs", right=True)]
     rows = [
-        [item.name, item.algo, number(item.total_timesteps), str(item.n_envs), item.about or _train(env, item.name)]
+        [
+            item["name"],
+            item["algo"],
+            number(item["total_timesteps"]),
+            str(item["n_envs"]),
+            item["about"] or f"gymnast train {env.id}:{item['name']}",
+        ]
         for item in env.variants
     ]
     _section(console, "variants", [*columns, Column("", style="dim", wraps=24)], rows)
-
-
-def _train(env: PresetEnv, variant: str) -> str:
-    return f"gymnast train {env.id}:{variant}"
 
 
 def _facts(env: PresetEnv) -> list[tuple[str, Cell]]:
@@ -111,20 +112,20 @@ def _section(console: Console, title: str, columns: Sequence[Column], rows: Sequ
     console.print(shown)
 
 
-def _print_registered(console: Console, env: RegisteredEnv) -> None:
-    limit, threshold = env.max_episode_steps, env.threshold
+def _print_registered(console: Console, env: dict[str, Any]) -> None:
+    limit, threshold, optimum = env["max_episode_steps"], env["threshold"], env["optimum"]
     unknown = "no threshold registered: set stop.threshold"
     facts: list[tuple[str, Cell]] = [
-        ("observations", env.observation_space or ""),
-        ("actions", env.action_space or ""),
+        ("observations", env["observation_space"] or ""),
+        ("actions", env["action_space"] or ""),
         ("time limit", f"{limit:,} steps" if limit else "none"),
         ("solved", unknown if threshold is None else f"mean of {threshold:g} (registered)"),
-        ("optimum", f"{env.optimum:g} ({env.optimum_source})" if env.optimum is not None else ""),
-        ("made with", ", ".join(f"{key}={value}" for key, value in env.kwargs.items())),
-        ("entry point", env.entry_point),
-        ("problem", Text(env.problem or "", style="yellow")),
-        ("train", f"gymnast train {env.id}  (variants: {', '.join(env.variants)})"),
+        ("optimum", "" if optimum is None else f"{optimum:g} ({env['optimum_source']})"),
+        ("made with", ", ".join(f"{key}={value}" for key, value in env["kwargs"].items())),
+        ("entry point", env["entry_point"]),
+        ("problem", Text(env["problem"] or "", style="yellow")),
+        ("train", f"gymnast train {env['id']}  (variants: {', '.join(env['variants'])})"),
     ]
-    console.print(Text().append(env.id, style="bold").append("  registered with Gymnasium, no preset", style="dim"))
+    console.print(Text().append(env["id"], style="bold").append("  registered with Gymnasium, no preset", style="dim"))
     console.print()
     console.print(facts_grid(facts))

@@ -17,8 +17,7 @@ from gymnast.report.verdict import stop_text
 from gymnast.runs.references import runs_dir_option
 from gymnast.sinks.console.panels import render_row
 from gymnast.terminal.format import Cell, Column, facts_grid, output, panel_width, status_text, table, yes_no
-from gymnast.verbs.runs.files import DeletedRuns, ZippedRun
-from gymnast.verbs.runs.show import RunsList, ShownRun
+from gymnast.verbs.runs.show import DeletedRuns, RunsList, ShownRun, ZippedRun
 
 LIST = (
     Column("run", style="bold"),

@@ -3,44 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from gymnast import config as configs
 from gymnast.core.errors import UserError
+from gymnast.verbs.result import Result
 from gymnast.verbs.train import resolve_config
 
 
 @dataclass(frozen=True)
 class ShownConfig:
-    target: str
-    config: dict[str, Any]
-    text: str  # the same as YAML
+    resolved: configs.Resolved
 
     def to_json(self) -> dict[str, Any]:
-        return {"target": self.target, "config": self.config}
+        return {"target": self.resolved.target, "config": self.resolved.config.model_dump(mode="json")}
 
 
 @dataclass(frozen=True)
-class ExplainedConfig:
+class ExplainedConfig(Result):
     target: str
-    settings: list[configs.Explained]
-
-    def to_json(self) -> dict[str, Any]:
-        rows = [
-            {"key": row.key, "value": row.value, "source": row.source, "meaning": row.help} for row in self.settings
-        ]
-        return {"target": self.target, "settings": rows}
+    settings: list[dict[str, Any]]  # key, value, source and meaning of each
 
 
 @dataclass(frozen=True)
-class CheckedConfig:
+class CheckedConfig(Result):
     file: str
     problems: list[str]
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 @dataclass(frozen=True)
@@ -53,13 +43,14 @@ class FormattedConfigs:
 
 
 def show_config(target: str, overrides: Sequence[str]) -> ShownConfig:
-    resolved = resolve_config(target, overrides)
-    return ShownConfig(resolved.target, resolved.config.model_dump(mode="json"), configs.show(resolved))
+    return ShownConfig(resolve_config(target, overrides))
 
 
 def explain_config(target: str, key: str | None, overrides: Sequence[str]) -> ExplainedConfig:
     resolved = resolve_config(target, overrides)
-    return ExplainedConfig(resolved.target, configs.explain(resolved, key))
+    names = ("key", "value", "source", "meaning")
+    rows = [dict(zip(names, row, strict=True)) for row in configs.explain(resolved, key)]
+    return ExplainedConfig(resolved.target, rows)
 
 
 def check_config(path: Path) -> CheckedConfig:

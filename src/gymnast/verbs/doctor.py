@@ -6,7 +6,7 @@ import os
 import platform
 import shutil
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +20,6 @@ LITTLE_DISK = 1_000_000_000  # bytes; a run with checkpoints of a small network 
 
 
 @dataclass(frozen=True)
-class RunsFolder:
-    path: str
-    exists: bool
-    writable: bool
-    free_bytes: int
-    runs: int
-
-
-@dataclass(frozen=True)
 class Health:
     python: str
     executable: str
@@ -37,7 +28,7 @@ class Health:
     packages: dict[str, str | None]  # None: not installed
     devices: dict[str, str | None]  # where a network can live; None: not here
     extras: list[Extra]
-    runs_dir: RunsFolder
+    runs_dir: dict[str, Any]  # path, exists, writable, free_bytes, runs
     warnings: list[str]  # runs that cannot be read
 
     @property
@@ -51,23 +42,16 @@ class Health:
         if not self.devices:
             found.append("torch cannot be imported. Run: pip install --force-reinstall torch")
         folder = self.runs_dir
-        if not folder.writable:
-            found.append(f"runs cannot be written to {folder.path}. Choose another --runs-dir, or set GYMNAST_RUNS")
-        if folder.free_bytes < LITTLE_DISK:
-            found.append(f"only {folder.free_bytes / 1e6:,.0f} MB of disk are free where runs are kept")
+        if not folder["writable"]:
+            found.append(f"runs cannot be written to {folder['path']}. Choose another --runs-dir, or set GYMNAST_RUNS")
+        if folder["free_bytes"] < LITTLE_DISK:
+            found.append(f"only {folder['free_bytes'] / 1e6:,.0f} MB of disk are free where runs are kept")
         return [*found, *self.warnings]
 
     def to_json(self) -> dict[str, Any]:
-        data = {key: value for key, value in asdict(self).items() if key != "warnings"}
-        extras = {
-            extra.name: {
-                "installed": extra.installed,
-                "version": extra.version,
-                "brings": extra.brings,
-                "command": None if extra.installed else extra.command,
-            }
-            for extra in self.extras
-        }
+        data = {key: value for key, value in vars(self).items() if key != "warnings"}
+        names = ("installed", "version", "brings", "command")
+        extras = {extra.name: {name: getattr(extra, name) for name in names} for extra in self.extras}
         return data | {"extras": extras, "problems": self.problems}
 
 
@@ -82,13 +66,13 @@ def examine(runs_dir: Path) -> Health:
         packages={name: version_of(name) for name in CORE},
         devices=_devices(),
         extras=list(all_extras().values()),
-        runs_dir=RunsFolder(
-            path=str(runs_dir),
-            exists=runs_dir.is_dir(),
-            writable=nearest.is_dir() and os.access(nearest, os.W_OK | os.X_OK),
-            free_bytes=shutil.disk_usage(nearest).free,
-            runs=len(runs),
-        ),
+        runs_dir={
+            "path": str(runs_dir),
+            "exists": runs_dir.is_dir(),
+            "writable": nearest.is_dir() and os.access(nearest, os.W_OK | os.X_OK),
+            "free_bytes": shutil.disk_usage(nearest).free,
+            "runs": len(runs),
+        },
         warnings=runs.warnings,
     )
 

@@ -22,8 +22,9 @@ class Extra:
         return is_installed(self.module)
 
     @property
-    def command(self) -> str:
-        return install_command(self.name)
+    def command(self) -> str | None:
+        """That adds it; None: it is there."""
+        return None if self.installed else install_command(self.name)
 
     @property
     def version(self) -> str | None:

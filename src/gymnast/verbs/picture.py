@@ -15,5 +15,5 @@ def check_picture(option: str, path: Path) -> None:
         raise UserError(f"{option} {path}: must end in one of {', '.join(FORMATS)}.")
     if not path.parent.is_dir():
         raise UserError(f"{option} {path}: there is no folder {str(path.parent)!r}.")
-    if not EXTRAS["plot"].installed:
-        raise UserError(f"{option} needs matplotlib, which is not installed. Run: {EXTRAS['plot'].command}")
+    if command := EXTRAS["plot"].command:
+        raise UserError(f"{option} needs matplotlib, which is not installed. Run: {command}")
