@@ -52,7 +52,7 @@ def main(folder: str, until: int | None) -> None:
     draw(dashboard, "console.svg", f"gymnast train {info.env} --seed {info.seed}")
     page = (f"gymnast report {info.token}", "all about this run on a page")
     config = validate(parse_yaml(run.config_path.read_text(), str(run.config_path)).data)
-    result = Scored(info.id, config, threshold, dict(info.summary), [page])
+    result = Scored(dict(info.summary), info.id, config, threshold, [page])
     draw(summary_panel(result), "summary.svg", "how a run ends")
 
 

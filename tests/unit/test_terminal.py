@@ -135,9 +135,6 @@ def test_an_svg_has_a_shape_for_every_kind_of_curve() -> None:
 
 
 TRAINED = Scored(
-    "k7f3q-cartpole-v1-ppo-s1",
-    configs.load("CartPole-v1", seed=1).config,
-    475.0,
     {
         "env_steps": 61_440,
         "seconds": 72.0,
@@ -149,6 +146,9 @@ TRAINED = Scored(
         "exact_value": None,
         "stop_reason": "solved",
     },
+    "k7f3q-cartpole-v1-ppo-s1",
+    configs.load("CartPole-v1", seed=1).config,
+    475.0,
     [("gymnast eval @last", "score it on other episodes")],
 )
 

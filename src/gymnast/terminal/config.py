@@ -7,7 +7,8 @@ from rich.text import Text
 from gymnast import config as configs
 from gymnast.core.text import setting
 from gymnast.terminal.format import Column, facts_grid, output, table
-from gymnast.verbs.config import CheckedConfig, ExplainedConfig, FormattedConfigs, ShownConfig
+from gymnast.verbs.config import FormattedConfigs, ShownConfig
+from gymnast.verbs.result import Facts
 
 EXPLAIN = (
     Column("key", style="bold"),
@@ -21,9 +22,9 @@ def print_config(result: ShownConfig) -> None:
     print(configs.show(result.resolved), end="")
 
 
-def print_explained(result: ExplainedConfig) -> None:
+def print_explained(result: Facts) -> None:
     console, rows = output(), []
-    for row in result.settings:  # what somebody set stands out from what is a default
+    for row in result.data["settings"]:  # what somebody set stands out from what is a default
         styles = ("default", "dim") if row["source"] == "default" else ("bold cyan", "cyan")
         value, source = Text(setting(row["value"]), style=styles[0]), Text(row["source"], style=styles[1])
         rows.append([row["key"], value, source, row["meaning"]])
@@ -33,8 +34,8 @@ def print_explained(result: ExplainedConfig) -> None:
         console.print(table(console, EXPLAIN, rows))
 
 
-def print_checked(result: CheckedConfig) -> None:
-    print(f"{result.file}: no problems")
+def print_checked(result: Facts) -> None:
+    print(f"{result.data['file']}: no problems")
 
 
 def print_formatted(result: FormattedConfigs) -> None:

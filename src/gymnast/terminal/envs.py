@@ -10,7 +10,8 @@ from rich.text import Text
 
 from gymnast.core.text import number, span
 from gymnast.terminal.format import Cell, Column, facts_grid, heading, output, table
-from gymnast.verbs.envs.show import EnvsList, PresetEnv, RegisteredEnv, needs
+from gymnast.verbs.envs.show import PresetEnv, needs
+from gymnast.verbs.result import Facts
 
 LIST = (
     Column("env", style="bold"),
@@ -21,22 +22,22 @@ LIST = (
 )
 
 
-def print_envs(result: EnvsList) -> None:
-    console = output()
+def print_envs(result: Facts) -> None:
+    console, envs = output(), result.data["envs"]
     rows: list[list[Cell]] = []
-    for family in dict.fromkeys(env["family"] for env in result.envs):
+    for family in dict.fromkeys(env["family"] for env in envs):
         rows += [[""] * len(LIST)] if rows else []
         rows.append([heading(family), *[""] * (len(LIST) - 1)])
-        rows += [_list_row(env) for env in result.envs if env["family"] == family]
+        rows += [_list_row(env) for env in envs if env["family"] == family]
     console.print(table(console, LIST, rows))
-    for command in dict.fromkeys(filter(None, (needs(env["extra"]) for env in result.envs))):
+    for command in dict.fromkeys(filter(None, (needs(env["extra"]) for env in envs))):
         console.print(f"\n! needs a package that is not installed: {command}", style="yellow", markup=False)
-    if result.others is None:
+    if "others" not in result.data:
         console.print("\nany other id registered with Gymnasium works too: `gymnast envs list --all`", style="dim")
         return
     console.print()
     console.print(heading("registered with Gymnasium, without a preset"))
-    for name in result.others:
+    for name in result.data["others"]:
         console.print(Text(name))
 
 
@@ -46,7 +47,7 @@ def _list_row(env: dict[str, Any]) -> list[Cell]:
     return [name, ", ".join(env["variants"]), *numbers, env["description"]]
 
 
-def print_env(result: PresetEnv | RegisteredEnv) -> None:
+def print_env(result: PresetEnv | Facts) -> None:
     if isinstance(result, PresetEnv):
         _print_preset(output(), result)
     else:

@@ -35,6 +35,11 @@ class Column:
     wraps: int = 0  # may become this narrow and go over several lines; 0: never
 
 
+def right(*titles: str) -> list[Column]:
+    """Columns of numbers."""
+    return [Column(title, right=True) for title in titles]
+
+
 def output(stderr: bool = False) -> Console:
     stream = sys.stderr if stderr else sys.stdout
     width = None if stream.isatty() or os.environ.get("COLUMNS") else UNLIMITED

@@ -17,7 +17,8 @@ from gymnast.report.verdict import stop_text
 from gymnast.runs.references import runs_dir_option
 from gymnast.sinks.console.panels import render_row
 from gymnast.terminal.format import Cell, Column, facts_grid, output, panel_width, status_text, table, yes_no
-from gymnast.verbs.runs.show import DeletedRuns, RunsList, ShownRun, ZippedRun
+from gymnast.verbs.result import Facts
+from gymnast.verbs.runs.show import RunsList, ShownRun
 
 LIST = (
     Column("run", style="bold"),
@@ -56,13 +57,13 @@ def _list_row(run: RunFacts) -> list[Cell]:
     ]
 
 
-def print_deleted(result: DeletedRuns) -> None:
-    for run in result.deleted:
+def print_deleted(result: Facts) -> None:
+    for run in result.data["deleted"]:
         print(f"deleted {run}")
 
 
-def print_zipped(result: ZippedRun) -> None:
-    print(f"wrote {result.zip}")
+def print_zipped(result: Facts) -> None:
+    print(f"wrote {result.data['zip']}")
 
 
 def print_run(result: ShownRun) -> None:

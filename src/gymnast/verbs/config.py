@@ -9,7 +9,7 @@ from typing import Any
 
 from gymnast import config as configs
 from gymnast.core.errors import UserError
-from gymnast.verbs.result import Result
+from gymnast.verbs.result import Facts
 from gymnast.verbs.train import resolve_config
 
 
@@ -19,18 +19,6 @@ class ShownConfig:
 
     def to_json(self) -> dict[str, Any]:
         return {"target": self.resolved.target, "config": self.resolved.config.model_dump(mode="json")}
-
-
-@dataclass(frozen=True)
-class ExplainedConfig(Result):
-    target: str
-    settings: list[dict[str, Any]]  # key, value, source and meaning of each
-
-
-@dataclass(frozen=True)
-class CheckedConfig(Result):
-    file: str
-    problems: list[str]
 
 
 @dataclass(frozen=True)
@@ -46,18 +34,18 @@ def show_config(target: str, overrides: Sequence[str]) -> ShownConfig:
     return ShownConfig(resolve_config(target, overrides))
 
 
-def explain_config(target: str, key: str | None, overrides: Sequence[str]) -> ExplainedConfig:
+def explain_config(target: str, key: str | None, overrides: Sequence[str]) -> Facts:
     resolved = resolve_config(target, overrides)
     names = ("key", "value", "source", "meaning")
     rows = [dict(zip(names, row, strict=True)) for row in configs.explain(resolved, key)]
-    return ExplainedConfig(resolved.target, rows)
+    return Facts({"target": resolved.target, "settings": rows})
 
 
-def check_config(path: Path) -> CheckedConfig:
+def check_config(path: Path) -> Facts:
     """Problems are raised, all at once."""
     if problems := configs.check_file(path):
         raise UserError("\n".join(problems))
-    return CheckedConfig(str(path), [])
+    return Facts({"file": str(path), "problems": []})
 
 
 def format_configs(paths: Sequence[Path]) -> FormattedConfigs:

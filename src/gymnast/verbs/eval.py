@@ -56,4 +56,4 @@ def evaluate_ref(
         "solved": verdict.solved,
         "seed": root,
     }
-    return Scored(run.id, config, verdict.threshold, data, [(show, "all about this run")])
+    return Scored(data, run.id, config, verdict.threshold, [(show, "all about this run")])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -11,23 +11,21 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Result:
-    """Its fields are its JSON, unless a verb's own result says otherwise."""
+class Facts:
+    """Names and what was found out about them: people are shown the same as programs."""
+
+    data: dict[str, Any]  # as JSON
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        return self.data
 
 
 @dataclass(frozen=True)
-class Scored:
+class Scored(Facts):
     """How a run ended, or what a saved agent scored on fresh episodes."""
 
     run: str
     config: RunConfig
     threshold: float | None
-    data: dict[str, Any]  # its JSON
     next: list[tuple[str, str]]  # command, what it does
     alerts: list[Alert] = field(default_factory=list)
-
-    def to_json(self) -> dict[str, Any]:
-        return self.data

@@ -166,7 +166,7 @@ def carry_out(session: TrainState, run: Run, notes: Sequence[str], quiet: bool) 
         session.close()
     alerts = session.alerts.alerts
     data = {"run": run.id, **json_result(result), "alerts": [alert.to_json() for alert in alerts]}
-    return Scored(run.id, session.config, session.judge.threshold, data, next_commands(run), alerts)
+    return Scored(data, run.id, session.config, session.judge.threshold, next_commands(run), alerts)
 
 
 def next_commands(run: Run) -> list[tuple[str, str]]:

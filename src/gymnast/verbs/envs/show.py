@@ -13,15 +13,7 @@ from gymnast.config.load import find
 from gymnast.core.errors import UserError
 from gymnast.envs.shaping.components import find_shaper
 from gymnast.verbs.extras import EXTRAS
-
-
-@dataclass(frozen=True)
-class EnvsList:
-    envs: list[dict[str, Any]]  # with presets
-    others: list[str] | None  # registered with Gymnasium, without a preset; None: not asked for
-
-    def to_json(self) -> dict[str, Any]:
-        return {"envs": self.envs} if self.others is None else {"envs": self.envs, "others": self.others}
+from gymnast.verbs.result import Facts
 
 
 @dataclass(frozen=True)
@@ -38,29 +30,20 @@ class PresetEnv:
         return {**self.facts.model_dump(mode="json"), "installed": needs(self.facts.extra) is None, **own}
 
 
-@dataclass(frozen=True)
-class RegisteredEnv:
-    """What Gymnasium knows of an env that has no preset."""
-
-    data: dict[str, Any]
-
-    def to_json(self) -> dict[str, Any]:
-        return self.data
-
-
 def needs(extra: str | None) -> str | None:
     """The command that installs what an env needs; None: it is there."""
     return None if extra is None else EXTRAS[extra].command
 
 
-def list_envs(everything: bool) -> EnvsList:
+def list_envs(everything: bool) -> Facts:
+    """Envs with presets; `everything`: also others, which are registered with Gymnasium."""
     envs = [_brief(preset) for preset in configs.list_presets()]
     if not everything:
-        return EnvsList(envs, None)
+        return Facts({"envs": envs})
     from gymnast.envs.suites import list_env_ids
 
     known = {env["id"] for env in envs}
-    return EnvsList(envs, [name for name in list_env_ids() if name not in known])
+    return Facts({"envs": envs, "others": [name for name in list_env_ids() if name not in known]})
 
 
 def _brief(preset: configs.Preset) -> dict[str, Any]:
@@ -80,7 +63,7 @@ def facts_of(env_id: str) -> configs.EnvFacts:
     return facts
 
 
-def show_env(target: str) -> PresetEnv | RegisteredEnv:
+def show_env(target: str) -> PresetEnv | Facts:
     env_id = split_target(target)[0]
     if is_preset(env_id) and not env_id.startswith("defaults/"):
         return _preset(env_id)
@@ -116,7 +99,8 @@ def _variant(env_id: str, name: str) -> dict[str, Any]:
     }
 
 
-def _registered(env_id: str) -> RegisteredEnv:
+def _registered(env_id: str) -> Facts:
+    """What Gymnasium knows of an env that has no preset."""
     from gymnast.envs.suites import find_spec, make
     from gymnast.envs.tabular.oracle import find_table
 
@@ -133,9 +117,9 @@ def _registered(env_id: str) -> RegisteredEnv:
     try:
         env = make(env_id)
     except UserError as error:
-        return RegisteredEnv(data | {"problem": str(error)})
+        return Facts(data | {"problem": str(error)})
     data |= {"observation_space": str(env.observation_space), "action_space": str(env.action_space)}
     env.close()
     if table := find_table(EnvConfig(id=env_id)):
         data |= {"optimum": table.optimum.value, "optimum_source": table.optimum.source}
-    return RegisteredEnv(data)
+    return Facts(data)

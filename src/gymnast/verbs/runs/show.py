@@ -9,7 +9,7 @@ from typing import Any
 
 from gymnast.report.run_facts import RunFacts
 from gymnast.runs.references import Run, delete_run, list_runs, resolve, zip_run
-from gymnast.verbs.result import Result
+from gymnast.verbs.result import Facts
 
 BRIEF = ("id", "token", "env", "algo", "variant", "seed", "status", "created", "parent")
 SHOWN = ("name", "step", "problem", "metrics")  # of a checkpoint
@@ -44,16 +44,6 @@ class ShownRun:
         }
 
 
-@dataclass(frozen=True)
-class DeletedRuns(Result):
-    deleted: list[str]
-
-
-@dataclass(frozen=True)
-class ZippedRun(Result):
-    zip: Path
-
-
 def list_all_runs(runs_dir: Path) -> RunsList:
     runs = list_runs(runs_dir)
     return RunsList(runs_dir, [RunFacts(Run(info.path), info) for info in runs], runs.warnings)
@@ -78,11 +68,11 @@ def find_runs(refs: Sequence[str], runs_dir: Path) -> list[Run]:
     return list({run.id: run for run in (resolve(ref, runs_dir) for ref in refs)}.values())
 
 
-def delete_runs(runs: Sequence[Run]) -> DeletedRuns:
+def delete_runs(runs: Sequence[Run]) -> Facts:
     for run in runs:
         delete_run(run)
-    return DeletedRuns([run.id for run in runs])
+    return Facts({"deleted": [run.id for run in runs]})
 
 
-def zip_ref(ref: str, runs_dir: Path, out: Path) -> ZippedRun:
-    return ZippedRun(zip_run(resolve(ref, runs_dir), out))
+def zip_ref(ref: str, runs_dir: Path, out: Path) -> Facts:
+    return Facts({"zip": zip_run(resolve(ref, runs_dir), out)})
