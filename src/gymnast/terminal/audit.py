@@ -8,7 +8,7 @@ from rich.text import Text
 
 from gymnast.core.text import number
 from gymnast.report.charts.text import histogram
-from gymnast.terminal.format import Cell, Column, facts_grid, heading, look_at, output, panel_width, right, table
+from gymnast.terminal.format import Cell, Column, facts_grid, look_at, output, panel_width, right, section, table
 from gymnast.verbs.envs.play import STATISTICS
 from gymnast.verbs.result import Facts
 
@@ -22,12 +22,9 @@ def print_audit(result: Facts) -> None:
     title = Text(data["target"], style="bold")
     title.append(f"  {data['steps']:,} steps of {data['n_envs']} envs ({data['engine']} engine), random actions", "dim")
     console.print(title)
-    console.print()
-    console.print(heading("rewards"))
-    console.print(facts_grid(_reward_facts(reward)))
     bars = [(_range(bar["low"], bar["high"]), bar["count"]) for bar in reward["histogram"]]
-    for line in histogram(bars, min(panel_width(console), WIDEST)):
-        console.print(line)
+    drawn = histogram(bars, min(panel_width(console), WIDEST))
+    section(console, "rewards", facts_grid(_reward_facts(reward)), *drawn)
     console.print()
     samples = {
         "reward a step": reward,
@@ -40,9 +37,7 @@ def print_audit(result: Facts) -> None:
     console.print(table(console, [Column(""), *right(*TITLES)], rows))
     endings = f"{episodes['terminated']:,} terminated, {episodes['truncated']:,} cut by a time limit"
     console.print(f"{episodes['count']:,} episodes: {endings}")
-    console.print()
-    console.print(heading("envs"))
-    console.print(facts_grid(_env_facts(data)))
+    section(console, "envs", facts_grid(_env_facts(data)))
     look_at(console, data["warnings"])
     if data["picture"]:
         console.print(Text(f"\nwrote {data['picture']}", style="dim"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rich.text import Text
 
-from gymnast.terminal.format import Cell, Column, facts_grid, heading, output, table
+from gymnast.terminal.format import Cell, Column, facts_grid, output, section, table
 from gymnast.verbs.result import Facts
 
 EXTRAS = (
@@ -34,10 +34,6 @@ def print_health(result: Facts) -> None:
         there = Text(extra["version"] or "yes", style="green") if extra["installed"] else Text("-", style="dim")
         rows.append([name, there, extra["brings"], extra["command"] or ""])
     console.print(table(console, EXTRAS, rows))
-    console.print()
     if not health["problems"]:
-        console.print("no problems", style="green")
-        return
-    console.print(heading("problems"))
-    for problem in health["problems"]:
-        console.print(Text(f"! {problem}", style="bold red"))
+        console.print("\nno problems", style="green")
+    section(console, "problems", *(Text(f"! {problem}", style="bold red") for problem in health["problems"]))

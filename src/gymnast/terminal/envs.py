@@ -9,8 +9,8 @@ from rich.console import Console
 from rich.text import Text
 
 from gymnast.core.text import number, span
-from gymnast.terminal.format import Cell, Column, facts_grid, heading, output, table
-from gymnast.verbs.envs.show import PresetEnv, needs
+from gymnast.terminal.format import Cell, Column, facts_grid, heading, output, right, section, table
+from gymnast.verbs.envs.show import needs
 from gymnast.verbs.result import Facts
 
 LIST = (
@@ -35,10 +35,7 @@ def print_envs(result: Facts) -> None:
     if "others" not in result.data:
         console.print("\nany other id registered with Gymnasium works too: `gymnast envs list --all`", style="dim")
         return
-    console.print()
-    console.print(heading("registered with Gymnasium, without a preset"))
-    for name in result.data["others"]:
-        console.print(Text(name))
+    section(console, "registered with Gymnasium, without a preset", *map(Text, result.data["others"]))
 
 
 def _list_row(env: dict[str, Any]) -> list[Cell]:
@@ -47,86 +44,87 @@ def _list_row(env: dict[str, Any]) -> list[Cell]:
     return [name, ", ".join(env["variants"]), *numbers, env["description"]]
 
 
-def print_env(result: PresetEnv | Facts) -> None:
-    if isinstance(result, PresetEnv):
-        _print_preset(output(), result)
-    else:
-        _print_registered(output(), result.data)
-
-
-def _print_preset(console: Console, env: PresetEnv) -> None:
-    facts = env.facts
-    console.print(Text().append(env.id, style="bold").append(f"  {facts.family}", style="dim"))
-    console.print(Text(facts.description))
-    if command := needs(facts.extra):
-        console.print(f"! needs a package that is not installed: {command}", style="yellow", markup=False)
+def print_env(result: Facts) -> None:
+    console, env = output(), result.data
+    known = "family" in env  # from its preset
+    about = env["family"] if known else "registered with Gymnasium, no preset"
+    console.print(Text().append(env["id"], style="bold").append(f"  {about}", style="dim"))
+    if known:
+        console.print(Text(env["description"]))
+        if command := needs(env["extra"]):
+            console.print(f"! needs a package that is not installed: {command}", style="yellow", markup=False)
     console.print()
-    console.print(facts_grid(_facts(env)))
-    numbered = [[str(index), name] for index, name in enumerate(facts.actions)]
-    _section(console, "actions", [Column("", right=True), Column("")], numbered)
-    names = [Column("", right=True), Column(""), Column("range"), Column("unit"), Column("meaning", wraps=24)]
+    console.print(facts_grid(_preset_facts(env) if known else _registered_facts(env)))
+    if known:
+        _print_parts(console, env)
+
+
+def _print_parts(console: Console, env: dict[str, Any]) -> None:
+    last = Column("", style="dim", wraps=24)
+    numbered = [[str(index), name] for index, name in enumerate(env["actions"])]
+    _print_table(console, "actions", [*right(""), Column("")], numbered)
     parts = [
-        [str(index), part.name, span(part.low, part.high), part.unit or "", part.meaning or ""]
-        for index, part in enumerate(facts.observations)
+        [str(index), part["name"], span(part["low"], part["high"]), part["unit"] or "", part["meaning"] or ""]
+        for index, part in enumerate(env["observations"])
     ]
-    _section(console, "observation", names, parts)
-    columns = [Column("", style="bold"), Column(""), Column("", style="dim", wraps=24)]
-    _section(console, "shaping", columns, [[*part.values()] for part in env.shaping])
-    columns = [Column("algo"), Column("score", right=True), Column("steps", right=True), Column("source", wraps=24)]
-    scores = [[item.algo, f"{item.score:g}", number(item.steps), item.source] for item in facts.references]
-    _section(console, "published scores", columns, scores)
-    columns = [Column("", style="bold"), Column("algo"), Column("steps", right=True), Column("envs", right=True)]
-    rows = [
-        [
-            item["name"],
-            item["algo"],
-            number(item["total_timesteps"]),
-            str(item["n_envs"]),
-            item["about"] or f"gymnast train {env.id}:{item['name']}",
-        ]
-        for item in env.variants
-    ]
-    _section(console, "variants", [*columns, Column("", style="dim", wraps=24)], rows)
+    names = [*right(""), Column(""), Column("range"), Column("unit"), Column("meaning", wraps=24)]
+    _print_table(console, "observation", names, parts)
+    shaping = [[*part.values()] for part in env["shaping"]]
+    _print_table(console, "shaping", [Column("", style="bold"), Column(""), last], shaping)
+    scores = [[one["algo"], f"{one['score']:g}", number(one["steps"]), one["source"]] for one in env["references"]]
+    columns = [Column("algo"), *right("score", "steps"), Column("source", wraps=24)]
+    _print_table(console, "published scores", columns, scores)
+    rows = []
+    for one in env["variants"]:
+        about = one["about"] or f"gymnast train {env['id']}:{one['name']}"
+        rows.append([one["name"], one["algo"], number(one["total_timesteps"]), str(one["n_envs"]), about])
+    columns = [Column("", style="bold"), Column("algo"), *right("steps", "envs"), last]
+    _print_table(console, "variants", columns, rows)
 
 
-def _facts(env: PresetEnv) -> list[tuple[str, Cell]]:
-    facts = env.facts
-    solved, reward = facts.solved, facts.reward
-    limits = "" if reward.low is None and reward.high is None else f"{span(reward.low, reward.high)} a step: "
+def _preset_facts(env: dict[str, Any]) -> list[tuple[str, Cell]]:
+    solved, reward = env["solved"], env["reward"]
+    low, high = reward["low"], reward["high"]
+    limits = "" if low is None and high is None else f"{span(low, high)} a step: "
+    mean = "mean of {threshold:g} over {episodes} episodes ({source})".format(**solved) if solved else ""
     return [
-        ("made with", ", ".join(f"{key}={value}" for key, value in facts.kwargs.items())),
-        ("time limit", f"{facts.max_episode_steps:,} steps" if facts.max_episode_steps else "none"),
-        ("reward", f"{limits}{reward.meaning}"),
-        ("solved", f"mean of {solved.threshold:g} over {solved.episodes} episodes ({solved.source})" if solved else ""),
-        ("", (solved.note or "") if solved else ""),
-        ("optimum", "" if env.optimum is None else f"{env.optimum:g} ({env.optimum_source})"),
+        ("made with", _kwargs(env)),
+        ("time limit", _time_limit(env)),
+        ("reward", f"{limits}{reward['meaning']}"),
+        ("solved", mean),
+        ("", (solved["note"] or "") if solved else ""),
+        ("optimum", _optimum(env)),
     ]
 
 
-def _section(console: Console, title: str, columns: Sequence[Column], rows: Sequence[Sequence[Cell]]) -> None:
-    if not rows:
-        return
-    console.print()
-    console.print(heading(title))
-    shown = table(console, columns, rows)
-    shown.show_header = any(column.title for column in columns)
-    console.print(shown)
-
-
-def _print_registered(console: Console, env: dict[str, Any]) -> None:
-    limit, threshold, optimum = env["max_episode_steps"], env["threshold"], env["optimum"]
-    unknown = "no threshold registered: set stop.threshold"
-    facts: list[tuple[str, Cell]] = [
+def _registered_facts(env: dict[str, Any]) -> list[tuple[str, Cell]]:
+    threshold, unknown = env["threshold"], "no threshold registered: set stop.threshold"
+    return [
         ("observations", env["observation_space"] or ""),
         ("actions", env["action_space"] or ""),
-        ("time limit", f"{limit:,} steps" if limit else "none"),
+        ("time limit", _time_limit(env)),
         ("solved", unknown if threshold is None else f"mean of {threshold:g} (registered)"),
-        ("optimum", "" if optimum is None else f"{optimum:g} ({env['optimum_source']})"),
-        ("made with", ", ".join(f"{key}={value}" for key, value in env["kwargs"].items())),
+        ("optimum", _optimum(env)),
+        ("made with", _kwargs(env)),
         ("entry point", env["entry_point"]),
         ("problem", Text(env["problem"] or "", style="yellow")),
         ("train", f"gymnast train {env['id']}  (variants: {', '.join(env['variants'])})"),
     ]
-    console.print(Text().append(env["id"], style="bold").append("  registered with Gymnasium, no preset", style="dim"))
-    console.print()
-    console.print(facts_grid(facts))
+
+
+def _kwargs(env: dict[str, Any]) -> str:
+    return ", ".join(f"{key}={value}" for key, value in env["kwargs"].items())
+
+
+def _time_limit(env: dict[str, Any]) -> str:
+    return f"{env['max_episode_steps']:,} steps" if env["max_episode_steps"] else "none"
+
+
+def _optimum(env: dict[str, Any]) -> str:
+    return "" if env["optimum"] is None else f"{env['optimum']:g} ({env['optimum_source']})"
+
+
+def _print_table(console: Console, title: str, columns: Sequence[Column], rows: Sequence[Sequence[Cell]]) -> None:
+    shown = table(console, columns, rows)
+    shown.show_header = any(column.title for column in columns)
+    section(console, title, *([shown] if rows else []))

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib import metadata
+from pathlib import Path
 
-from gymnast.core.errors import install_command
+from gymnast.core.errors import UserError, install_command
 from gymnast.core.machine import is_installed
 from gymnast.core.registry import SINKS
+
+PICTURES = (".png", ".svg", ".pdf")
 
 
 @dataclass(frozen=True)
@@ -66,3 +69,13 @@ def all_extras() -> dict[str, Extra]:
     kinds = [SINKS.get(name) for name in SINKS.names() if is_tracker(name)]
     trackers = [Extra(kind.extra, kind.package, (kind.package,), kind.brings) for kind in kinds if kind.extra]
     return EXTRAS | {extra.name: extra for extra in trackers}
+
+
+def check_picture(option: str, path: Path) -> None:
+    """What can be wrong with a picture that matplotlib writes is reported before the work begins."""
+    if path.suffix not in PICTURES:
+        raise UserError(f"{option} {path}: must end in one of {', '.join(PICTURES)}.")
+    if not path.parent.is_dir():
+        raise UserError(f"{option} {path}: there is no folder {str(path.parent)!r}.")
+    if command := EXTRAS["plot"].command:
+        raise UserError(f"{option} needs matplotlib, which is not installed. Run: {command}")

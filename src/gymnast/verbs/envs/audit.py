@@ -16,7 +16,7 @@ from gymnast.core.seeds import derive_seed
 from gymnast.envs.make import make_training_vec
 from gymnast.envs.types import EpisodeRecord, Obs, StepBatch, VecEnv
 from gymnast.verbs.envs.play import distribution, endings, random_steps
-from gymnast.verbs.picture import check_picture
+from gymnast.verbs.extras import check_picture
 from gymnast.verbs.progress import SILENT, Progress
 from gymnast.verbs.random_actions import same_actions
 from gymnast.verbs.result import Facts

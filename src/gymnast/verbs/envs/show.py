@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from gymnast import config as configs
@@ -14,20 +13,6 @@ from gymnast.core.errors import UserError
 from gymnast.envs.shaping.components import find_shaper
 from gymnast.verbs.extras import EXTRAS
 from gymnast.verbs.result import Facts
-
-
-@dataclass(frozen=True)
-class PresetEnv:
-    id: str
-    facts: configs.EnvFacts
-    shaping: list[dict[str, str]]  # extra rewards that it offers to env.shaping: name, kind, meaning
-    variants: list[dict[str, Any]]
-    optimum: float | None  # the best possible mean return
-    optimum_source: str | None
-
-    def to_json(self) -> dict[str, Any]:
-        own = {name: value for name, value in vars(self).items() if name != "facts"}
-        return {**self.facts.model_dump(mode="json"), "installed": needs(self.facts.extra) is None, **own}
 
 
 def needs(extra: str | None) -> str | None:
@@ -63,7 +48,7 @@ def facts_of(env_id: str) -> configs.EnvFacts:
     return facts
 
 
-def show_env(target: str) -> PresetEnv | Facts:
+def show_env(target: str) -> Facts:
     env_id = split_target(target)[0]
     if is_preset(env_id) and not env_id.startswith("defaults/"):
         return _preset(env_id)
@@ -73,19 +58,19 @@ def show_env(target: str) -> PresetEnv | Facts:
     return _registered(env_id)
 
 
-def _preset(env_id: str) -> PresetEnv:
+def _preset(env_id: str) -> Facts:
     facts = facts_of(env_id)
     shaper = find_shaper(env_id)
     parts = shaper.components.items() if shaper else ()
     best = facts.best_return(facts.described(env_id))
-    return PresetEnv(
-        id=env_id,
-        facts=facts,
-        shaping=[{"name": n, "kind": type(part).__name__.lower(), "meaning": part.meaning} for n, part in parts],
-        variants=[_variant(env_id, name) for name in variant_names(read_preset(env_id))],
-        optimum=facts.optimum if best is None else best.value,
-        optimum_source=facts.optimum_source if best is None else best.source,
-    )
+    data = {
+        "id": env_id,
+        **facts.model_dump(mode="json"),
+        "installed": needs(facts.extra) is None,
+        "shaping": [{"name": n, "kind": type(part).__name__.lower(), "meaning": part.meaning} for n, part in parts],
+        "variants": [_variant(env_id, name) for name in variant_names(read_preset(env_id))],
+    }
+    return Facts(data if best is None else data | {"optimum": best.value, "optimum_source": best.source})
 
 
 def _variant(env_id: str, name: str) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 from gymnast.core.errors import UserError
 from gymnast.report.charts.model import Chart, thinned
 from gymnast.report.run_facts import EVALUATION, RETURN
-from gymnast.verbs.picture import check_picture
+from gymnast.verbs.extras import check_picture
 from gymnast.verbs.runs.sides import CLOCKS, GRID, Side, find_sides, labels, mean_curve, metric_name
 
 SCORES = (RETURN, EVALUATION, "eval/best_mean_reward", "eval/stochastic_mean_reward", "verdict/mean")
