@@ -18,10 +18,8 @@ CURVE = 24  # columns
 def print_comparison(data: Comparison) -> None:
     console = output()
     sides = [Column(f"{name}: {side.token}") for name, side in zip(LETTERS, data.sides, strict=False)]
-    rows = [*_identity(data), *_numbers(data), *_curves(data)]
-    console.print(
-        table(console, [Column("", style="dim"), *sides], [row for row in rows if any(str(cell) for cell in row[1:])])
-    )
+    rows = [row for row in (*_identity(data), *_numbers(data), *_curves(data)) if any(map(str, row[1:]))]
+    console.print(table(console, [Column("", style="dim"), *sides], rows))
     different = {key: row for key, row in data.config.items() if key != "train.seed"}
     for title, found in (
         ("settings that differ", [[key, *map(setting, row)] for key, row in different.items()]),

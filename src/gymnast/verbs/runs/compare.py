@@ -163,9 +163,7 @@ def gaps_of(measures: Mapping[str, Sequence[Measured]], index: int) -> dict[str,
 
 
 def differing_versions(sides: Sequence[Side]) -> dict[str, list[str]]:
-    found = by_side(
-        sides, lambda facts: {**facts.info.versions, "machine": facts.info.machine, "host": facts.info.host}
-    )
+    found = by_side(sides, lambda run: {**run.info.versions, "machine": run.info.machine, "host": run.info.host})
     return differing({key: [", ".join(sorted({v or "" for v in side})) for side in row] for key, row in found.items()})
 
 
