@@ -135,7 +135,7 @@ def test_pictures_change_no_episode(runs: Path) -> None:
     filmed = [episode["return"] for episode in result["parts"][0]["episodes"]]
     assert sorted(filmed) == sorted(scores.returns.tolist())  # evaluation lists them as they end
     assert len(pictures) == sum(length + 1 for length in scores.lengths)
-    assert evaluate_ref("@best:CartPole-v1", 3, runs, 5, False).eval_mean == pytest.approx(np.mean(filmed))
+    assert evaluate_ref("@best:CartPole-v1", 3, runs, 5, False).data["eval_mean"] == pytest.approx(np.mean(filmed))
 
 
 def test_the_strip_shows_these_numbers(runs: Path) -> None:
@@ -228,7 +228,7 @@ def test_progression_shows_every_checkpoint_in_order(runs: Path) -> None:
 def test_an_env_without_pictures_is_told_in_a_line(runs: Path, tmp_path: Path) -> None:
     """By the command, and by a run that should make videos: it trains all the same."""
     end = start("gymnast/Bandit-v0", [*TINY, "log.video=best"], tmp_path, seed=1, steps=1024, quiet=True)
-    assert end.env_steps == 1024
+    assert end.data["env_steps"] == 1024
     run = resolve("@last", tmp_path)
     log = (run.path / "log.txt").read_text()
     assert log.count("no videos: ") == 1

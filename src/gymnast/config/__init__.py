@@ -2,6 +2,7 @@
 
 from gymnast.config.facts import EnvFacts as EnvFacts
 from gymnast.config.format import format_file as format_file
+from gymnast.config.load import Preset as Preset
 from gymnast.config.load import Resolved as Resolved
 from gymnast.config.load import check_file as check_file
 from gymnast.config.load import list_presets as list_presets
