@@ -8,18 +8,18 @@ from __future__ import annotations
 import io
 import re
 import sys
-from dataclasses import fields
 from pathlib import Path
 
 from rich.console import Console, RenderableType
 
-from gymnast.config import load_facts
+from gymnast.config import load_facts, validate
+from gymnast.config.files import parse_yaml
 from gymnast.metrics.rows import STEP
 from gymnast.runs.references import Run
-from gymnast.sinks.console.panels import render_row
+from gymnast.sinks.console.panels import Dashboard
 from gymnast.sinks.jsonl import read_metrics
 from gymnast.terminal.summary import summary_panel
-from gymnast.verbs.train import TrainedRun
+from gymnast.verbs.result import Scored
 
 HERE = Path(__file__).parent
 
@@ -38,22 +38,23 @@ def main(folder: str, until: int | None) -> None:
     threshold = facts.solved.threshold if facts and facts.solved else None
     total = round(latest[STEP] / latest["time/progress"])
     title = f"{info.env} · {info.algo} · seed {info.seed} · {info.id}"
-    dashboard = render_row(
-        latest,
+    dashboard = Dashboard(
+        row=latest,
         title=title,
         total_steps=total,
+        step=int(latest["time/total_timesteps"]),
+        elapsed=latest["time/elapsed"],
         previous=previous,
-        facts={"threshold": threshold},
+        threshold=threshold,
         remaining=latest["time/elapsed"] * (total / latest[STEP] - 1),
         history=[row["rollout/ep_rew_mean"] for row in rows if "rollout/ep_rew_mean" in row],
         written_at=written_at,
         lines=30,
     )
     draw(dashboard, "console.svg", f"gymnast train {info.env} --seed {info.seed}")
-    kept = {field.name: info.summary[field.name] for field in fields(TrainedRun) if field.name in info.summary}
     page = (f"gymnast report {info.token}", "all about this run on a page")
-    about = {"run": info.id, "env": info.env, "algo": info.algo, "seed": info.seed, "policy": "greedy"}
-    result = TrainedRun(**kept | about | {"threshold": threshold, "alerts": [], "next": [page]})
+    config = validate(parse_yaml(run.config_path.read_text(), str(run.config_path)).data)
+    result = Scored(dict(info.summary), info.id, config, threshold, [page])
     draw(summary_panel(result), "summary.svg", "how a run ends")
 
 

@@ -96,8 +96,8 @@ class SeedEcho(Counting):
 class Dice(Counting):
     """Random rewards and ends, drawn from the episode's seed: exact resume must find the same ones."""
 
-    def __init__(self) -> None:
-        super().__init__(length=None)
+    def __init__(self, render_mode: str | None = None) -> None:
+        super().__init__(length=None, render_mode=render_mode)
         self.observation_space = spaces.Box(-np.inf, np.inf, (2,), np.float64)
 
     def observe(self) -> Any:
@@ -168,8 +168,8 @@ class Slow(Counting):
 class Masked(Counting):
     """Of four actions only t % 4 and the next one are allowed; any other is an error. Rewards 1 for t % 4."""
 
-    def __init__(self, length: int | None = 6) -> None:
-        super().__init__(length)
+    def __init__(self, length: int | None = 6, render_mode: str | None = None) -> None:
+        super().__init__(length, render_mode=render_mode)
         self.action_space = spaces.Discrete(4)
 
     def info(self) -> dict[str, Any]:

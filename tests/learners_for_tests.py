@@ -49,10 +49,10 @@ def experience(
     size = (steps, envs)
     rollout.obs["obs"].copy_(observations(agent.obs_space["obs"], size, rng))
     mask = None
-    if rollout.mask is not None:
-        rollout.mask.copy_(torch.rand(rollout.mask.shape, generator=rng) > 0.4)
-        rollout.mask[..., 1] = True  # something is always allowed
-        mask = rollout.mask.flatten(0, 1)
+    if "mask" in rollout.streams:
+        rollout["mask"].copy_(torch.rand(rollout["mask"].shape, generator=rng) > 0.4)
+        rollout["mask"][..., 1] = True  # something is always allowed
+        mask = rollout["mask"].flatten(0, 1)
     acted = agent.act({"obs": rollout.obs["obs"].flatten(0, 1)}, mask=mask, sample=rng)
     rollout["action"].copy_(acted.action.reshape(rollout["action"].shape))
     rollout["logp"].copy_(acted.logp.reshape(size) + drift * torch.randn(size, generator=rng))
@@ -68,5 +68,5 @@ def experience(
 def gradients(net: Net) -> dict[str, Tensor]:
     """As they were applied last, by parameter; without those that nothing has reached."""
     if isinstance(net, DenseNet):
-        return {name: view.clone() for name, view in net.views_by_name(net.gradient).items()}
+        return {name: view.clone() for name, view in net.views(net.gradient).items()}
     return {name: p.grad.clone() for name, p in net.agent.named_parameters() if p.grad is not None}

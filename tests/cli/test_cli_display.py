@@ -255,7 +255,7 @@ def test_doctor(without: Callable[..., Command], trained: Trained) -> None:
         assert re.search(rf'{extra} +- .*pip install "gymnast\[{extra}\]"', human)
     assert "made by the first run" in human
     assert "no problems" in human
-    data = examine(trained.runs_dir).to_json()
+    data = examine(trained.runs_dir).data
     assert data["packages"]["torch"]
     assert "cpu" in data["devices"]
     assert (data["runs_dir"]["runs"], data["runs_dir"]["writable"], data["problems"]) == (2, True, [])
@@ -263,6 +263,6 @@ def test_doctor(without: Callable[..., Command], trained: Trained) -> None:
 
 def test_doctor_says_what_stands_in_the_way(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    (problem,) = examine(tmp_path / "file" / "runs").problems
+    (problem,) = examine(tmp_path / "file" / "runs").data["problems"]
     assert str(tmp_path / "file") in problem
     assert "--runs-dir" in problem

@@ -70,7 +70,7 @@ def follow(recipes: Sequence[str], folder: Path) -> Path:
         assert not place.exists(), f"{recipe.path} exists: take another example"
         place.write_text(recipe.text, encoding="utf-8")
         if recipe.registry is not None:
-            head = re.compile(rf'^{recipe.registry} = Registry\(\n    "\w+",\n    {{\n', re.MULTILINE)
+            head = re.compile(rf'^{recipe.registry} = Registry\(\s*"\w+",\s*{{\n?', re.MULTILINE)
             text, found = head.subn(lambda match, line=recipe.line: match[0] + line, names.read_text(encoding="utf-8"))
             assert found == 1
             names.write_text(text, encoding="utf-8")

@@ -19,8 +19,9 @@ from gymnast.agent.heads import CategoricalHead
 from gymnast.agent.nets.torch_net import TorchNet
 from gymnast.envs.make import make_vec
 from gymnast.judge.evaluate import evaluate
+from gymnast.play.episode import rollout_steps
 from gymnast.play.player import play
-from gymnast.play.step_table import rollout_table
+from gymnast.play.step_table import step_table
 from gymnast.runs import checkpoint
 from gymnast.training.diagnostics import diagnose
 from gymnast.training.loop import train
@@ -313,9 +314,8 @@ def test_masked_actions_are_never_sampled_and_have_no_gradient(
     for _ in range(2):
         collect(session)
         rollout = session.rollout
-        assert rollout.mask is not None
         chosen = rollout["action"].reshape(*rollout["action"].shape[:2], len(sizes))
-        for part, allowed in enumerate(rollout.mask.split(sizes, 2)):
+        for part, allowed in enumerate(rollout["mask"].split(sizes, 2)):
             assert allowed.gather(2, chosen[..., part : part + 1]).all()
             assert not allowed.all()
     logits: list[Tensor] = []
@@ -381,10 +381,9 @@ def test_tables_and_diagnostics_run_through_the_memory(kind: dict[str, Any], mak
     for _ in range(2):
         collect(session)
     session.learner.targets(session.rollout)
-    table = rollout_table(session.agent, session.rollout, session.labels, env=2, limit=20)
-    assert len(table.rows) == 16  # whole sequences
-    for row in table.rows:
-        named = dict(zip(table.columns, row, strict=True))
+    table = step_table(rollout_steps(session.agent, session.rollout, env=2, limit=20), session.labels)
+    assert len(table) == 16  # whole sequences
+    for named in table:
         assert named[f"p {named['action']}"] == pytest.approx(named["probability"], abs=1e-6)
     record = diagnose(session)
     json.dumps(record)

@@ -71,7 +71,7 @@ def run(homes: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
     run = new_run(config, None, runs_dir)
     assert record(session, run, quiet=True, observer=interrupt_after(5)).stop_reason == "interrupted"
     session.close()
-    assert resume(run.id, [], runs_dir, quiet=True).env_steps == 2048
+    assert resume(run.id, [], runs_dir, quiet=True).data["env_steps"] == 2048
     return run
 
 

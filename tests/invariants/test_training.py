@@ -255,10 +255,9 @@ def test_masks_reach_rollout_and_evaluation(make_session: Any) -> None:
     session = make_session(config)
     _, rows = run(session)
     rollout = session.rollout
-    assert rollout.mask is not None
-    chosen = rollout.mask.gather(2, rollout["action"][..., None])
+    chosen = rollout["mask"].gather(2, rollout["action"][..., None])
     assert chosen.all()
-    assert not rollout.mask.all()
+    assert not rollout["mask"].all()
     assert np.isfinite(rows[-1]["train/loss"])
 
 

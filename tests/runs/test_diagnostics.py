@@ -13,7 +13,8 @@ import pytest
 import torch
 
 from gymnast import config as configs
-from gymnast.play.step_table import labels_of, rollout_table
+from gymnast.play.episode import rollout_steps
+from gymnast.play.step_table import labels_of, step_table, to_csv
 from gymnast.training.build import build
 from gymnast.training.diagnostics import DEAD, SAMPLE, describe_layer, diagnose, sample
 from gymnast.training.loop import train
@@ -104,17 +105,17 @@ def test_other_spaces(env_id: str) -> None:
     session = after_one_update(env_id, "env.n_envs=4", "algo.n_steps=64", "algo.batch_size=64")
     try:
         record = diagnose(session)
-        table = rollout_table(session.agent, session.rollout, session.labels)
+        table = step_table(rollout_steps(session.agent, session.rollout), session.labels)
     finally:
         session.close()
     json.dumps(record)
-    assert len(table.rows) == 64
+    assert len(table) == 64
     if env_id == "FrozenLake-v1":
         assert sum(record["observations"]["field"]["frequency"]) == pytest.approx(1)
-        assert "p left" in table.columns
+        assert "p left" in table[0]
     if env_id == "Pendulum-v1":
         assert len(record["actions"]["mean"]) == 1
-        assert {"mean torque", "std torque"} <= set(table.columns)
+        assert {"mean torque", "std torque"} <= table[0].keys()
 
 
 def test_dead_units_by_hand() -> None:
@@ -133,12 +134,11 @@ def test_dead_units_by_hand() -> None:
 
 def test_a_table_says_what_the_rollout_says(cartpole: TrainState) -> None:
     rollout = cartpole.rollout
-    table = rollout_table(cartpole.agent, rollout, cartpole.labels, env=3, limit=5)
-    assert table.columns == [
+    rows = step_table(rollout_steps(cartpole.agent, rollout, env=3, limit=5), cartpole.labels)
+    assert list(rows[0]) == [
         "env", "t", "cart position", "cart velocity", "pole angle", "pole angular velocity", "action", "probability",
         "p push left", "p push right", "value", "reward", "return", "advantage", "terminated", "truncated",
     ]  # fmt: skip
-    rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
     assert [row["t"] for row in rows] == [0, 1, 2, 3, 4]
     for t, row in enumerate(rows):
         assert row["env"] == 3
@@ -148,12 +148,12 @@ def test_a_table_says_what_the_rollout_says(cartpole: TrainState) -> None:
         assert row["p push left"] + row["p push right"] == pytest.approx(1)
         assert row["advantage"] == float(rollout["advantage"][t, 3])
         assert row["terminated"] == bool(rollout["terminated"][t, 3])
-    read = list(csv.DictReader(io.StringIO(table.to_csv())))
+    read = list(csv.DictReader(io.StringIO(to_csv(rows))))
     assert [float(row["return"]) for row in read] == [row["return"] for row in rows]
 
 
 def test_labels_fall_back_to_numbers(cartpole: TrainState) -> None:
-    labels = labels_of(cartpole.agent, None)
+    labels = labels_of(cartpole.agent, cartpole.config.env.model_copy(update={"id": "Unknown-v0"}))
     assert labels.actions == ["action 0", "action 1"]
     assert labels.observations == {"obs": ["obs 0", "obs 1", "obs 2", "obs 3"]}
 

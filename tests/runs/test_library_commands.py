@@ -17,7 +17,7 @@ from gymnast import config as configs
 from gymnast.core.errors import UserError
 from gymnast.verbs.speed.libraries import LIBRARIES, baselines_for, cleanrl, purejaxrl, sample_factory
 from gymnast.verbs.speed.libraries.command import COMPILED, RUNNERS, STEPS, Command, Commands
-from tests.processes import state_of, wait_for
+from tests.processes import is_alive, running, state_of, wait_for
 
 
 def config(target: str = "CartPole-v1:zoo", *overrides: str) -> configs.RunConfig:
@@ -378,3 +378,40 @@ def test_what_an_interpreter_has(tmp_path: Path) -> None:
     with lacking, pytest.raises(UserError) as told:
         lacking.ready()
     assert str(told.value) == (f"it: {sys.executable} cannot import no_such_package.ppo, nor_this. Run: pip install it")
+
+
+SPEED = """
+import sys
+from gymnast.verbs.speed.libraries.command import STEPS, Command, Commands
+
+def progress(line, steps):
+    return steps + line.startswith("SPS")
+
+with Commands("it", sys.executable, Command(("-c", sys.argv[1], sys.argv[2], STEPS), "", (), progress), "") as commands:
+    commands.ask(threads=None, seconds=0.01)
+    commands.ask(threads=1, seconds=0.01)
+    print(*(one.group for one in commands._running.values()), commands._guard.pid, flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_stopped_processes_end_with_the_one_that_stopped_them(tmp_path: Path, number: signal.Signals) -> None:
+    words = [sys.executable, "-c", SPEED, PROGRAM, str(tmp_path / "letters")]
+    with running(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as speed:
+        *stopped, guard = map(int, speed.stdout.readline().split())
+        assert len(stopped) == 2
+        wait_for(lambda: all(state_of(pid) == "T" for pid in stopped), "stop")
+        speed.send_signal(number)
+        try:
+            wait_for(lambda: not any(map(is_alive, [*stopped, guard])), "end of all of them")
+        finally:
+            for pid in filter(is_alive, stopped):
+                os.kill(pid, signal.SIGKILL)
+
+
+def test_the_guard_is_gone_after_an_orderly_end(tmp_path: Path) -> None:
+    with program(tmp_path) as commands:
+        commands.ask(threads=None, seconds=0.01)
+        guard = commands._guard
+    assert guard.poll() == -signal.SIGKILL

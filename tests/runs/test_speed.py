@@ -185,10 +185,10 @@ def test_limit_is_one_after_the_other() -> None:
     # 1/10,000 s for the env and 1/10,000 s for the arithmetic of a step: 5,000 steps a second; 1,000 are a fifth
     network = {"flops_per_step": 1.0, "matmul_gflops": 1e-5, "matmul_shape": [1, 1, 1]}
     found = limits(8_000, whole, network | {"arithmetic": 10_000.0, "network": 2_500.0})
-    assert found.env == pytest.approx(10_000)  # the run's own clock saw it faster than random play
-    assert found.whole == pytest.approx(5_000)
-    assert found.share == pytest.approx(0.2)
-    assert found.torch == pytest.approx(2_000)
+    assert found["env"] == pytest.approx(10_000)  # the run's own clock saw it faster than random play
+    assert found["whole"] == pytest.approx(5_000)
+    assert found["share"] == pytest.approx(0.2)
+    assert found["torch"] == pytest.approx(2_000)
 
 
 def test_windows_keep_the_best() -> None:

@@ -1,4 +1,4 @@
-"""Films: a real decoder reads them, and what they show is what happened."""
+"""Videos: a real decoder reads them, and what they show is what happened."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ from gymnast.envs.make import make_vec
 from gymnast.jobs.worker import Worker
 from gymnast.judge import background
 from gymnast.judge.evaluate import evaluate
+from gymnast.play.episode import play_episodes
 from gymnast.play.stage import Stage
+from gymnast.play.step_table import labels_of, step_table
 from gymnast.runs import checkpoint
 from gymnast.runs.references import resolve, resolve_checkpoint
 from gymnast.runs.saved_agent import SavedAgent
@@ -34,7 +36,7 @@ from gymnast.verbs.train import start
 from gymnast.verbs.video import record_video
 from gymnast.video import maker
 from gymnast.video.overlay import annotated
-from gymnast.video.writer import CARD_SECONDS, HOLD_SECONDS, shown_actions
+from gymnast.video.writer import CARD_SECONDS, HOLD_SECONDS
 
 TINY = ["env.n_envs=8", "algo.n_steps=32", "eval.episodes=2", "stop.episodes=4", "train.checkpoint_every=512"]
 
@@ -124,7 +126,7 @@ def test_what_it_says_is_what_a_plain_env_does(env: str, stochastic: bool, runs:
 
 
 def test_pictures_change_no_episode(runs: Path) -> None:
-    """Three episodes that are filmed, and the same three that are only scored."""
+    """Three episodes on video, and the same three that are only scored."""
     result, pictures, _ = film("@best:CartPole-v1", runs, episodes=3, seed=5)
     saved = saved_agent("@best:CartPole-v1", runs)
     env = make_vec(saved.config.env, 3, "eval")
@@ -133,7 +135,7 @@ def test_pictures_change_no_episode(runs: Path) -> None:
     filmed = [episode["return"] for episode in result["parts"][0]["episodes"]]
     assert sorted(filmed) == sorted(scores.returns.tolist())  # evaluation lists them as they end
     assert len(pictures) == sum(length + 1 for length in scores.lengths)
-    assert evaluate_ref("@best:CartPole-v1", 3, runs, 5, False).eval_mean == pytest.approx(np.mean(filmed))
+    assert evaluate_ref("@best:CartPole-v1", 3, runs, 5, False).data["eval_mean"] == pytest.approx(np.mean(filmed))
 
 
 def test_the_strip_shows_these_numbers(runs: Path) -> None:
@@ -142,32 +144,70 @@ def test_the_strip_shows_these_numbers(runs: Path) -> None:
     saved = saved_agent("@best:CartPole-v1", runs)
     part = said["parts"][0]
     stage = Stage(saved.config.env, 1)
-    actions = shown_actions(saved.config, stage)
-    shots = list(stage.shots(saved.net, part["seed"]))
-    stage.close()
-    assert actions.names == ["push left", "push right"]
+    labels = labels_of(saved.agent, saved.config.env, stage.action_names())
+    steps = list(play_episodes(saved.net, stage, part["seed"]))
+    stage.engine.close()
+    assert labels.actions == ["push left", "push right"]
     (episode,) = part["episodes"]
-    assert [shot.total for shot in shots] == [frame["return"] for frame in episode["frames"]]
+    assert [step.total for step in steps] == [frame["return"] for frame in episode["frames"]]
 
-    def distance(shown: np.ndarray[Any, Any], shot: Any, step: int) -> float:
-        drawn = annotated(shot, step, actions)
+    def distance(shown: np.ndarray[Any, Any], step: Any, reward: float, trained: int) -> float:
+        drawn = annotated(step, reward, trained, labels)
         assert drawn.shape == shown.shape
-        strip = slice(shot.picture.shape[0], None)  # CartPole's 400 lines are shown as they are
+        strip = slice(step.picture.shape[0], None)  # CartPole's 400 lines are shown as they are
         return float(np.abs(drawn[strip].astype(float) - shown[strip]).mean())
 
-    shot, step = shots[4], part["step"]
-    right = distance(pictures[4], shot, step)
-    others: Sequence[tuple[Any, int]] = [
-        (replace(shot, reward=7.0), step),
-        (replace(shot, total=shot.total + 4), step),
-        (replace(shot, value=(shot.value or 0.0) + 44.4), step),
-        (replace(shot, action=1 - shot.action), step),
-        (replace(shot, probabilities=[0.9, 0.1]), step),
-        (replace(shot, t=888), step),
-        (shot, 888_888),
+    step, reward, trained = steps[4], steps[3].reward, part["step"]
+    right = distance(pictures[4], step, reward, trained)
+    others: Sequence[tuple[Any, float, int]] = [
+        (step, 7.0, trained),
+        (replace(step, total=step.total + 4), reward, trained),
+        (replace(step, value=(step.value or 0.0) + 44.4), reward, trained),
+        (replace(step, action=1 - step.action), reward, trained),
+        (replace(step, choices={"probability": [0.9, 0.1]}), reward, trained),
+        (replace(step, t=888), reward, trained),
+        (step, reward, 888_888),
     ]
-    for other, at in others:
-        assert distance(pictures[4], other, at) > right + 0.05
+    for other in others:
+        assert distance(pictures[4], *other) > right + 0.05
+
+
+@pytest.mark.parametrize("env", ["CartPole-v1", "Pendulum-v1"])
+def test_a_video_shows_what_the_table_says(env: str, runs: Path) -> None:
+    """Two episodes as the video's JSON has them, and the table of the same episodes."""
+    _, _, said = film(f"@best:{env}", runs, episodes=2, seed=3)
+    saved = saved_agent(f"@best:{env}", runs)
+    stage = Stage(saved.config.env, 2)
+    labels = labels_of(saved.agent, saved.config.env, stage.action_names())
+    steps = list(play_episodes(saved.net, stage, 3))
+    stage.engine.close()
+    table = step_table(steps, labels)
+    episodes = said["parts"][0]["episodes"]
+    assert len(table) == sum(episode["length"] for episode in episodes)
+    rows = iter(table)
+    for number, episode in enumerate(episodes):
+        total = 0.0
+        for now, after in zip(episode["frames"], episode["frames"][1:], strict=False):
+            row = next(rows)
+            assert (row["env"], row["t"], row["value"]) == (number, now["t"], now["value"])
+            assert (row["reward"], total) == (after["reward"], now["return"])
+            if env == "CartPole-v1":
+                assert row["action"] == labels.actions[now["action"]]
+                assert [row["p push left"], row["p push right"]] == now["probabilities"]
+            else:
+                assert row["action"] == f"{now['action'][0]:.3f}"
+            total += row["reward"]
+        assert total == pytest.approx(episode["return"], rel=1e-9)
+        assert (row["terminated"], row["truncated"]) == (episode["terminated"], not episode["terminated"])
+    # What a plain env shows when the recorded actions are played in it
+    plain = gym.make(env)
+    first = [step for step in steps if step.env == 0]
+    obs, _ = plain.reset(seed=episodes[0]["seed"])
+    for step in first[:-1]:
+        assert np.allclose(step.obs["obs"], obs, atol=1e-5)
+        obs = plain.step(np.asarray(step.action, np.float32) if env == "Pendulum-v1" else step.action)[0]
+    assert np.allclose(first[-1].obs["obs"], obs, atol=1e-5)
+    assert first[-1].action is None
 
 
 def test_progression_shows_every_checkpoint_in_order(runs: Path) -> None:
@@ -186,9 +226,9 @@ def test_progression_shows_every_checkpoint_in_order(runs: Path) -> None:
 
 
 def test_an_env_without_pictures_is_told_in_a_line(runs: Path, tmp_path: Path) -> None:
-    """By the command, and by a run that should make films: it trains all the same."""
+    """By the command, and by a run that should make videos: it trains all the same."""
     end = start("gymnast/Bandit-v0", [*TINY, "log.video=best"], tmp_path, seed=1, steps=1024, quiet=True)
-    assert end.env_steps == 1024
+    assert end.data["env_steps"] == 1024
     run = resolve("@last", tmp_path)
     log = (run.path / "log.txt").read_text()
     assert log.count("no videos: ") == 1
@@ -199,7 +239,7 @@ def test_an_env_without_pictures_is_told_in_a_line(runs: Path, tmp_path: Path) -
 
 
 def test_a_run_films_its_best_and_by_schedule(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    passed_on: list[str] = []  # to sinks that take films
+    passed_on: list[str] = []  # to sinks that take videos
     monkeypatch.setattr(SinkGroup, "video", lambda self, step, path: passed_on.append(f"{path.stem} of {step}"))
     start("CartPole-v1", [*TINY, "log.video=512"], tmp_path, seed=1, steps=1024, quiet=True)
     run = resolve("@last", tmp_path)
@@ -208,7 +248,7 @@ def test_a_run_films_its_best_and_by_schedule(tmp_path: Path, monkeypatch: pytes
     best = json.loads((run.videos_dir / "best.json").read_text())
     assert {"step_512 of 512", "step_1024 of 1024", f"best of {best['parts'][0]['step']}"} <= set(passed_on)
     assert len(decode(run.videos_dir / "best.mp4")) == best["frames"]
-    # The film that the run made of its best agent is the one that the command makes
+    # The video that the run made of its best agent is the one that the command makes
     _, _, again = film(f"{run.id}/best", tmp_path, out=tmp_path / "again.mp4")
     assert again["parts"][0]["episodes"] == best["parts"][0]["episodes"]
     assert again["parts"][0]["step"] == best["parts"][0]["step"]

@@ -67,6 +67,12 @@ def test_one_wrong_value_is_one_line(override: str, words: str) -> None:
             ["algo.name=reinforce", "algo.baseline=none"],
             "--set: algo.target: advantages are returns minus a baseline, and algo.baseline is none.",
         ),
+        (
+            ["agent.sequence_length=8"],
+            "--set: agent.sequence_length: only a memory has it, and agent.memory is null. Set agent.memory=lstm",
+        ),
+        (["agent.memory_size=8", "agent.sequence_length=16"], "agent.memory_size: only a memory has it"),
+        (["agent.memory=gru", "agent.sequence_length=12"], "12 does not divide algo.n_steps=64. Use one of 8, 16."),
         (["stop.plateau={evals: 3}", "eval.every=0"], "a plateau is seen by evaluations"),
         (["agent.encoder=mpl"], "unknown encoder 'mpl'. Did you mean 'mlp'?"),
         (["log.sinks=[consol]"], "unknown sink 'consol'. Did you mean 'console'?"),
@@ -78,6 +84,11 @@ def test_one_wrong_value_is_one_line(override: str, words: str) -> None:
 def test_rules_between_keys_show_their_arithmetic(overrides: list[str], words: str) -> None:
     (problem,) = problems("CartPole-v1", *overrides)
     assert words in problem
+
+
+def test_all_problems_of_an_algorithm_are_reported_at_once() -> None:
+    both = problems("CartPole-v1", "algo.name=reinforce", "algo.baseline=none", "agent.memory=lstm")
+    assert [problem.split(": ")[1] for problem in both] == ["algo.target", "algo.name"]
 
 
 def test_threshold_above_the_optimum_is_refused() -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from gymnast.config import RunConfig, WrapperSpec, check_file, load, validate, with_space_defaults
+from gymnast.config import RunConfig, check_file, load, validate, with_space_defaults
+from gymnast.config.schema import WrapperSpec
 from gymnast.rl.algos.ppo import PPOConfig
 
 
@@ -79,6 +80,12 @@ def test_another_algorithm_leaves_the_old_ones_keys_behind() -> None:
     assert resolved.config.algo.name == "a2c"
     assert resolved.config.algo.gamma == 0.99, "what both understand stays"
     assert resolved.sources["algo.clip_range"] == "presets/CartPole-v1.yaml (ppo); dropped: a2c has no clip_range"
+
+
+def test_a_memory_that_is_switched_off_takes_its_sizes_with_it() -> None:
+    resolved = load("gymnast/Corridor-v0:lstm", ["agent.memory=null"])
+    assert (resolved.config.agent.memory, resolved.config.agent.memory_size) == (None, 64)
+    assert resolved.source("agent.sequence_length").endswith("(lstm); dropped: agent.memory is null")
 
 
 def test_extends_reaches_shared_defaults_and_other_presets() -> None:

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from gymnast.config import RunConfig, diff, dump, explain, format_file, format_text, load, show
+from gymnast.config import RunConfig, diff, dump, explain, format_file, load, show
 from gymnast.config.files import parse_yaml
+from gymnast.config.format import format_text
 from gymnast.config.problems import known_keys
 from gymnast.core.errors import UserError
 

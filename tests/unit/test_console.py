@@ -19,7 +19,7 @@ from gymnast.alerts.alert import Alert, Evidence
 from gymnast.metrics.catalogue import catalogue
 from gymnast.sinks import SinkGroup
 from gymnast.sinks.console.console import ConsoleSink
-from gymnast.sinks.console.panels import render_row
+from gymnast.sinks.console.panels import Dashboard
 from gymnast.sinks.jsonl import JsonlSink, read_metrics
 from tests.sinks_for_tests import run_info
 
@@ -42,9 +42,9 @@ def draw(renderable: RenderableType, width: int, height: int = 200) -> list[str]
 
 
 def picture(width: int, lines: int | None = None, **changes: Any) -> list[str]:
-    options: dict[str, Any] = {"title": "CartPole-v1 · ppo", "total_steps": 100_000, "facts": {"threshold": 475.0}}
-    row = render_row(full_row(), remaining=7.0, history=[1.0, 2.0, 5.0], lines=lines, **(options | changes))
-    return draw(row, width)
+    options: dict[str, Any] = {"title": "CartPole-v1 · ppo", "total_steps": 100_000, "threshold": 475.0}
+    options |= {"step": 62_464, "elapsed": 12.5, "remaining": 7.0, "history": [1.0, 2.0, 5.0], "lines": lines}
+    return draw(Dashboard(row=full_row(), **(options | changes)), width)
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 100, 120, 200])

@@ -159,7 +159,7 @@ def here(rollout: Rollout, t: int) -> dict[str, Any]:
 
 
 def acted_by(net: Net, rollout: Rollout, t: int, sample: torch.Generator | None) -> np.ndarray:
-    mask = None if rollout.mask is None else rollout.mask[t].numpy()
+    mask = None if "mask" not in rollout.streams else rollout["mask"][t].numpy()
     return net.act(here(rollout, t), {}, np.zeros(ENVS, np.bool_), mask, sample).action.copy()
 
 
@@ -197,12 +197,11 @@ def test_acting_never_takes_a_masked_action() -> None:
     agent = make_agent("choice")
     net = DenseNet(agent)
     rollout = experience(agent, masks=True)
-    assert rollout.mask is not None
     ours, theirs = (torch.Generator().manual_seed(3) for _ in range(2))
     for t in range(STEPS):
         action = acted_by(net, rollout, t, ours)
-        assert rollout.mask[t].numpy()[np.arange(ENVS), action].all()
-        acted = agent.act({"obs": rollout.obs["obs"][t]}, mask=rollout.mask[t], sample=theirs)
+        assert rollout["mask"][t].numpy()[np.arange(ENVS), action].all()
+        acted = agent.act({"obs": rollout.obs["obs"][t]}, mask=rollout["mask"][t], sample=theirs)
         assert action.tolist() == acted.action.tolist()
 
 
@@ -217,7 +216,7 @@ def test_gradients_do_not_depend_on_what_was_in_the_buffers() -> None:
         for array in (*work.hidden, *work.gradients, work.values, work.outputs, work.outputs_gradient, work.logp):
             array.fill(poison)
         net.gradient.numpy()[:] = 0.0  # the gaps between parameters stay zero, the rest is overwritten
-        for view in net.gradient_views:
+        for view in net.views(net.gradient).values():
             view.fill_(poison)
         net.forward(batch)
         net.backward(Outputs(ones, tenth, {VALUE: ones}))

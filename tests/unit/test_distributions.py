@@ -36,9 +36,9 @@ def head_and_outputs(name: str, cfg: AgentConfig, rows: int = 64) -> tuple[Head,
 def test_act_and_evaluate_agree(name: str, cfg: AgentConfig, deterministic: bool) -> None:
     head, outputs = head_and_outputs(name, cfg)
     sample = None if deterministic else torch.Generator().manual_seed(1)
-    action, logp, state = head.act(outputs, None, sample, {})
+    action, logp, state = head.act(outputs, sample, {})
     assert state == {}
-    again, entropy = head.evaluate(outputs, action, None)
+    again, entropy = head.evaluate(outputs, action)
     torch.testing.assert_close(logp, again, atol=1e-6, rtol=0)
     assert entropy.shape == logp.shape == (64,)
     assert action.shape == (64, *head.shape)
@@ -50,7 +50,7 @@ def test_act_and_evaluate_agree(name: str, cfg: AgentConfig, deterministic: bool
 def test_categorical_equals_torch() -> None:
     head, outputs = head_and_outputs("discrete", AgentConfig())
     action = torch.arange(64) % 5
-    logp, entropy = head.evaluate(outputs, action, None)
+    logp, entropy = head.evaluate(outputs, action)
     expected = reference.Categorical(logits=outputs)
     torch.testing.assert_close(logp, expected.log_prob(action))
     torch.testing.assert_close(entropy, expected.entropy())
@@ -59,7 +59,7 @@ def test_categorical_equals_torch() -> None:
 def test_multi_discrete_is_a_product_of_categoricals() -> None:
     head, outputs = head_and_outputs("multi_discrete", AgentConfig())
     action = torch.stack([torch.arange(64) % n for n in (3, 2, 4)], 1)
-    logp, entropy = head.evaluate(outputs, action, None)
+    logp, entropy = head.evaluate(outputs, action)
     parts = [reference.Categorical(logits=part) for part in outputs.split([3, 2, 4], 1)]
     torch.testing.assert_close(logp, sum(part.log_prob(action[:, i]) for i, part in enumerate(parts)))
     torch.testing.assert_close(entropy, sum(part.entropy() for part in parts))
@@ -68,7 +68,7 @@ def test_multi_discrete_is_a_product_of_categoricals() -> None:
 def test_bernoulli_equals_torch() -> None:
     head, outputs = head_and_outputs("multi_binary", AgentConfig())
     action = (torch.arange(256).reshape(64, 4) % 3 > 0).to(torch.int8)
-    logp, entropy = head.evaluate(outputs, action, None)
+    logp, entropy = head.evaluate(outputs, action)
     expected = reference.Independent(reference.Bernoulli(logits=outputs), 1)
     torch.testing.assert_close(logp, expected.log_prob(action.float()))
     torch.testing.assert_close(entropy, expected.entropy())
@@ -77,7 +77,7 @@ def test_bernoulli_equals_torch() -> None:
 def test_gaussian_equals_torch() -> None:
     head, outputs = head_and_outputs("box", AgentConfig(log_std_init=-0.5))
     action = torch.randn(64, 3)
-    logp, entropy = head.evaluate(outputs, action, None)
+    logp, entropy = head.evaluate(outputs, action)
     expected = reference.Independent(reference.Normal(outputs, np.exp(-0.5)), 1)
     torch.testing.assert_close(logp, expected.log_prob(action))
     torch.testing.assert_close(entropy, expected.entropy())
@@ -86,23 +86,23 @@ def test_gaussian_equals_torch() -> None:
 def test_squashed_gaussian_equals_torch_and_its_entropy_is_right_on_average() -> None:
     head, _ = head_and_outputs("box", AgentConfig(squash=True))
     outputs = torch.tensor([[0.3, -1.0, 0.8]]).expand(200_000, 3)
-    action, logp, _ = head.act(outputs, None, torch.Generator().manual_seed(2), {})
+    action, logp, _ = head.act(outputs, torch.Generator().manual_seed(2), {})
     base = reference.Independent(reference.Normal(outputs, 1.0), 1)
     expected = reference.TransformedDistribution(base, reference.TanhTransform(cache_size=1))
     inside = action.abs().amax(1) < 4  # where torch's atanh is still exact
     torch.testing.assert_close(logp[inside], expected.log_prob(action.tanh())[inside], atol=2e-3, rtol=1e-3)
     # Entropy is -E[log p]; both sides are means over the same 200k samples of a unit-order quantity.
-    _, entropy = head.evaluate(outputs, action, None)
+    _, entropy = head.evaluate(outputs, action)
     assert abs(float((entropy.mean() + logp.mean()).detach())) < 0.02
 
 
 def test_sampling_frequencies_are_the_probabilities() -> None:
     logits = torch.tensor([[0.0, 1.0, -1.0]]).expand(100_000, 3)
-    action, _, _ = CategoricalHead(gym.spaces.Discrete(3)).act(logits, None, torch.Generator().manual_seed(0), {})
+    action, _, _ = CategoricalHead(gym.spaces.Discrete(3)).act(logits, torch.Generator().manual_seed(0), {})
     frequencies = torch.bincount(action, minlength=3) / 100_000
     # One standard deviation of a frequency is at most sqrt(0.25 / 100000) = 0.0016.
     torch.testing.assert_close(frequencies, torch.softmax(logits[0], 0), atol=0.008, rtol=0)
-    bits, _, _ = BernoulliHead(gym.spaces.MultiBinary(3)).act(logits, None, torch.Generator().manual_seed(0), {})
+    bits, _, _ = BernoulliHead(gym.spaces.MultiBinary(3)).act(logits, torch.Generator().manual_seed(0), {})
     torch.testing.assert_close(bits.float().mean(0), torch.sigmoid(logits[0]), atol=0.008, rtol=0)
 
 
@@ -112,10 +112,11 @@ def test_masked_actions_have_no_probability_and_no_gradient(name: str) -> None:
     outputs.requires_grad_()
     mask = torch.ones(2000, head.n_mask, dtype=torch.bool)
     mask[:, [0, -1]] = False
-    action, logp, _ = head.act(outputs, mask, torch.Generator().manual_seed(3), {})
+    masked = head.outputs(outputs, outputs, mask)
+    action, logp, _ = head.act(masked, torch.Generator().manual_seed(3), {})
     first = action if name == "discrete" else action[:, 0]
     assert (first != 0).all() if name != "multi_binary" else (first == 0).all()
-    again, entropy = head.evaluate(outputs, action, mask)
+    again, entropy = head.evaluate(masked, action)
     torch.testing.assert_close(logp, again, atol=1e-6, rtol=0)
     (again.sum() + entropy.sum()).backward()
     assert outputs.grad is not None

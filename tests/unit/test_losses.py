@@ -4,6 +4,7 @@ metrics, and the expression itself trains both networks alike."""
 from __future__ import annotations
 
 import copy
+from functools import partial
 from typing import Any
 
 import gymnasium as gym
@@ -17,7 +18,7 @@ from gymnast.agent.nets.dense_net import DenseNet
 from gymnast.config import AgentConfig
 from gymnast.config.algos import AlgoSettings
 from gymnast.rl.algos.a2c import A2CConfig
-from gymnast.rl.algos.ppo import PPO, Losses, PPOConfig, PPOKernel
+from gymnast.rl.algos.ppo import PPO, PPOConfig, PPOKernel
 from gymnast.rl.algos.reinforce import ReinforceConfig
 from gymnast.rl.learner import Expression, Learner, PolicyGradientKernel, policy_gradient_losses
 from tests.learners_for_tests import NETS, experience, make_learner
@@ -86,13 +87,14 @@ def test_ppos_kernel_has_the_slopes_of_its_loss(options: dict[str, Any], actions
     batch = prepared(learner, masks)
     out = learner.net.forward(batch)
     for progress in (0.0, 0.4):
-        kernel, losses = learner.losses(progress), Losses(learner, progress)
+        kernel, losses = learner.losses(progress), Expression(partial(learner.loss, progress=progress))
         assert isinstance(kernel, PPOKernel)
         expected = losses.slopes(out, copied(batch))
         found = kernel.slopes(out, copied(batch))
         assert_same_slopes(found, expected)
         assert_same_metrics(kernel, losses)
-        assert kernel.last("train/approx_kl") == pytest.approx(losses.last("train/approx_kl"), abs=1e-6)
+        for name in ("train/approx_kl", "train/ratio"):
+            assert kernel.metric(name, -1) == pytest.approx(float(losses.metric(name, -1)), abs=1e-6)
         assert float(losses.metrics()["train/clip_fraction"]) > 0 or algo.clip_range.value(progress) > 1  # or vacuous
 
 
@@ -103,7 +105,7 @@ def test_ppos_kernel_sees_that_nan_is_nan() -> None:
     batch = prepared(learner, masks=False)
     out = learner.net.forward(batch)
     out.logp[3] = out.values[VALUE][5] = np.nan
-    kernel, losses = learner.losses(0.0), Losses(learner, 0.0)
+    kernel, losses = learner.losses(0.0), Expression(partial(learner.loss, progress=0.0))
     found, expected = (each.slopes(out, copied(batch)) for each in (kernel, losses))
     assert (
         np.flatnonzero(np.isnan(found.logp)).tolist() == torch.nonzero(expected.logp.isnan()).flatten().tolist() == [3]

@@ -11,8 +11,8 @@ import pytest
 from gymnasium import spaces
 
 import gymnast.envs.suites.own.suite  # noqa: F401, registers them
-from gymnast.config import format_file, list_presets, load, load_facts, preset_ids
-from gymnast.config.files import PRESETS, SHARED, shared_names
+from gymnast.config import format_file, list_presets, load, load_facts
+from gymnast.config.files import PRESETS, SHARED, preset_ids, shared_names
 from gymnast.envs.suites import make
 from gymnast.envs.suites.atari.task import is_atari
 from gymnast.envs.tabular.oracle import find_table

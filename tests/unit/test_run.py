@@ -62,7 +62,7 @@ def python(code: str, *args: str) -> subprocess.Popen[str]:
 START_AND_WAIT = """
     import sys, time
     from gymnast.runs.references import create_run
-    facts = dict(env="CartPole-v1", variant=None, algo="ppo", seed=1, config_yaml="", command=[], versions={})
+    facts = dict(env="CartPole-v1", algo="ppo", seed=1, config_yaml="")
     run = create_run(sys.argv[1], **facts)
     print(run.id, flush=True)
     time.sleep(60)
@@ -142,7 +142,7 @@ def test_a_killed_process_leaves_a_killed_run_that_can_be_trained_again(tmp_path
         run = Run.open(tmp_path / process.stdout.readline().strip())
         assert run.read().status == "running"
         with pytest.raises(UserError, match="another process"):
-            run.lock()
+            run.start()
         with pytest.raises(UserError, match="still being trained"):
             delete_run(run)
         process.send_signal(signal.SIGKILL)
@@ -161,7 +161,7 @@ def test_a_worker_that_outlives_its_parent_does_not_keep_the_lock(tmp_path: Path
     code = """
         import os, sys, time
         from gymnast.runs.references import create_run
-        facts = dict(env="CartPole-v1", variant=None, algo="ppo", seed=1, config_yaml="", command=[], versions={})
+        facts = dict(env="CartPole-v1", algo="ppo", seed=1, config_yaml="")
         run = create_run(sys.argv[1], **facts)
         child = os.fork()
         if child == 0:
@@ -179,7 +179,7 @@ def test_a_worker_that_outlives_its_parent_does_not_keep_the_lock(tmp_path: Path
             os.kill(int(worker), 0)  # the worker still lives
             run = Run.open(tmp_path / name)
             assert run.read().status == "killed"
-            run.lock()
+            run.start()
         finally:
             os.kill(int(worker), signal.SIGKILL)
 

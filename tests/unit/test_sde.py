@@ -125,7 +125,9 @@ def test_noise_stays_for_so_many_steps_and_differs_between_envs(lasts: int | Non
     for t in range(1, 8):
         assert torch.equal(actions[t], actions[t - 1]) == (lasts is None or t % lasts != 0), t
     assert len({tuple(row.tolist()) for row in actions[0]}) == 3
-    assert not torch.equal(agent.act(obs, agent.renew(state), sample=generator).action, actions[-1])  # a new rollout
+    assert not torch.equal(
+        agent.act(obs, agent.head.renew(state), sample=generator).action, actions[-1]
+    )  # a new rollout
 
 
 def test_noise_outlives_the_end_of_an_episode() -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import io
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from rich.console import Console
 
+from gymnast import config as configs
 from gymnast.alerts.alert import Alert, Evidence
 from gymnast.core.text import ago, number, setting, span, sparkline
 from gymnast.report.charts import svg
@@ -16,7 +18,7 @@ from gymnast.report.charts.model import Chart, Curve
 from gymnast.report.charts.text import draw
 from gymnast.terminal.format import Column, table
 from gymnast.terminal.summary import summary_panel
-from gymnast.verbs.train import TrainedRun
+from gymnast.verbs.result import Scored
 
 
 def line(points: list[tuple[float, float]]) -> Curve:
@@ -132,37 +134,33 @@ def test_an_svg_has_a_shape_for_every_kind_of_curve() -> None:
     assert svg.draw(Chart("nothing", (Curve("x", [(1, float("nan"))]),), 5.0)) == ""
 
 
-TRAINED = TrainedRun(
-    run="k7f3q-cartpole-v1-ppo-s1",
-    env="CartPole-v1",
-    algo="ppo",
-    seed=1,
-    policy="greedy",
-    threshold=475.0,
-    target=None,
-    env_steps=61_440,
-    seconds=72.0,
-    fps=5100.2,
-    solved=True,
-    on_target=False,
-    eval_mean=498.214,
-    interval=[496.0, 500.0],
-    episodes=100,
-    exact_value=None,
-    optimum=None,
-    regret=None,
-    stop_reason="solved",
-    best_at=57_344,
-    last_score=431.5,
-    last_at=61_440,
-    alerts=[],
-    next=[("gymnast eval @last", "score it on other episodes")],
+TRAINED = Scored(
+    {
+        "env_steps": 61_440,
+        "seconds": 72.0,
+        "fps": 5100.2,
+        "solved": True,
+        "on_target": False,
+        "target": None,
+        "eval_mean": 498.214,
+        "interval": [496.0, 500.0],
+        "episodes": 100,
+        "exact_value": None,
+        "stop_reason": "solved",
+        "best_at": 57_344,
+        "last_score": 431.5,
+        "last_at": 61_440,
+    },
+    "k7f3q-cartpole-v1-ppo-s1",
+    configs.load("CartPole-v1", seed=1).config,
+    475.0,
+    [("gymnast eval @last", "score it on other episodes")],
 )
 
 
-def summary(result: TrainedRun) -> str:
+def summary(result: Scored, **data: Any) -> str:
     console = Console(file=io.StringIO(), width=100, record=True)
-    console.print(summary_panel(result))
+    console.print(summary_panel(replace(result, data=result.data | data)))
     return console.export_text()
 
 
@@ -178,10 +176,11 @@ def test_the_summary_says_what_happened_and_what_is_next() -> None:
         "  score it on other episodes",
     ):
         assert part in summary(TRAINED)
-    unsolved = replace(TRAINED, solved=False, stop_reason="steps")
-    assert "NOT SOLVED" in summary(unsolved)
-    assert "INTERRUPTED" in summary(replace(unsolved, stop_reason="interrupted", eval_mean=None, interval=None))
-    assert "DONE" in summary(replace(unsolved, threshold=None))
+    unsolved: dict[str, Any] = {"solved": False, "stop_reason": "steps"}
+    assert "NOT SOLVED" in summary(TRAINED, **unsolved)
+    interrupted = unsolved | {"stop_reason": "interrupted", "eval_mean": None, "interval": None}
+    assert "INTERRUPTED" in summary(TRAINED, **interrupted)
+    assert "DONE" in summary(replace(TRAINED, threshold=None), **unsolved)
 
 
 def test_the_summary_says_what_to_try() -> None:

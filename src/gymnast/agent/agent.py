@@ -81,10 +81,6 @@ class Agent(nn.Module):
             state |= {f"{owner}.{part}": rows for part, rows in memory.initial_state(n).items()}
         return state
 
-    def renew(self, state: State) -> State:
-        """The state with which a rollout begins: exploration noise that lasts is drawn again."""
-        return self.head.renew(state)
-
     @torch.no_grad()
     def act(
         self,
@@ -98,19 +94,16 @@ class Agent(nn.Module):
 
         `state`: what the previous call returned; None: all envs start. `starts` [N]: which envs start an episode.
         """
-        n = len(next(iter(obs.values())))
-        if state is None:
-            state, starts = self.initial_state(n), None
         actor, critic, state = self._step(obs, state, starts)
-        outputs = self.head.outputs(self.actor_out(actor), actor)
-        action, logp, state = self.head.act(outputs, mask, sample, state)
+        outputs = self.head.outputs(self.actor_out(actor), actor, mask)
+        action, logp, state = self.head.act(outputs, sample, state)
         return Acted(action, logp, self._values(critic), state)
 
     def evaluate(self, batch: Batch) -> Outputs:
         """Log-probability and entropy of the actions taken, and values, all with gradients."""
         actor, critic = self._features(batch)
-        outputs = self.head.outputs(self.actor_out(actor), actor)
-        logp, entropy = self.head.evaluate(outputs, batch["action"], batch.mask)
+        outputs = self.head.outputs(self.actor_out(actor), actor, batch.mask)
+        logp, entropy = self.head.evaluate(outputs, batch["action"])
         return Outputs(logp, entropy, self._values(critic))
 
     @torch.no_grad()
@@ -118,14 +111,12 @@ class Agent(nn.Module):
         """What it thinks of observations, for people: `value` [B] in the env's own reward, and its choices as
         `probability`, or as `mean` and `std`."""
         actor, critic = self._features(batch)
-        choices = self.head.describe(self.head.outputs(self.actor_out(actor), actor), batch.mask)
+        choices = self.head.describe(self.head.outputs(self.actor_out(actor), actor, batch.mask))
         return {VALUE: self.to_env(self._values(critic)[VALUE]), **choices}
 
     @torch.no_grad()
     def values(self, obs: TensorObs, state: State | None = None, starts: Tensor | None = None) -> dict[str, Tensor]:
         """What each value estimates for N envs that are about to act."""
-        if state is None:
-            state = self.initial_state(len(next(iter(obs.values()))))
         return self._values(self._step(obs, state, starts)[1])
 
     def to_env(self, value: Tensor) -> Tensor:
@@ -154,34 +145,33 @@ class Agent(nn.Module):
         memories = {"actor": self.actor_memory, "critic": self.critic_memory}
         return {owner: memory for owner, memory in memories.items() if memory is not None}
 
-    def _bodies(self, obs: TensorObs) -> tuple[Tensor, Tensor]:
+    def _bodies(self, obs: TensorObs) -> dict[str, Tensor]:
+        """What the bodies make of observations, by whose it is; without one of its own the critic takes the actor's."""
         if self.normalizer is not None:
             obs = self.normalizer(obs)
-        features = self.actor_body(obs)
-        return features, features if self.critic_body is None else self.critic_body(obs)
+        features = {"actor": self.actor_body(obs)}
+        return features if self.critic_body is None else features | {"critic": self.critic_body(obs)}
 
-    def _step(self, obs: TensorObs, state: State, starts: Tensor | None) -> tuple[Tensor, Tensor, State]:
+    def _step(self, obs: TensorObs, state: State | None, starts: Tensor | None) -> tuple[Tensor, Tensor, State]:
         """Features of actor and critic for one step, and the next state."""
-        features = dict(zip(("actor", "critic"), self._bodies(obs), strict=True))
+        if state is None:
+            state, starts = self.initial_state(len(next(iter(obs.values())))), None
+        features = self._bodies(obs)
         for owner, memory in self._memories().items():
             mine = {part: state[f"{owner}.{part}"] for part in memory.parts}
             begins = features[owner].new_zeros(len(features[owner]), dtype=torch.bool) if starts is None else starts
             features[owner], mine = memory.step(features[owner], mine, begins)
             state = state | {f"{owner}.{part}": rows for part, rows in mine.items()}
-        return features["actor"], features["actor" if self._is_shared else "critic"], state
+        return features["actor"], features.get("critic", features["actor"]), state
 
     def _features(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Of samples, or of whole sequences where there is a memory."""
-        features = dict(zip(("actor", "critic"), self._bodies(batch.obs), strict=True))
+        features = self._bodies(batch.obs)
         for owner, memory in self._memories().items():
             mine = {part: batch.state[f"{owner}.{part}"] for part in memory.parts}
             features[owner] = memory.sequences(features[owner], mine, batch["starts"])
-        return features["actor"], features["actor" if self._is_shared else "critic"]
-
-    @property
-    def _is_shared(self) -> bool:
-        return self.critic_body is None
+        return features["actor"], features.get("critic", features["actor"])
 
     def _values(self, features: Tensor) -> dict[str, Tensor]:
-        values = {VALUE: self.critic_out(features).squeeze(1)}
-        return values | {name: out(features).squeeze(1) for name, out in self.critic_outs.items()}
+        outs = {VALUE: self.critic_out, **self.critic_outs}
+        return {name: out(features).squeeze(1) for name, out in outs.items()}

@@ -13,7 +13,7 @@ import gymnasium as gym
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 from torch.nn import functional as F
 
 from gymnast.core.errors import UserError
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 MASKED = -1e9  # a logit whose probability is exactly 0 in float32, and finite so that 0 * log 0 is 0
 LOG_2PI = math.log(2 * math.pi)
-
-
 State = dict[str, Tensor]  # what lasts between steps, [N, ...] each
 
 
@@ -38,37 +36,36 @@ class Head(nn.Module):
     n_mask: int = 0  # how many entries an action mask has; 0: masks make no sense here
     uniform_entropy: float | None = None  # of choices that are all alike, in nats; None: actions are numbers
     shape: tuple[int, ...]  # of one stored action
+    env_shape: tuple[int, ...]  # of one action as the env takes it
     dtype: torch.dtype
 
-    def outputs(self, actor_out: Tensor, features: Tensor) -> Tensor:
-        """What `act` and `evaluate` take, of the actor's last layer and the features below it."""
-        return actor_out
+    def outputs(self, actor_out: Tensor, features: Tensor, mask: Tensor | None) -> Tensor:
+        """What the other methods take, of the actor's last layer, the features below it and what is allowed."""
+        return actor_out if mask is None else actor_out.masked_fill(~mask, MASKED)
 
     def initial_state(self, n: int) -> State:
         """What lasts between steps, for n envs; empty where nothing does."""
         return {}
 
     def renew(self, state: State) -> State:
-        """The state at the beginning of a rollout."""
+        """The state with which a rollout begins."""
         return state
 
-    def act(
-        self, outputs: Tensor, mask: Tensor | None, sample: torch.Generator | None, state: State
-    ) -> tuple[Tensor, Tensor, State]:
+    def act(self, outputs: Tensor, sample: Generator | None, state: State) -> tuple[Tensor, Tensor, State]:
         """Actions, their log-probabilities and the next state. Without a generator the likeliest actions."""
         raise NotImplementedError
 
-    def evaluate(self, outputs: Tensor, action: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+    def evaluate(self, outputs: Tensor, action: Tensor) -> tuple[Tensor, Tensor]:
         """Log-probability of the actions, and the entropy."""
         raise NotImplementedError
 
-    def describe(self, outputs: Tensor, mask: Tensor | None) -> dict[str, Tensor]:
+    def describe(self, outputs: Tensor) -> dict[str, Tensor]:
         """The distribution in numbers a person reads: `probability` [B, choices], or `mean` and `std` [B, size]."""
         raise NotImplementedError
 
     def to_env(self, action: NDArray[Any]) -> NDArray[Any]:
         """Stored actions as the env takes them."""
-        raise NotImplementedError
+        return action.reshape(len(action), *self.env_shape)
 
 
 class CategoricalHead(Head):
@@ -85,17 +82,13 @@ class CategoricalHead(Head):
         self.shape = () if self.single else (len(self.sizes),)
         self.dtype = torch.int64
 
-    def _log_probs(self, outputs: Tensor, mask: Tensor | None) -> list[Tensor]:
-        if mask is not None:
-            outputs = outputs.masked_fill(~mask, MASKED)
+    def _log_probs(self, outputs: Tensor) -> list[Tensor]:
         parts = [outputs] if self.single else list(outputs.split(self.sizes, 1))
         return [F.log_softmax(part, 1) for part in parts]
 
-    def act(
-        self, outputs: Tensor, mask: Tensor | None, sample: torch.Generator | None, state: State
-    ) -> tuple[Tensor, Tensor, State]:
+    def act(self, outputs: Tensor, sample: Generator | None, state: State) -> tuple[Tensor, Tensor, State]:
         actions, logps = [], []
-        for log_probs in self._log_probs(outputs, mask):
+        for log_probs in self._log_probs(outputs):
             scores = log_probs
             if sample is not None:  # Gumbel: the largest of log p - log(exponential) is a sample of p
                 noise = torch.empty(log_probs.shape).exponential_(generator=sample)
@@ -106,22 +99,16 @@ class CategoricalHead(Head):
             return actions[0].squeeze(1), logps[0].squeeze(1), state
         return torch.cat(actions, 1), torch.cat(logps, 1).sum(1), state
 
-    def evaluate(self, outputs: Tensor, action: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+    def evaluate(self, outputs: Tensor, action: Tensor) -> tuple[Tensor, Tensor]:
         columns = action.reshape(len(action), len(self.sizes))
-        logp: Tensor | float = 0.0
-        entropy: Tensor | float = 0.0
-        for i, log_probs in enumerate(self._log_probs(outputs, mask)):
+        logp = entropy = outputs.new_zeros(len(outputs))
+        for i, log_probs in enumerate(self._log_probs(outputs)):
             logp = logp + log_probs.gather(1, columns[:, i : i + 1]).squeeze(1)
             entropy = entropy - (log_probs.exp() * log_probs).sum(1)
-        assert isinstance(logp, Tensor)
-        assert isinstance(entropy, Tensor)
         return logp, entropy
 
-    def describe(self, outputs: Tensor, mask: Tensor | None) -> dict[str, Tensor]:
-        return {"probability": torch.cat(self._log_probs(outputs, mask), 1).exp()}
-
-    def to_env(self, action: NDArray[Any]) -> NDArray[Any]:
-        return action.reshape(len(action), *self.env_shape)
+    def describe(self, outputs: Tensor) -> dict[str, Tensor]:
+        return {"probability": torch.cat(self._log_probs(outputs), 1).exp()}
 
 
 class BernoulliHead(Head):
@@ -135,31 +122,22 @@ class BernoulliHead(Head):
         self.shape = (self.n_outputs,)
         self.dtype = torch.int8
 
-    def act(
-        self, outputs: Tensor, mask: Tensor | None, sample: torch.Generator | None, state: State
-    ) -> tuple[Tensor, Tensor, State]:
-        if mask is not None:
-            outputs = outputs.masked_fill(~mask, MASKED)
+    def act(self, outputs: Tensor, sample: Generator | None, state: State) -> tuple[Tensor, Tensor, State]:
         if sample is None:
             bits = outputs > 0
         else:
             bits = torch.rand(outputs.shape, generator=sample).to(outputs.device) < outputs.sigmoid()
         action = bits.to(self.dtype)
-        return action, self.evaluate(outputs, action, None)[0], state
+        return action, self.evaluate(outputs, action)[0], state
 
-    def evaluate(self, outputs: Tensor, action: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
-        if mask is not None:
-            outputs = outputs.masked_fill(~mask, MASKED)
+    def evaluate(self, outputs: Tensor, action: Tensor) -> tuple[Tensor, Tensor]:
         log_on, log_off = F.logsigmoid(outputs), F.logsigmoid(-outputs)
         logp = torch.where(action > 0, log_on, log_off).sum(1)
         on = outputs.sigmoid()
         return logp, -(on * log_on + (1 - on) * log_off).sum(1)
 
-    def describe(self, outputs: Tensor, mask: Tensor | None) -> dict[str, Tensor]:
-        return {"probability": (outputs if mask is None else outputs.masked_fill(~mask, MASKED)).sigmoid()}
-
-    def to_env(self, action: NDArray[Any]) -> NDArray[Any]:
-        return action.reshape(len(action), *self.env_shape)
+    def describe(self, outputs: Tensor) -> dict[str, Tensor]:
+        return {"probability": outputs.sigmoid()}
 
 
 class GaussianHead(Head):
@@ -171,12 +149,11 @@ class GaussianHead(Head):
     def __init__(self, space: gym.spaces.Box, cfg: AgentConfig) -> None:
         super().__init__()
         size = math.prod(space.shape)
-        low, high = space.low.reshape(-1).astype(np.float32), space.high.reshape(-1).astype(np.float32)
+        self.low, self.high = low, high = [b.reshape(-1).astype(np.float32) for b in (space.low, space.high)]
         bounded = np.isfinite(low) & np.isfinite(high)
         if cfg.squash and not bounded.all():
             raise UserError(f"agent.squash: true needs bounded actions, but the env's are {space}. Set it to false.")
         self.env_shape = space.shape
-        self.low, self.high = low, high
         rescaled = bounded & (cfg.rescale_actions or cfg.squash)
         self.center = np.where(rescaled, (low + high) / 2, 0.0).astype(np.float32)
         self.half_width = np.where(rescaled, (high - low) / 2, 1.0).astype(np.float32)
@@ -205,9 +182,7 @@ class GaussianHead(Head):
             logp = logp - self._log_slope(action)
         return logp.sum(1)
 
-    def act(
-        self, outputs: Tensor, mask: Tensor | None, sample: torch.Generator | None, state: State
-    ) -> tuple[Tensor, Tensor, State]:
+    def act(self, outputs: Tensor, sample: Generator | None, state: State) -> tuple[Tensor, Tensor, State]:
         mean, log_std = self._moments(outputs)
         action = mean
         if sample is not None:
@@ -215,10 +190,10 @@ class GaussianHead(Head):
             action = mean + noise
         return action, self._logp(mean, log_std, action), state
 
-    def _noise(self, outputs: Tensor, log_std: Tensor, sample: torch.Generator, state: State) -> tuple[Tensor, State]:
+    def _noise(self, outputs: Tensor, log_std: Tensor, sample: Generator, state: State) -> tuple[Tensor, State]:
         return log_std.exp() * torch.randn(log_std.shape, generator=sample).to(log_std.device), state
 
-    def evaluate(self, outputs: Tensor, action: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+    def evaluate(self, outputs: Tensor, action: Tensor) -> tuple[Tensor, Tensor]:
         mean, log_std = self._moments(outputs)
         entropy = (log_std + 0.5 + 0.5 * LOG_2PI).sum(1)
         if self.squash:
@@ -229,14 +204,14 @@ class GaussianHead(Head):
             entropy = entropy + self._log_slope(sample).sum(1)
         return self._logp(mean, log_std, action), entropy
 
-    def describe(self, outputs: Tensor, mask: Tensor | None) -> dict[str, Tensor]:
+    def describe(self, outputs: Tensor) -> dict[str, Tensor]:
         """Before clipping, squashing and scaling: in the numbers that a rollout keeps as actions."""
         mean, log_std = self._moments(outputs)
         return {"mean": mean, "std": log_std.exp()}
 
     def to_env(self, action: NDArray[Any]) -> NDArray[Any]:
         unit = np.tanh(action) if self.squash else action
-        return np.clip(unit * self.half_width + self.center, self.low, self.high).reshape(len(action), *self.env_shape)
+        return super().to_env(np.clip(unit * self.half_width + self.center, self.low, self.high))
 
 
 class SDEHead(GaussianHead):
@@ -255,7 +230,7 @@ class SDEHead(GaussianHead):
         self.log_std = nn.Parameter(torch.full((n_features, self.n_outputs), cfg.log_std_init))
         self.lasts = cfg.sde_sample_freq
 
-    def outputs(self, actor_out: Tensor, features: Tensor) -> Tensor:
+    def outputs(self, actor_out: Tensor, features: Tensor, mask: Tensor | None) -> Tensor:
         """Features that shape the exploration are not trained by it."""
         return torch.cat([actor_out, features.detach()], 1)
 
@@ -267,7 +242,7 @@ class SDEHead(GaussianHead):
         }
 
     def renew(self, state: State) -> State:
-        """Every rollout draws new matrices."""
+        """Every rollout draws new matrices: exploration noise that lasts is drawn again."""
         return state | {"sde_age": torch.zeros_like(state["sde_age"])}
 
     def _moments(self, outputs: Tensor) -> tuple[Tensor, Tensor]:
@@ -275,7 +250,7 @@ class SDEHead(GaussianHead):
         variance = features.square() @ self.log_std.exp().square()
         return mean, 0.5 * (variance + self.EPSILON).log()
 
-    def _noise(self, outputs: Tensor, log_std: Tensor, sample: torch.Generator, state: State) -> tuple[Tensor, State]:
+    def _noise(self, outputs: Tensor, log_std: Tensor, sample: Generator, state: State) -> tuple[Tensor, State]:
         """Each env's matrix is drawn at age 0 and every `sde_sample_freq` steps."""
         matrix, age = state["sde_matrix"], state["sde_age"]
         due = age == 0 if self.lasts is None else age % self.lasts == 0

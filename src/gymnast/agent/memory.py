@@ -10,9 +10,12 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils.rnn import PackedSequence
 
+from gymnast.core.lazy import LazyModule
+
 if TYPE_CHECKING:
     from gymnast.config import AgentConfig
 
+kernels: Any = LazyModule("gymnast.agent.memory_kernels")
 State = dict[str, Tensor]
 KINDS: dict[str, type[nn.LSTM] | type[nn.GRU]] = {"lstm": nn.LSTM, "gru": nn.GRU}
 
@@ -90,8 +93,6 @@ def _empty(*shape: int) -> Any:
 class _LSTM(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, gates: Tensor, weight: Tensor, starts: Any, h0: Any, c0: Any) -> tuple[Tensor, Tensor]:
-        from gymnast.agent import memory_kernels as kernels
-
         count, length, width = gates.shape
         numbers = gates.detach().numpy()  # of a sum made for this call: written to
         before, cells, out = (_empty(count, length, width // 4) for _ in range(3))
@@ -104,8 +105,6 @@ class _LSTM(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Any, ...]:
-        from gymnast.agent import memory_kernels as kernels
-
         numbers, weights, starts, c0, before, cells = ctx.kept
         slopes = np.empty_like(numbers)
         kernels.lstm_backward(gradients[0].contiguous().numpy(), numbers, weights, starts, c0, cells, slopes)
@@ -115,8 +114,6 @@ class _LSTM(torch.autograd.Function):
 class _GRU(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, inputs: Tensor, weight: Tensor, bias: Tensor, starts: Any, h0: Any) -> Tensor:
-        from gymnast.agent import memory_kernels as kernels
-
         count, length, width = inputs.shape
         size = width // 3
         before, out, gates = _empty(count, length, size), _empty(count, length, size), _empty(count, length, 4 * size)
@@ -128,8 +125,6 @@ class _GRU(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Any, ...]:
-        from gymnast.agent import memory_kernels as kernels
-
         gates, weights, starts, before = ctx.kept
         count, length, size = before.shape
         inputs, hidden = _empty(count, length, 3 * size), _empty(count, length, 3 * size)

@@ -10,12 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from gymnast.agent.nets.kernels import HALF, ONE, ZERO, compiled, tanh
-
-Floats = NDArray[np.float32]
-Flags = NDArray[np.bool_]
+from gymnast.agent.nets.kernels import HALF, ONE, ZERO, Flags, Floats, compiled, tanh
 
 
 @compiled
@@ -59,6 +55,15 @@ def previous(state: Floats, first: Floats, starts: Flags, t: int, out: Floats) -
         source = first[s] if t == 0 else state[s, t - 1]
         for j in range(size):
             out[s, j] = ZERO if starts[s, t] else source[j]
+
+
+@compiled
+def to_previous(sums: Floats, weight: Floats, starts: Flags, t: int, dh: Floats) -> None:
+    """Adds the gradient of step t's sums to that of the output before it; 0 where an episode starts."""
+    add_products(sums, weight, dh)
+    for s in range(len(dh)):
+        if starts[s, t]:
+            dh[s] = ZERO
 
 
 @compiled
@@ -125,24 +130,14 @@ def lstm_backward(
                 cell[j] = ZERO if starts[s, t] else cell[j] * f[j]
         out[:, t] = sums
         dh[:] = ZERO
-        add_products(sums, weight, dh)
-        for s in range(count):
-            if starts[s, t]:
-                dh[s] = ZERO
+        to_previous(sums, weight, starts, t, dh)
 
 
 @compiled
 def gru_forward(
-    inputs: Floats,
-    weight_t: Floats,
-    bias: Floats,
-    starts: Flags,
-    h0: Floats,
-    before: Floats,
-    gates: Floats,
-    out: Floats,
+    x: Floats, weight_t: Floats, bias: Floats, starts: Flags, h0: Floats, before: Floats, gates: Floats, out: Floats
 ) -> None:
-    """`inputs` [S, T, 3H] are the inputs' part (reset, update, new); `gates` [S, T, 4H] keep reset, update, new, and
+    """`x` [S, T, 3H] are the inputs' part (reset, update, new); `gates` [S, T, 4H] keep reset, update, new, and
     the previous output's part of new."""
     count, length, size = out.shape
     h, sums = np.empty((count, size), np.float32), np.empty((count, 3 * size), np.float32)
@@ -152,12 +147,12 @@ def gru_forward(
         sums[:] = bias
         add_products(h, weight_t, sums)
         for s in range(count):
-            x, total, gate, hidden = inputs[s, t], sums[s], gates[s, t], out[s, t]
+            inputs, total, gate, hidden = x[s, t], sums[s], gates[s, t], out[s, t]
             for j in range(2 * size):
-                gate[j] = sigmoid(x[j] + total[j])
+                gate[j] = sigmoid(inputs[j] + total[j])
             r, z, n, part = gate[:size], gate[size : 2 * size], gate[2 * size : 3 * size], gate[3 * size :]
             part[:] = total[2 * size :]
-            new = x[2 * size :]
+            new = inputs[2 * size :]
             for j in range(size):
                 n[j] = tanh(new[j] + r[j] * part[j])
             for j in range(size):
@@ -194,7 +189,4 @@ def gru_backward(
                 through[s, j] = dh[s, j] * z[j]
         hidden[:, t] = sums
         dh[:] = through
-        add_products(sums, weight, dh)
-        for s in range(count):
-            if starts[s, t]:
-                dh[s] = ZERO
+        to_previous(sums, weight, starts, t, dh)

@@ -52,9 +52,9 @@ class RunningMoments(nn.Module):
         n = batch.shape[0]
         total = self.count + n
         delta = batch.mean(0) - self.mean
-        spread = self.var * self.count + batch.var(0, unbiased=False) * n + delta.square() * self.count * n / total
+        squares = self.var * self.count + batch.var(0, unbiased=False) * n + delta.square() * self.count * n / total
         self.mean.add_(delta * n / total)
-        self.var.copy_(spread / total)
+        self.var.copy_(squares / total)
         self.count.copy_(total)
         self._refresh()
 

@@ -83,33 +83,23 @@ class Suspect:
     only: Callable[[Known], bool] | None = None  # where nothing usual is known, it must be so
 
 
-@dataclass(frozen=True)
-class Advice:
-    cause: str
-    patch: dict[str, Any] | None
-
-
-def advise(known: Known, suspects: Sequence[Suspect], otherwise: str) -> Advice:
-    """The likeliest suspect and the change that would clear it. `otherwise`: the cause where none can be changed."""
-    suspects = tuple(named(known.config, suspects))
+def advise(known: Known, suspects: Sequence[Suspect], otherwise: str) -> tuple[str, dict[str, Any] | None]:
+    """The likely cause, and the change that would clear it. `otherwise`: the cause where nothing can be changed."""
+    config = known.config
+    suspects = tuple(named(config, suspects))
     for usual in known.usual:
-        ranked = sorted(
-            ((unusual(known.config, usual, suspect), -place) for place, suspect in enumerate(suspects)), reverse=True
-        )
-        for distance, place in ranked:
+        for suspect in sorted(suspects, key=lambda one: -unusual(config, usual, one)):
+            distance, value = unusual(config, usual, suspect), plain(setting(usual, suspect.key))
             if distance < UNUSUAL:
                 break
-            suspect = suspects[-place]
-            value = plain(setting(usual, suspect.key))
-            if (patch := valid(known.config, {suspect.key: value})) is not None:
-                return Advice(f"{suspect.why}: {described(known.config, usual, suspect, distance)}.", patch)
-    for suspect in (one for one in suspects if one.only is None or one.only(known)):
-        step = careful_step(known.config, suspect)
-        if step is not KEEP and (patch := valid(known.config, {suspect.key: step})) is not None:
-            return Advice(
-                f"{suspect.why} ({suspect.key} is {as_text(plain(setting(known.config, suspect.key)))}).", patch
-            )
-    return Advice(otherwise, None)
+            if is_valid(config, suspect.key, value):
+                return f"{suspect.why}: {described(config, usual, suspect, distance)}.", {suspect.key: value}
+    for suspect in suspects:
+        step = careful_step(config, suspect) if suspect.only is None or suspect.only(known) else KEEP
+        if step is not KEEP and is_valid(config, suspect.key, step):
+            now = as_text(plain(setting(config, suspect.key)))
+            return f"{suspect.why} ({suspect.key} is {now}).", {suspect.key: step}
+    return otherwise, None
 
 
 def named(config: RunConfig, suspects: Sequence[Suspect]) -> Iterator[Suspect]:
@@ -195,15 +185,14 @@ def plain(value: Any) -> Any:
     return value.to_form() if isinstance(value, Schedule) else value
 
 
-def valid(config: RunConfig, patch: dict[str, Any]) -> dict[str, Any] | None:
-    """The patch, if the config accepts it."""
+def is_valid(config: RunConfig, key: str, value: Any) -> bool:
     from gymnast import config as configs
 
     try:
-        configs.override(config, [f"{key}={as_text(value)}" for key, value in patch.items()])
+        configs.override(config, [f"{key}={as_text(value)}"])
     except UserError:
-        return None
-    return patch
+        return False
+    return True
 
 
 def described(config: RunConfig, usual: RunConfig, suspect: Suspect, distance: float) -> str:

@@ -18,16 +18,13 @@ class AlertBook:
     def __init__(self, known: Known, rules: Iterable[Rule] = RULES) -> None:
         self.known = known
         self.rules = tuple(rules)
-        self._alerts: dict[str, Alert]
-        self._heat: dict[str, int]
-        self._memory: dict[str, Memory]
         self._begin_run()
 
     def _begin_run(self) -> None:
         self.rows = self.env_steps = 0
-        self._alerts = {}
+        self._alerts: dict[str, Alert] = {}
         self._heat = dict.fromkeys((rule.name for rule in self.rules), 0)
-        self._memory = {rule.name: {} for rule in self.rules}
+        self._memory: dict[str, Memory] = {rule.name: {} for rule in self.rules}
 
     @property
     def alerts(self) -> list[Alert]:
@@ -66,8 +63,8 @@ class AlertBook:
             alert.last, alert.evidence = self.env_steps, found
 
     def _begin(self, rule: Rule) -> Alert:
-        advice = advise(self.known, rule.suspects, rule.otherwise)
-        origin, patch = self.known.origin, advice.patch
+        cause, patch = advise(self.known, rule.suspects, rule.otherwise)
+        origin = self.known.origin
         return Alert(
             rule=rule.name,
             severity=rule.severity,
@@ -76,7 +73,7 @@ class AlertBook:
             count=0,
             firing=True,
             message=rule.message,
-            cause=advice.cause[:1].upper() + advice.cause[1:],
+            cause=cause[:1].upper() + cause[1:],
             patch=patch,
             command=origin.command(patch) if origin is not None and patch else None,
         )

@@ -1,12 +1,23 @@
-"""The rules: what each one says, and which settings it suspects; a root cause before what it causes."""
+"""The rules, a root cause before what it causes: what is wrong with a row, what is said of it, and what is suspected.
+
+Each takes a row, what is known, and a memory of its own. Bounds that hold for every run are the catalogue's
+(`warn_low`, `warn_high`); all limits lie beyond what the healthy runs of the presets show.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from gymnast.alerts import conditions as tests
+from gymnast.alerts import suspects as why
 from gymnast.alerts.advice import Known, Suspect, is_shortened
+from gymnast.alerts.alert import Evidence
+from gymnast.alerts.conditions import Found, Memory, Row, behind, is_above, is_below, seen, warn_high, warn_low
+
+TINY_REWARD = 1e-3  # root mean square of a step's reward
+
+Test = Callable[[Row, Known, Memory], Found]
 
 
 @dataclass(frozen=True)
@@ -14,185 +25,335 @@ class Rule:
     name: str
     severity: str
     rows: int  # bad rows before it fires; a good row takes one back, so noise neither raises an alert nor clears it
-    test: Callable[[tests.Row, Known, tests.Memory], tests.Found]
     message: str
-    suspects: tuple[Suspect, ...]
     otherwise: str  # the likely cause, where no setting can be blamed
+    suspects: tuple[Suspect, ...]
+    test: Test
 
 
-FAST = Suspect("algo.learning_rate", "high", "the learning rate is too high", factor=10, limit=1e-4)
-SLOW = Suspect("algo.learning_rate", "low", "the learning rate is too low", factor=10, limit=1e-2)
-# The KL of an update grows with the square of the rate: a thousandth of what is usual is a rate thirty times too low.
-VERY_SLOW = Suspect("algo.learning_rate", "low", "the learning rate is too low", factor=100, limit=1e-3)
-MANY_EPOCHS = Suspect("algo.n_epochs", "high", "each rollout is learned from too often", factor=4, limit=3)
-WIDE_CLIP = Suspect(
-    "algo.clip_range", "high", "the clip range is too wide to hold an update back", factor=10, limit=0.2
-)
-NARROW_CLIP = Suspect("algo.clip_range", "low", "the clip range is too narrow to move", factor=10, limit=0.1)
-FEW_SAMPLES = Suspect("algo.batch_size", "low", "minibatches are too small", factor=4, limit=256)
-MUCH_ENTROPY = Suspect("algo.ent_coef", "high", "the entropy bonus outweighs the reward", factor=10, limit=0.01)
-LITTLE_ENTROPY = Suspect("algo.ent_coef", "low", "nothing keeps the policy exploring", factor=10, limit=0.1)
-SHORT_SIGHT = Suspect("algo.gamma", "low", "gamma hides what comes later", factor=20, limit=100)
-LARGE_REWARD = Suspect("env.reward.scale", "high", "the reward is scaled up too far", factor=100, limit=1)
-SMALL_REWARD = Suspect("env.reward.scale", "low", "the reward is scaled down too far", factor=100, limit=1)
-LOOSE_LIMIT = Suspect("algo.max_grad_norm", "high", "gradients are hardly limited", factor=100, limit=0.5)
-TIGHT_LIMIT = Suspect("algo.max_grad_norm", "low", "the limit leaves nothing of the gradient", factor=1e6, limit=0.5)
-WEAK_CRITIC = Suspect("algo.vf_coef", "low", "the critic hardly learns", factor=500, limit=0.5)
-RAW_OBS = Suspect("agent.normalize_obs", "switch", "observations are far from mean 0 and spread 1", value=True)
-RAW_REWARD = Suspect("agent.normalize_reward", "switch", "rewards are far from the order of 1", value=True)
-RAW_ADVANTAGE = Suspect("algo.normalize_advantage", "switch", "advantages are used as they come", value="batch")
-CUT_REWARD = Suspect("env.reward.clip", "switch", "the clip takes from the reward what tells good from bad", value=None)
-LOW_CEILING = Suspect(
-    "agent.clip_reward", "low", "the clip takes from normalised rewards what tells good from bad", factor=10, limit=10
-)
-MUCH_SHAPING = Suspect("env.shaping.*", "high", "shaping pays many times what the env does", factor=100, limit=1e-3)
-OWN_START = Suspect("agent.ortho_init", "switch", "weights start at random sizes", value=True)
-OWN_LIMIT = Suspect(
-    "env.max_episode_steps", "switch", "the time limit is shorter than the task", value=None, only=is_shortened
-)
-WIDE_START = Suspect("agent.log_std_init", "switch", "actions start with a wide spread", value=0.0)
-MORE_STEPS = Suspect("train.total_timesteps", "low", "the run may be too short", factor=2)
+RULES: list[Rule] = []
 
-RULES = (
-    Rule(
-        "not_finite", "error", 1, tests.not_finite,
-        "A number is NaN or infinite; nothing can be learned from here on.",
-        (FAST, LARGE_REWARD, LOOSE_LIMIT, RAW_OBS),
-        "The env gave an observation or a reward that is not finite: `gymnast envs check` finds where.",
-    ),
-    Rule(
-        "ratio_off", "error", 1, tests.ratio_off,
-        "Acting and learning disagree about the probability of the same action: the first ratio is not 1.",
-        (),
-        "Observations, masks or weights changed between acting and learning: an env that reuses its arrays, or a bug.",
-    ),
-    Rule(
-        "reward_scale", "warning", 2, tests.reward_scale,
-        "Returns are far from the scale that a network learns well.",
-        (LARGE_REWARD, SMALL_REWARD, RAW_REWARD),
-        "The env's rewards are very large or very small.",
-    ),
-    Rule(
-        "reward_altered", "warning", 3, tests.reward_altered,
-        "The reward that is learned from is unlike the one that is scored.",
-        (CUT_REWARD, LARGE_REWARD, LOW_CEILING, MUCH_SHAPING),
-        "Clipping hides part of the reward.",
-    ),
-    Rule(
-        "horizon_short", "warning", 2, tests.horizon_short,
-        "Episodes are much longer than the discount lets the agent look ahead.",
-        (SHORT_SIGHT,),
-        "The discount is too strong.",
-    ),
-    Rule(
-        "policy_not_uniform", "warning", 1, tests.policy_not_uniform,
-        "The untrained policy prefers some actions already and will miss what the others bring.",
-        (OWN_START, RAW_OBS),
-        "Observations are large, or the last layer starts with large weights.",
-    ),
-    Rule(
-        "kl_high", "warning", 2, tests.kl_high,
-        "Updates change the policy too much at once.",
-        (FAST, MANY_EPOCHS, WIDE_CLIP, FEW_SAMPLES, LARGE_REWARD),
-        "Steps are too large for what a rollout can say.",
-    ),
-    Rule(
-        "clip_fraction_high", "warning", 3, tests.clip_fraction_high,
-        "Most samples leave the clip range: an update wants to go further than it may.",
-        (NARROW_CLIP, FAST, MANY_EPOCHS),
-        "Steps are too large for the clip range.",
-    ),
-    Rule(
-        "update_tiny", "warning", 3, tests.update_tiny,
-        "Updates hardly change the policy.",
-        (VERY_SLOW, NARROW_CLIP, TIGHT_LIMIT, LARGE_REWARD, MUCH_ENTROPY),
-        "The gradient does not tell actions apart: rewards may not depend on them.",
-    ),
-    Rule(
-        "entropy_stuck", "warning", 3, tests.entropy_stuck,
-        "The policy is still as good as uniform.",
-        (MUCH_ENTROPY, SLOW),
-        "The entropy bonus is stronger than what the reward teaches.",
-    ),
-    Rule(
-        "spread_grows", "warning", 3, tests.spread_grows,
-        "The spread of continuous actions keeps growing.",
-        (MUCH_ENTROPY, WIDE_START),
-        "Noise costs nothing: actions are cut to their bounds. Set agent.squash=true, or a lower agent.log_std_init.",
-    ),
-    Rule(
-        "entropy_collapse", "warning", 3, tests.entropy_collapse,
-        "The policy has become certain of its actions before it is good.",
-        (FAST, MANY_EPOCHS, WIDE_CLIP, LARGE_REWARD, LITTLE_ENTROPY),
-        "Exploration ended too early.",
-    ),
-    Rule(
-        "entropy_falling", "warning", 2, tests.entropy_falling,
-        "The policy loses its randomness fast and gains no score by it.",
-        (FAST, MANY_EPOCHS, WIDE_CLIP, LITTLE_ENTROPY),
-        "Exploration ends too early.",
-    ),
-    Rule(
-        "action_collapse", "warning", 3, tests.action_collapse,
-        "Nearly all actions are the same one.",
-        (FAST, MANY_EPOCHS, LARGE_REWARD, LITTLE_ENTROPY),
-        "Exploration ended too early.",
-    ),
-    Rule(
-        "dead_units", "warning", 2, tests.dead_units,
-        "Most units of the network no longer react to what they see.",
-        (FAST, RAW_OBS, LARGE_REWARD),
-        "Large steps or large observations pushed them out of their working range.",
-    ),
-    Rule(
-        "critic_wrong", "warning", 5, tests.critic_wrong,
-        "The critic's values are no help: further off than a constant would be.",
-        (WEAK_CRITIC, FAST, SLOW, LARGE_REWARD, TIGHT_LIMIT),
-        "Values cannot be told from what the agent observes.",
-    ),
-    Rule(
-        "advantage_scale", "warning", 3, tests.advantage_scale,
-        "Advantages are large, and nothing scales them.",
-        (RAW_ADVANTAGE, LARGE_REWARD),
-        "The env's rewards are very large.",
-    ),
-    Rule(
-        "gradient_large", "warning", 2, tests.gradient_large,
-        "Gradients are thousands of times the limit: only their direction is used.",
-        (LARGE_REWARD, TIGHT_LIMIT, FAST, RAW_REWARD),
-        "The loss is out of scale.",
-    ),
-    Rule(
-        "gradient_vanishes", "warning", 3, tests.gradient_vanishes,
-        "Gradients are next to nothing: the agent has stopped learning.",
-        (SMALL_REWARD, FAST, LITTLE_ENTROPY),
-        "The policy is certain, units are dead, or all returns are alike.",
-    ),
-    Rule(
-        "reward_sparse", "warning", 5, tests.reward_sparse,
-        "There has hardly been a reward to learn from.",
-        (LITTLE_ENTROPY, SHORT_SIGHT),
-        "Random actions do not find the reward: shape it (env.shaping), or start episodes nearer to it.",
-    ),
-    Rule(
-        "all_cut", "warning", 3, tests.all_cut,
-        "Every episode is cut by the time limit.",
-        (OWN_LIMIT, LITTLE_ENTROPY, SHORT_SIGHT),
-        "No episode reaches an end of its own.",
-    ),
-    Rule(
-        "plateau", "info", 3, tests.plateau,
-        "The score has not improved for half of the run.",
-        (
-            MORE_STEPS, FAST, SLOW, WIDE_CLIP, NARROW_CLIP, MANY_EPOCHS, SHORT_SIGHT,
-            MUCH_ENTROPY, LITTLE_ENTROPY, LARGE_REWARD, SMALL_REWARD, TIGHT_LIMIT, WEAK_CRITIC,
-        ),
-        "It has learned what these settings let it.",
-    ),
-    Rule(
-        "rate_falls", "info", 10, tests.rate_falls,
-        "Training runs at less than a third of the speed it began with.",
-        (),
-        "Another process takes the cores, or memory runs short. Episodes may also have become costlier to simulate.",
-    ),
+
+def rule(severity: str, rows: int, message: str, otherwise: str, *suspects: Suspect) -> Callable[[Test], Test]:
+    def add(test: Test) -> Test:
+        RULES.append(Rule(test.__name__, severity, rows, message, otherwise, suspects, test))
+        return test
+
+    return add
+
+
+@rule("error", 1, "A number is NaN or infinite; nothing can be learned from here on.",
+      "The env gave an observation or a reward that is not finite: `gymnast envs check` finds where.",
+      why.FAST, why.LARGE_REWARD, why.LOOSE_LIMIT, why.RAW_OBS)  # fmt: skip
+def not_finite(row: Row, known: Known, memory: Memory) -> Found:
+    # Returns that do not vary have no variance to explain: that NaN is a plain fact, not a fault.
+    if math.isfinite(math.fsum(row.values()) - row.get("train/explained_variance", 0.0)):
+        return {}
+    bad = [name for name, value in row.items() if not math.isfinite(value) and name != "train/explained_variance"]
+    return {name: Evidence(row[name]) for name in bad[:3]}
+
+
+@rule("error", 1, "Acting and learning disagree about the probability of the same action: the first ratio is not 1.",
+      "Observations, masks or weights changed between acting and learning: an env that reuses its arrays, or a bug."
 )  # fmt: skip
+def ratio_off(row: Row, known: Known, memory: Memory) -> Found:
+    value = row.get("train/ratio_first")
+    low, high = warn_low("train/ratio_first"), warn_high("train/ratio_first")
+    if value is None or not math.isfinite(value):
+        return None  # not a number is another alert
+    return {} if low <= value <= high else {"train/ratio_first": Evidence(value, low, high)}
+
+
+@rule("warning", 2, "Returns are far from the scale that a network learns well.",
+      "The env's rewards are very large or very small.",
+      why.LARGE_REWARD, why.SMALL_REWARD, why.RAW_REWARD)  # fmt: skip
+def reward_scale(row: Row, known: Known, memory: Memory) -> Found:
+    """The critic's targets, in the units that a network starts with: of the order of 1, 1000 is far."""
+    if "rollout/return_std" not in row:
+        return None
+    if found := is_above(row, "rollout/return_std"):
+        return found
+    # Returns may well be all alike, once an agent is perfect; it is rewards that must not be tiny.
+    mean, std = row["rollout/reward_mean"], row["rollout/reward_std"]
+    if math.hypot(mean, std) < TINY_REWARD and row["rollout/reward_nonzero_fraction"] > 0.01:
+        return {"rollout/reward_mean": Evidence(mean, low=TINY_REWARD), "rollout/reward_std": Evidence(std)}
+    return {}
+
+
+@rule("warning", 3, "The reward that is learned from is unlike the one that is scored.",
+      "Clipping hides part of the reward.",
+      why.CUT_REWARD, why.LARGE_REWARD, why.LOW_CEILING, why.MUCH_SHAPING)  # fmt: skip
+def reward_altered(row: Row, known: Known, memory: Memory) -> Found:
+    """A clip that makes most rewards the same, or shaping that pays many times what the env does."""
+    shaped, scored = row.get("rollout/ep_shaped_rew_mean"), row.get("rollout/ep_rew_mean")
+    if shaped is not None and scored is not None:
+        most = 10.0 * math.hypot(scored, row["rollout/ep_rew_std"])
+        if abs(shaped - scored) > most:
+            evidence = {"rollout/ep_shaped_rew_mean": Evidence(shaped, scored - most, scored + most)}
+            return evidence | seen(row, "rollout/ep_rew_mean")
+    name = "rollout/reward_cut_fraction"
+    reward = known.facts.reward if known.facts else None
+    if reward is not None and reward.low is not None and reward.low == reward.high:
+        return {}  # rewards that are all the same stay so
+    return is_above(row, name) if name in row else None if shaped is None else {}
+
+
+@rule("warning", 2, "Episodes are much longer than the discount lets the agent look ahead.",
+      "The discount is too strong.",
+      why.SHORT_SIGHT)  # fmt: skip
+def horizon_short(row: Row, known: Known, memory: Memory) -> Found:
+    """Episodes of which the discount shows the learner only a small part."""
+    horizon = 1.0 / max(1.0 - known.config.algo.gamma, 1e-9)
+    if "rollout/ep_len_mean" not in row or horizon > 8:
+        return None
+    return is_above(row, "rollout/ep_len_mean", 5 * horizon) if behind(row, known) else {}
+
+
+@rule("warning", 1, "The untrained policy prefers some actions already and will miss what the others bring.",
+      "Observations are large, or the last layer starts with large weights.",
+      why.OWN_START, why.RAW_OBS)  # fmt: skip
+def policy_not_uniform(row: Row, known: Known, memory: Memory) -> Found:
+    if known.uniform_entropy is None or not known.fresh or "rollout/initial_entropy" not in row:
+        return None
+    return is_below(row, "rollout/initial_entropy", 0.95 * known.uniform_entropy)
+
+
+@rule("warning", 2, "Updates change the policy too much at once.",
+      "Steps are too large for what a rollout can say.",
+      why.FAST, why.MANY_EPOCHS, why.WIDE_CLIP, why.FEW_SAMPLES, why.LARGE_REWARD)  # fmt: skip
+def kl_high(row: Row, known: Known, memory: Memory) -> Found:
+    name, limit = "train/approx_kl", known.config.algo.kl_limit
+    if limit is not None and row.get("train/epochs", 1.0) < 1.0:  # the limit strikes before one pass is over
+        return {name: Evidence(row[name], high=limit), **seen(row, "train/epochs")}
+    found = is_above(row, name)
+    return found | seen(row, "train/clip_fraction") if found else found
+
+
+@rule("warning", 3, "Most samples leave the clip range: an update wants to go further than it may.",
+      "Steps are too large for the clip range.",
+      why.NARROW_CLIP, why.FAST, why.MANY_EPOCHS)  # fmt: skip
+def clip_fraction_high(row: Row, known: Known, memory: Memory) -> Found:
+    return is_above(row, "train/clip_fraction")
+
+
+@rule("warning", 3, "Updates hardly change the policy.",
+      "The gradient does not tell actions apart: rewards may not depend on them.",
+      why.VERY_SLOW, why.NARROW_CLIP, why.TIGHT_LIMIT, why.LARGE_REWARD, why.MUCH_ENTROPY)  # fmt: skip
+def update_tiny(row: Row, known: Known, memory: Memory) -> Found:
+    """The policy stands still although the schedule has not run down yet."""
+    rate = row.get("train/learning_rate", 0.0)
+    memory["rate"] = max(memory.get("rate", 0.0), rate)
+    if row["time/progress"] > 0.5 or rate < 0.3 * memory["rate"]:
+        return None
+    name = "train/approx_kl"
+    # One gradient step an update moves a policy less than PPO's many: healthy runs go down to 4e-6.
+    epochs, _ = known.config.algo.passes(known.config.rollout_steps)
+    low = warn_low(name) * (1.0 if epochs > 1 else 0.1)
+    entropy = row.get("train/entropy", 1.0)
+    if known.uniform_entropy is not None and entropy < 0.05 * known.uniform_entropy:
+        return {}  # a policy that is certain stands still too; that is another alert
+    return is_below(row, name, low)
+
+
+@rule("warning", 3, "The policy is still as good as uniform.",
+      "The entropy bonus is stronger than what the reward teaches.",
+      why.MUCH_ENTROPY, why.SLOW)  # fmt: skip
+def entropy_stuck(row: Row, known: Known, memory: Memory) -> Found:
+    """Still uniform when half of the run is over, and an entropy bonus that wants it so."""
+    if known.uniform_entropy is None or "train/entropy" not in row or not row.get("train/ent_coef"):
+        return None
+    if row["time/progress"] < 0.25 or not behind(row, known):
+        return {}
+    return is_above(row, "train/entropy", 0.99 * known.uniform_entropy)
+
+
+@rule("warning", 3, "The standard deviation of continuous actions keeps growing.",
+      "Noise costs nothing: actions are cut to their bounds. Set agent.squash=true, or a lower agent.log_std_init.",
+      why.MUCH_ENTROPY, why.WIDE_START)  # fmt: skip
+def spread_grows(row: Row, known: Known, memory: Memory) -> Found:
+    """A Gaussian wider than it was at the start, and than anything the env can tell apart."""
+    return is_above(row, "train/std", max(warn_high("train/std"), 3 * math.exp(known.config.agent.log_std_init)))
+
+
+@rule("warning", 3, "The policy has become certain of its actions before it is good.",
+      "Exploration ended too early.",
+      why.FAST, why.MANY_EPOCHS, why.WIDE_CLIP, why.LARGE_REWARD, why.LITTLE_ENTROPY)  # fmt: skip
+def entropy_collapse(row: Row, known: Known, memory: Memory) -> Found:
+    """Certain of its actions before it is good."""
+    if "train/entropy" not in row or row["time/progress"] > 0.8:
+        return None  # at the end of a schedule a policy may well be certain
+    if not behind(row, known):
+        return {}
+    if known.uniform_entropy is not None:
+        return is_below(row, "train/entropy", 0.005 * known.uniform_entropy)
+    return is_below(row, "train/std")
+
+
+@rule("warning", 2, "The policy loses its randomness fast and gains no score by it.",
+      "Exploration ends too early.",
+      why.FAST, why.MANY_EPOCHS, why.WIDE_CLIP, why.LITTLE_ENTROPY)  # fmt: skip
+def entropy_falling(row: Row, known: Known, memory: Memory) -> Found:
+    """Most of the randomness lost in a twentieth of the run, and the score is still where it was."""
+    entropy, uniform = row.get("train/entropy"), known.uniform_entropy
+    if entropy is None or uniform is None or "rollout/ep_rew_mean" not in row:
+        return None
+    progress, score = row["time/progress"], row["rollout/ep_rew_mean"]
+    memory.setdefault("score", score)
+    memory["best"] = max(memory.get("best", score), score)
+    if "at" not in memory:
+        memory["before"], memory["at"] = uniform if known.fresh else entropy, progress
+    elif progress - memory["at"] > 0.05:
+        memory["before"], memory["at"] = memory["now"], progress
+    memory["now"] = entropy
+    gained = memory["best"] - memory["score"] > 0.05 * abs(memory["score"])
+    lost = memory["before"] - entropy
+    if lost > 0.5 * uniform and not gained and behind(row, known):
+        return {"train/entropy": Evidence(entropy, low=memory["before"] - 0.5 * uniform)}
+    return {}
+
+
+@rule("warning", 3, "Nearly all actions are the same one.",
+      "Exploration ended too early.",
+      why.FAST, why.MANY_EPOCHS, why.LARGE_REWARD, why.LITTLE_ENTROPY)  # fmt: skip
+def action_collapse(row: Row, known: Known, memory: Memory) -> Found:
+    """One discrete action, nearly always."""
+    if known.uniform_entropy is None or "rollout/action_std" not in row:
+        return None
+    if not behind(row, known):
+        return {}
+    return is_below(row, "rollout/action_std")
+
+
+@rule("warning", 2, "Most units of the network no longer react to what they see.",
+      "Large steps or large observations pushed them out of their working range.",
+      why.FAST, why.RAW_OBS, why.LARGE_REWARD)  # fmt: skip
+def dead_units(row: Row, known: Known, memory: Memory) -> Found:
+    """Known where a row brings diagnostics."""
+    name = "net/dead_units"
+    found = is_above(row, name)
+    if found:
+        worst = max((key for key in row if key.startswith(f"{name}/")), key=lambda key: row[key], default=None)
+        found |= {} if worst is None else seen(row, worst)
+    return found
+
+
+@rule("warning", 5, "The critic's values are no help: further off than a constant would be.",
+      "Values cannot be told from what the agent observes.",
+      why.WEAK_CRITIC, why.FAST, why.SLOW, why.LARGE_REWARD, why.TIGHT_LIMIT)  # fmt: skip
+def critic_wrong(row: Row, known: Known, memory: Memory) -> Found:
+    """Values further from the returns than a constant would be, or beside nearly all of them."""
+    if not {"rollout/value_mean", "train/explained_variance"} <= row.keys() or row["time/progress"] < 0.2:
+        return None
+    if not known.config.algo.trains_critic or known.config.rollout_steps < 256:
+        return None  # nothing learns values, or too few samples to tell
+    explained, low = row["train/explained_variance"], warn_low("train/explained_variance")
+    miss = abs(row["rollout/return_mean"] - row["rollout/value_mean"])
+    bound = 3.0 * row["rollout/return_std"]
+    if not behind(row, known):
+        return {}
+    # Where returns hardly vary, a little noise of the critic is many times their variance.
+    varies = row["rollout/return_std"] > 0.1 * abs(row["rollout/return_mean"])
+    if explained < low and varies:
+        return {"train/explained_variance": Evidence(explained, low=low)}
+    mean = row["rollout/return_mean"]
+    if miss > bound > 0 and miss > 0.3 * abs(mean):
+        evidence = {"rollout/value_mean": Evidence(row["rollout/value_mean"], mean - bound, mean + bound)}
+        return evidence | seen(row, "rollout/return_mean")
+    return {}
+
+
+@rule("warning", 3, "Advantages are large, and nothing scales them.",
+      "The env's rewards are very large.",
+      why.RAW_ADVANTAGE, why.LARGE_REWARD)  # fmt: skip
+def advantage_scale(row: Row, known: Known, memory: Memory) -> Found:
+    """Unscaled advantages multiply the policy's gradient."""
+    if known.config.algo.normalize_advantage != "off" or "rollout/advantage_std" not in row:
+        return None
+    return is_above(row, "rollout/advantage_std")
+
+
+@rule("warning", 2, "Gradients are thousands of times the limit: only their direction is used.",
+      "The loss is out of scale.",
+      why.LARGE_REWARD, why.TIGHT_LIMIT, why.FAST, why.RAW_REWARD)  # fmt: skip
+def gradient_large(row: Row, known: Known, memory: Memory) -> Found:
+    """So far above the limit that only its direction is left of it."""
+    found = is_above(row, "train/grad_norm", 2000.0 * known.config.algo.max_grad_norm)
+    return found | seen(row, "train/grad_clipped_fraction") if found else found
+
+
+@rule("warning", 3, "Gradients are next to nothing: the agent has stopped learning.",
+      "The policy is certain, units are dead, or all returns are alike.",
+      why.SMALL_REWARD, why.FAST, why.LITTLE_ENTROPY)  # fmt: skip
+def gradient_vanishes(row: Row, known: Known, memory: Memory) -> Found:
+    if row["time/progress"] > 0.9 or not behind(row, known):
+        return None
+    return is_below(row, "train/grad_norm")
+
+
+@rule("warning", 5, "There has hardly been a reward to learn from.",
+      "Random actions do not find the reward: shape it (env.shaping), or start episodes nearer to it.",
+      why.LITTLE_ENTROPY, why.SHORT_SIGHT)  # fmt: skip
+def reward_sparse(row: Row, known: Known, memory: Memory) -> Found:
+    """Hardly a reward yet, for a fifth of the run."""
+    found = is_below(row, "rollout/reward_nonzero_fraction")
+    return {} if found and row["time/progress"] < 0.2 else found
+
+
+@rule("warning", 3, "Every episode is cut by the time limit.",
+      "No episode reaches an end of its own.",
+      why.OWN_LIMIT, why.LITTLE_ENTROPY, why.SHORT_SIGHT)  # fmt: skip
+def all_cut(row: Row, known: Known, memory: Memory) -> Found:
+    """Every episode ends by the clock, all alike, or because the config's clock is shorter than the env's own.
+
+    Some tasks have no other end: that alone is nothing. But there the returns differ.
+    """
+    if "eval/mean_reward" in row:
+        same = row["eval/std_reward"] == 0 and row["eval/mean_reward"] == memory.get("score")
+        memory["score"], memory["same"] = row["eval/mean_reward"], float(same)
+    cut, high = row.get("rollout/truncated_fraction"), warn_high("rollout/truncated_fraction")
+    if cut is None:
+        return None
+    if cut < high or not behind(row, known):
+        return {}
+    alike = row["rollout/ep_rew_std"] <= 1e-6 * abs(row["rollout/ep_rew_mean"]) and row["time/progress"] > 0.3
+    judged_alike = memory.get("same") and row["time/progress"] > 0.5
+    if not (is_shortened(known) or alike or judged_alike):
+        return {}
+    evidence = {"rollout/truncated_fraction": Evidence(cut, high=high)}
+    return evidence | seen(row, "rollout/ep_len_mean") | seen(row, "rollout/ep_rew_std")
+
+
+@rule("info", 3, "The score has not improved for half of the run.",
+      "It has learned what these settings let it.",
+      why.MORE_STEPS, why.FAST, why.SLOW, why.WIDE_CLIP, why.NARROW_CLIP, why.MANY_EPOCHS, why.SHORT_SIGHT,
+      why.MUCH_ENTROPY, why.LITTLE_ENTROPY, why.LARGE_REWARD, why.SMALL_REWARD, why.TIGHT_LIMIT,
+      why.WEAK_CRITIC)  # fmt: skip
+def plateau(row: Row, known: Known, memory: Memory) -> Found:
+    """No better training score for half of the run."""
+    score, progress = row.get("rollout/ep_rew_mean"), row["time/progress"]
+    if score is None:
+        return None
+    memory["low"] = min(memory.get("low", score), score)
+    best = memory.setdefault("best", score)
+    if score > best + 0.05 * (best - memory["low"]) + 1e-3 * abs(best):
+        memory["best"], memory["at"] = score, progress
+    since = progress - memory.setdefault("at", progress)
+    if since < 0.5 or not behind(row, known):
+        return {}
+    return {"rollout/ep_rew_mean": Evidence(score), **seen(row, "rollout/ep_rew_best")}
+
+
+@rule("info", 10, "Training runs at less than a third of the speed it began with.",
+      "Another process takes the cores, or memory runs short. Episodes may also have become costlier to simulate."
+)  # fmt: skip
+def rate_falls(row: Row, known: Known, memory: Memory) -> Found:
+    """Env steps a second, evaluation taken off, beside what they were: a slow average of good rows."""
+    if "time/fps" not in row:
+        return None
+    rate = row["time/fps"] / max(1.0 - row.get("time/share/eval", 0.0), 0.05)
+    count = memory["count"] = memory.get("count", 0.0) + 1.0
+    recent = memory["recent"] = memory.get("recent", rate) + 0.1 * (rate - memory.get("recent", rate))
+    if count <= 20:
+        memory["first"] = memory.get("first", rate) + (rate - memory.get("first", rate)) / count
+        return {}
+    return {"time/fps": Evidence(row["time/fps"], low=memory["first"] / 3)} if recent < memory["first"] / 3 else {}

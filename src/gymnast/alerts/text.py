@@ -34,6 +34,12 @@ def evidence_of(alert: Alert) -> str:
     return ", ".join(evidence_text(name, found) for name, found in alert.evidence.items())
 
 
+def when(alert: Alert) -> str:
+    """3 rows, from 8,192 steps to the end"""
+    until = "the end" if alert.firing else f"{alert.last:,}"
+    return f"{alert.count} row{'s' * (alert.count != 1)}, from {alert.since:,} steps to {until}"
+
+
 def alert_line(alert: Alert) -> str:
     """All of it in a line, for logs and plain terminals."""
     advice = f" Try {patch_text(alert)}." if alert.patch else ""
@@ -72,9 +78,7 @@ def report(alerts: Sequence[Alert]) -> list[RenderableType]:
     for cause, group in list(causes.items())[:SHOWN]:
         for alert in group[:SHOWN]:
             parts.append(Text().append(alert.rule, style=COLOURS[alert.severity]).append(f"  {alert.message}"))
-            until = "to the end" if alert.firing else f"to {alert.last:,}"
-            rows = f"{alert.count} row{'s' * (alert.count > 1)}"
-            parts.append(Text(f"  {evidence_of(alert)}; {rows}, from {alert.since:,} steps {until}", style="dim"))
+            parts.append(Text(f"  {evidence_of(alert)}; {when(alert)}", style="dim"))
         facts = Table.grid(padding=(0, 2, 0, 0))
         facts.add_column(style="dim", no_wrap=True, min_width=7)
         facts.add_column(overflow="fold")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any
 
 from gymnast.api.sources import source_of
 from gymnast.api.vec_env import VecEnv
@@ -16,30 +16,6 @@ if TYPE_CHECKING:
 MOST_ENVS = 8
 
 
-@overload
-def evaluate_policy(
-    model: Model,
-    env: Any,
-    n_eval_episodes: int = ...,
-    deterministic: bool = ...,
-    *,
-    return_episode_rewards: Literal[True],
-    warn: bool = ...,
-) -> tuple[list[float], list[int]]: ...
-
-
-@overload
-def evaluate_policy(
-    model: Model,
-    env: Any,
-    n_eval_episodes: int = ...,
-    deterministic: bool = ...,
-    *,
-    return_episode_rewards: Literal[False] = ...,
-    warn: bool = ...,
-) -> tuple[float, float]: ...
-
-
 def evaluate_policy(
     model: Model,
     env: Any,
@@ -49,7 +25,7 @@ def evaluate_policy(
     return_episode_rewards: bool = False,
     warn: bool = True,
 ) -> tuple[Any, Any]:
-    """Mean and deviation of the return, or every episode's return and length, in the env's own reward.
+    """Mean and standard deviation of the return, or every episode's return and length, in the env's own reward.
 
     Each env plays its quota of episodes, so that short ones are not favoured. Other episodes every time it is called.
     `env`: as a model takes it; the model's wrappers are put around it, unless it is a vector of envs.

@@ -51,20 +51,13 @@ def as_observer(callback: Any) -> Observer | None:
 
 
 def learn(
-    model: Model,
-    total_timesteps: int,
-    observer: Observer | None,
-    log_interval: int | None,
-    anew: bool,
-    shown: bool,
+    model: Model, total_timesteps: int, observer: Observer | None, log_interval: int | None, anew: bool, shown: bool
 ) -> None:
     session = model.session
     budget = _whole("total_timesteps", total_timesteps)
+    moved = anew and session.counters.env_steps > 0
     if anew:
-        moved = session.counters.env_steps > 0
         session.forget_run()
-    else:
-        moved = False
     vec_env = model.get_env()
     if moved or vec_env.used:
         session.restart_episodes(_fresh_seed(session))

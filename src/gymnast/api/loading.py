@@ -15,12 +15,7 @@ from gymnast.runs.references import default_runs_dir, resolve_checkpoint
 
 
 def load(
-    ref: str | Path,
-    env: Any = None,
-    *,
-    verbose: int = 0,
-    runs_dir: str | Path | None = None,
-    **keywords: Any,
+    ref: str | Path, env: Any = None, *, verbose: int = 0, runs_dir: str | Path | None = None, **keywords: Any
 ) -> Model:
     """A saved model of any algorithm: a file, or a run by its reference (@best, @last, an id, a folder).
 

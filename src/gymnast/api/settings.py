@@ -124,9 +124,7 @@ def dotted(model: str, algo: str, keywords: Mapping[str, Any]) -> dict[str, Any]
     rest = dict(keywords)
     found = of_policy(model, rest.pop("policy_kwargs", None) or {})
     extra = rest.pop("set", None) or {}
-    found |= of_exploration(rest)
-    if algo == "a2c":
-        found |= of_a2c(rest)
+    found |= of_other_names(algo, rest)
     places = keyword_places(algo)
     for name, value in rest.items():
         if name in LACKING:
@@ -159,22 +157,17 @@ def nearest(name: str, algo: str) -> str:
     return f"{hint} Any other setting goes through set={{'section.key': value}}."
 
 
-def of_exploration(keywords: dict[str, Any]) -> dict[str, Any]:
-    """gSDE as stable-baselines3 spells it, where -1 means a whole rollout; changes the keywords accordingly."""
+def of_other_names(algo: str, keywords: dict[str, Any]) -> dict[str, Any]:
+    """What stable-baselines3 spells in its own way: gSDE, where -1 means a whole rollout, and A2C's optimizer. Takes
+    what it understands out of the keywords."""
     found: dict[str, Any] = {}
     if keywords.pop("use_sde", False):
         found["agent.std"] = "sde"
     if keywords.get("sde_sample_freq") == -1:
         keywords["sde_sample_freq"] = None
-    return found
-
-
-def of_a2c(keywords: dict[str, Any]) -> dict[str, Any]:
-    """A2C's optimizer as stable-baselines3 spells it; takes what it understands out of the keywords."""
-    found: dict[str, Any] = {}
-    if "use_rms_prop" in keywords:
+    if algo == "a2c" and "use_rms_prop" in keywords:
         found["algo.optimizer"] = "rmsprop" if keywords.pop("use_rms_prop") else "adam"
-    if "rms_prop_eps" in keywords:
+    if algo == "a2c" and "rms_prop_eps" in keywords:
         found["algo.optimizer_eps"] = keywords.pop("rms_prop_eps")
     return found
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 import gymnasium as gym
@@ -104,16 +103,10 @@ def _row(observation: Any, index: int) -> Any:
     return observation[index]
 
 
-@dataclass(frozen=True)
-class _Wrapped:
-    """Makes an env and wraps it; can be sent to a worker process."""
-
-    make: Callable[[], gym.Env[Any, Any]]
-    wrapper: Callable[..., gym.Env[Any, Any]]
-    kwargs: dict[str, Any] = field(default_factory=dict)
-
-    def __call__(self) -> gym.Env[Any, Any]:
-        return self.wrapper(self.make(), **self.kwargs)
+def _wrapped(
+    make: Callable[[], gym.Env[Any, Any]], wrapper: Callable[..., gym.Env[Any, Any]], kwargs: dict[str, Any]
+) -> gym.Env[Any, Any]:
+    return wrapper(make(), **kwargs)
 
 
 def make_vec_env(
@@ -141,7 +134,7 @@ def make_vec_env(
         else:
             make = functools.partial(env_id, **kwargs) if kwargs else env_id
         if wrapper_class is not None:
-            make = _Wrapped(make, wrapper_class, wrapper_kwargs or {})
+            make = functools.partial(_wrapped, make, wrapper_class, wrapper_kwargs or {})
         made = source_of(make)
         source = EnvSource(made.name, made.factory, settings=settings)
     env = configs.validate(

@@ -44,12 +44,9 @@ def main() -> NoReturn:
     except UserError as error:
         click.echo("\n".join(f"gymnast: {line}" for line in str(error).splitlines()), err=True)
         code, failure = 2, str(error)
-    except EnvFailure as error:
+    except (EnvFailure, Stopped) as error:
         click.echo(f"gymnast: {error}", err=True)
-        code, failure = 1, str(error)
-    except Stopped as stopped:
-        click.echo(f"gymnast: {stopped}", err=True)
-        code, failure = 130, str(stopped)
+        code, failure = 130 if isinstance(error, Stopped) else 1, str(error)
     except (KeyboardInterrupt, click.Abort):
         click.echo("gymnast: stopped at once; everything saved so far is intact (`gymnast runs list`).", err=True)
         code, failure = 130, "interrupted"

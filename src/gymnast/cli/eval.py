@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
-from gymnast.cli.verbs import app, common, sets, show
+from gymnast.cli.verbs import app, sets, verb
 
 
 @app.command("eval", short_help="Score a saved agent.")
@@ -15,15 +13,8 @@ from gymnast.cli.verbs import app, common, sets, show
 @click.option("--seed", type=click.IntRange(min=0), help="Other episodes than the default ones.")
 @click.option("--stochastic", is_flag=True, help="Sample actions instead of taking the likeliest.")
 @sets
-@common
-def evaluate(
-    ref: str,
-    episodes: int | None,
-    seed: int | None,
-    stochastic: bool,
-    overrides: tuple[str, ...],
-    runs_dir: Path,
-) -> None:
+@verb("eval:evaluate_ref", "summary:print_summary")
+def evaluate() -> None:
     """Run the agent of REF on fresh episodes and say whether it solves its env.
 
     The env is built exactly as in training, less wrappers that call themselves training-only.
@@ -33,7 +24,3 @@ def evaluate(
     gymnast eval k3x9/last --stochastic --episodes 500
     gymnast eval @best:LunarLander-v3 --set env.kwargs.enable_wind=true
     """
-    from gymnast.terminal.summary import print_summary
-    from gymnast.verbs.eval import evaluate_ref
-
-    show(evaluate_ref(ref, episodes, runs_dir, seed, stochastic, overrides), print_summary)

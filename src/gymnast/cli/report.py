@@ -25,10 +25,9 @@ def report(ref: str, html: bool, out: Path | None, opens: bool, runs_dir: Path) 
     gymnast report @best --html --open        with pictures, in the browser
     gymnast report k3x9 --html --out k3x9.html
     """
-    from gymnast.terminal.report import print_report
     from gymnast.verbs.report import report_run
 
     result = report_run(ref, runs_dir, html or opens, out)
-    show(result, print_report)
+    show(result, lambda result: click.echo(f"wrote {result.path}" if result.asked else result.text))
     if opens and result.path is not None:
         click.launch(result.path.resolve().as_uri())

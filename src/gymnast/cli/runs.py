@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 import click
 
-from gymnast.cli.verbs import Verbs, app, common, show
+from gymnast.cli.verbs import Verbs, app, common, show, verb
 from gymnast.core.errors import UserError
 
 
@@ -32,13 +30,9 @@ def runs_list(runs_dir: Path) -> None:
 
 @runs.command("show", short_help="All about one run.")
 @click.argument("ref", default="@last")
-@common
-def runs_show(ref: str, runs_dir: Path) -> None:
+@verb("runs.show:show_run", "runs:print_run")
+def runs_show() -> None:
     """All about one run: state, scores, checkpoints, last row of metrics."""
-    from gymnast.terminal.runs import print_run
-    from gymnast.verbs.runs.show import show_run
-
-    show(show_run(ref, runs_dir), print_run)
 
 
 group = click.option(
@@ -53,8 +47,8 @@ group = click.option(
 @runs.command("compare", short_help="Why is one better than another.")
 @click.argument("refs", nargs=-1, required=True)
 @group
-@common
-def runs_compare(refs: tuple[str, ...], group: str, runs_dir: Path) -> None:
+@verb("runs.compare:compare_runs", "compare:print_comparison")
+def runs_compare() -> None:
     """Runs, or groups of seeds, side by side: scores, curves, and what differs in settings, versions, alerts, history.
 
     Runs joined by commas are one side; with several runs on both sides differences come with intervals.
@@ -64,10 +58,6 @@ def runs_compare(refs: tuple[str, ...], group: str, runs_dir: Path) -> None:
     gymnast runs compare w8v2v,wp8k3,xq4zt c7d2m,c9f4k
     gymnast runs compare @all:CartPole-v1 --json
     """
-    from gymnast.terminal.compare import print_comparison
-    from gymnast.verbs.runs.compare import compare_runs
-
-    show(compare_runs(refs, runs_dir, group), print_comparison)
 
 
 @runs.command("plot", short_help="Curves of one or several runs.")
@@ -83,8 +73,8 @@ def runs_compare(refs: tuple[str, ...], group: str, runs_dir: Path) -> None:
 @group
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="A picture: FILE.png, .svg or .pdf.")
 @click.option("--text", is_flag=True, help="The chart in text as well.")
-@common
-def runs_plot(refs: tuple[str, ...], runs_dir: Path, out: Path | None, text: bool, **options: Any) -> None:
+@verb("runs.plot:plot_runs", "plot:print_plot")
+def runs_plot() -> None:
     """Learning curves in the terminal, or as a picture. Several seeds become a mean with its 95 % interval.
 
     \b
@@ -92,10 +82,6 @@ def runs_plot(refs: tuple[str, ...], runs_dir: Path, out: Path | None, text: boo
     gymnast runs plot @all:CartPole-v1 --metric ep_rew_mean --x seconds
     gymnast runs plot w8v2v,wp8k3 c7d2m,c9f4k --metric entropy --metric approx_kl --out curves.png
     """
-    from gymnast.terminal.plot import print_plot
-    from gymnast.verbs.runs.plot import plot_runs
-
-    show(plot_runs(refs, runs_dir, out=out, **options), partial(print_plot, charts=text or out is None))
 
 
 @runs.command("delete", short_help="Remove runs.")
@@ -105,7 +91,7 @@ def runs_plot(refs: tuple[str, ...], runs_dir: Path, out: Path | None, text: boo
 def runs_delete(refs: tuple[str, ...], yes: bool, runs_dir: Path) -> None:
     """Remove runs with all their files."""
     from gymnast.terminal.runs import print_deleted
-    from gymnast.verbs.runs.files import delete_runs, find_runs
+    from gymnast.verbs.runs.show import delete_runs, find_runs
 
     found = find_runs(refs, runs_dir)
     try:
@@ -121,10 +107,6 @@ def runs_delete(refs: tuple[str, ...], yes: bool, runs_dir: Path) -> None:
 @runs.command("zip", short_help="One file with everything of a run.")
 @click.argument("ref", default="@last")
 @click.option("--out", type=click.Path(path_type=Path), default=Path(), help="File or folder; default: here.")
-@common
-def runs_zip(ref: str, out: Path, runs_dir: Path) -> None:
+@verb("runs.show:zip_ref", "runs:print_zipped")
+def runs_zip() -> None:
     """Put a run's folder into one zip file."""
-    from gymnast.terminal.runs import print_zipped
-    from gymnast.verbs.runs.files import zip_ref
-
-    show(zip_ref(ref, runs_dir, out), print_zipped)

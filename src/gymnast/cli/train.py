@@ -2,21 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING
-
 import click
 
-from gymnast.cli.verbs import app, common, quiet, sets, show
-
-if TYPE_CHECKING:
-    from gymnast.verbs.train import TrainedRun
-
-
-def print_result(result: TrainedRun) -> None:
-    from gymnast.terminal.summary import print_summary  # rich: not before training, and not for a quiet run
-
-    print_summary(result)
+from gymnast.cli.verbs import app, quiet, sets, verb
 
 
 @app.command(short_help="Train an agent until it is solved.")
@@ -29,17 +17,8 @@ def print_result(result: TrainedRun) -> None:
     "--track", multiple=True, metavar="NAME", help="Also log to wandb, trackio, tensorboard or csv. Repeatable."
 )
 @quiet
-@common
-def train(
-    target: str,
-    overrides: tuple[str, ...],
-    seed: int | None,
-    steps: int | None,
-    init_from: str | None,
-    track: tuple[str, ...],
-    quiet: bool,
-    runs_dir: Path,
-) -> None:
+@verb("train:start", "summary:print_summary", always=True)
+def train() -> None:
     """Train an agent on ENV until a verdict on fresh episodes says solved, or its budget is spent.
 
     ENV is any id registered with Gymnasium (`module:Env-v0` imports the module first), or your own YAML file.
@@ -53,9 +32,6 @@ def train(
     gymnast train my_env.yaml:fast --init-from @best
     gymnast train CartPole-v1 --track wandb --track tensorboard
     """
-    from gymnast.verbs.train import start
-
-    show(start(target, overrides, runs_dir, seed, steps, init_from, quiet, track), print_result, always=True)
 
 
 @app.command(short_help="Go on with a run.")
@@ -64,15 +40,8 @@ def train(
 @click.option("--steps", type=int, help="Short for --set train.total_timesteps=N.")
 @click.option("--reset-optimizer", is_flag=True, help="Keep the agent, forget the optimizer's moments.")
 @quiet
-@common
-def resume(
-    ref: str,
-    overrides: tuple[str, ...],
-    steps: int | None,
-    reset_optimizer: bool,
-    quiet: bool,
-    runs_dir: Path,
-) -> None:
+@verb("train:resume", "summary:print_summary", always=True)
+def resume() -> None:
     """Go on with REF exactly where it stopped: weights, optimizer, schedules, random numbers, envs in mid-episode.
 
     With changed settings a new run is made that starts from there; the old one stays as it is.
@@ -82,7 +51,3 @@ def resume(
     gymnast resume k3x9 --steps 200000        train longer
     gymnast resume @best/best --set algo.learning_rate=1e-4 --reset-optimizer
     """
-    from gymnast.verbs.train import resume
-
-    longer = [] if steps is None else [f"train.total_timesteps={steps}"]
-    show(resume(ref, [*overrides, *longer], runs_dir, reset_optimizer, quiet), print_result, always=True)

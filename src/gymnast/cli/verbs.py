@@ -7,6 +7,7 @@ import inspect
 import json
 import os
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -45,7 +46,7 @@ class Verbs(click.Group):
 
 def common(function: Command) -> Command:
     """--runs-dir and --json, which every verb has; a command that does not name them in its signature gets neither."""
-    unwanted = {"runs_dir", "as_json"} - inspect.signature(function).parameters.keys()
+    unwanted = {"runs_dir", "as_json"} - inspect.signature(function, follow_wrapped=False).parameters.keys()
 
     @click.option(
         "--runs-dir",
@@ -68,7 +69,37 @@ def show(result: R, printer: Callable[[R], None], always: bool = False) -> None:
     if (always or not options["as_json"]) and not options.get("quiet"):
         printer(result)
     if options["as_json"]:
-        click.echo(json.dumps(numbers_to_json(result.to_json()), allow_nan=False))
+        click.echo(json.dumps(numbers_to_json(result.to_json()), allow_nan=False, default=str))  # str: of a path
+
+
+def verb(call: str, printer: str, always: bool = False, bar_after: float = 0.0) -> Callable[[Command], Command]:
+    """A command that is one call: MODULE:FUNCTION of `verbs` gets its options, one of `terminal` prints the result.
+
+    Both are imported when they are needed. A verb that reports progress gets a bar, after so many seconds.
+    """
+
+    def decorate(function: Command) -> Command:
+        @functools.wraps(function)
+        def command(runs_dir: Path, **options: Any) -> None:
+            work = _find("verbs", call)
+            takes = inspect.signature(work).parameters
+            if "runs_dir" in takes:
+                options["runs_dir"] = runs_dir
+            if "progress" in takes:
+                with _find("terminal", "progress:progress_bar")(after=bar_after) as progress:
+                    result = work(**options, progress=progress)
+            else:
+                result = work(**options)
+            show(result, lambda result: _find("terminal", printer)(result), always)
+
+        return common(command)
+
+    return decorate
+
+
+def _find(package: str, name: str) -> Any:
+    module, _, function = name.partition(":")
+    return getattr(import_module(f"gymnast.{package}.{module}"), function)
 
 
 sets = click.option(

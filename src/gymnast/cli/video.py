@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import click
 
-from gymnast.cli.verbs import app, common, sets, show
+from gymnast.cli.verbs import app, sets, verb
 
 
 @app.command(short_help="Record a video of a saved agent.")
@@ -20,8 +19,8 @@ from gymnast.cli.verbs import app, common, sets, show
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="File; default: in the run's videos.")
 @click.option("--no-overlay", is_flag=True, help="The env's pictures alone.")
 @sets
-@common
-def video(ref: str, runs_dir: Path, **options: Any) -> None:
+@verb("video:record_video", "video:print_video")
+def video() -> None:
     """Record a video of a saved agent: every step with reward, return so far, value, and the actions' probabilities.
 
     REF may name a checkpoint (k3x9/best, k3x9/last, k3x9/step_20480); without one it is the best. The episodes are
@@ -32,10 +31,3 @@ def video(ref: str, runs_dir: Path, **options: Any) -> None:
     gymnast video k3x9/last --episodes 3 --stochastic --out three.mp4
     gymnast video @best:LunarLander-v3 --progression
     """
-    from gymnast.terminal.progress import progress_bar
-    from gymnast.terminal.video import print_video
-    from gymnast.verbs.video import record_video
-
-    with progress_bar() as progress:
-        result = record_video(ref, runs_dir, progress=progress, **options)
-    show(result, print_video)

@@ -1,68 +1,23 @@
 """Run configuration: typed and strict; loaded in layers, validated at once, explained key by key."""
 
-from gymnast.config.algos import AlgoSettings
-from gymnast.config.facts import EnvFacts
-from gymnast.config.files import preset_ids
-from gymnast.config.format import format_file, format_text
-from gymnast.config.load import (
-    Preset,
-    Resolved,
-    check_file,
-    list_presets,
-    load,
-    load_facts,
-    override,
-    validate,
-    with_space_defaults,
-)
-from gymnast.config.problems import ConfigError
-from gymnast.config.render import Difference, Explained, diff, dump, explain, leaves, show
-from gymnast.config.schema import (
-    AgentConfig,
-    EnvConfig,
-    EvalConfig,
-    LogConfig,
-    PlateauConfig,
-    RewardConfig,
-    RunConfig,
-    StopConfig,
-    TrainConfig,
-    WrapperSpec,
-)
-from gymnast.core.schedule import Schedule
-
-__all__ = [
-    "AgentConfig",
-    "AlgoSettings",
-    "ConfigError",
-    "Difference",
-    "EnvConfig",
-    "EnvFacts",
-    "EvalConfig",
-    "Explained",
-    "LogConfig",
-    "PlateauConfig",
-    "Preset",
-    "Resolved",
-    "RewardConfig",
-    "RunConfig",
-    "Schedule",
-    "StopConfig",
-    "TrainConfig",
-    "WrapperSpec",
-    "check_file",
-    "diff",
-    "dump",
-    "explain",
-    "format_file",
-    "format_text",
-    "leaves",
-    "list_presets",
-    "load",
-    "load_facts",
-    "override",
-    "preset_ids",
-    "show",
-    "validate",
-    "with_space_defaults",
-]
+from gymnast.config.facts import EnvFacts as EnvFacts
+from gymnast.config.format import format_file as format_file
+from gymnast.config.load import Preset as Preset
+from gymnast.config.load import Resolved as Resolved
+from gymnast.config.load import check_file as check_file
+from gymnast.config.load import list_presets as list_presets
+from gymnast.config.load import load as load
+from gymnast.config.load import load_facts as load_facts
+from gymnast.config.load import override as override
+from gymnast.config.load import validate as validate
+from gymnast.config.load import with_space_defaults as with_space_defaults
+from gymnast.config.problems import ConfigError as ConfigError
+from gymnast.config.render import Difference as Difference
+from gymnast.config.render import Explained as Explained
+from gymnast.config.render import diff as diff
+from gymnast.config.render import dump as dump
+from gymnast.config.render import explain as explain
+from gymnast.config.render import show as show
+from gymnast.config.schema import AgentConfig as AgentConfig
+from gymnast.config.schema import EnvConfig as EnvConfig
+from gymnast.config.schema import RunConfig as RunConfig

@@ -15,17 +15,17 @@ class ObservationFact(Section):
     """One component of the observation; a discrete observation has one, from 0 to n - 1."""
 
     name: str = Field(description="Component.")
-    low: Float | None = Field(default=None, description="Least value; null: unbounded.")
-    high: Float | None = Field(default=None, description="Greatest value; null: unbounded.")
-    unit: str | None = Field(default=None, description="Unit.")
-    meaning: str | None = Field(default=None, description="What it says.")
+    low: Float | None = Field(None, description="Least value; null: unbounded.")
+    high: Float | None = Field(None, description="Greatest value; null: unbounded.")
+    unit: str | None = Field(None, description="Unit.")
+    meaning: str | None = Field(None, description="What it says.")
 
 
 class RewardFact(Section):
     """Reward of one step."""
 
-    low: Float | None = Field(default=None, description="Least reward of a step; null: unbounded.")
-    high: Float | None = Field(default=None, description="Greatest reward of a step; null: unbounded.")
+    low: Float | None = Field(None, description="Least reward of a step; null: unbounded.")
+    high: Float | None = Field(None, description="Greatest reward of a step; null: unbounded.")
     meaning: str = Field(description="What is rewarded.")
 
 
@@ -33,9 +33,9 @@ class SolvedFact(Section):
     """The score that counts as solved."""
 
     threshold: Float = Field(description="Mean return over the episodes.")
-    episodes: Count = Field(default=100, description="Episodes it is measured on.")
+    episodes: Count = Field(100, description="Episodes it is measured on.")
     source: str = Field(description="Who says so.")
-    note: str | None = Field(default=None, description="Why this number.")
+    note: str | None = Field(None, description="Why this number.")
 
 
 class ReferenceFact(Section):
@@ -43,7 +43,7 @@ class ReferenceFact(Section):
 
     algo: str = Field(description="Algorithm and settings.")
     score: Float = Field(description="Mean return.")
-    steps: Count | None = Field(default=None, description="Env steps it took; null: not given.")
+    steps: Count | None = Field(None, description="Env steps it took; null: not given.")
     source: str = Field(description="Where it was published.")
 
 
@@ -67,21 +67,17 @@ class Optimum:
 class EnvFacts(Section):
     family: str = Field(description="Group of environments.")
     description: str = Field(description="The task in one line.")
-    kwargs: dict[str, Any] = Field(default_factory=dict, description="Env kwargs these facts hold for.")
-    max_episode_steps: Count | None = Field(
-        default=None, description="Time limit these facts hold for; null: no limit."
-    )
+    kwargs: dict[str, Any] = Field({}, description="Env kwargs these facts hold for.")
+    max_episode_steps: Count | None = Field(None, description="Time limit these facts hold for; null: no limit.")
     actions: list[str] = Field(description="Label of each action, or of each component of a continuous one.")
     observations: list[ObservationFact] = Field(description="Components of the observation.")
     reward: RewardFact = Field(description="Reward of a step.")
-    solved: SolvedFact | None = Field(default=None, description="The score that counts as solved.")
-    tabular: bool = Field(default=False, description="The env has a transition table: the optimum is computed from it.")
-    optimum: Float | None = Field(
-        default=None, description="Best possible mean return, computed exactly; null: not known."
-    )
-    optimum_source: str | None = Field(default=None, description="How the optimum was computed.")
-    references: list[ReferenceFact] = Field(default_factory=list, description="Published scores.")
-    extra: str | None = Field(default=None, description="Optional package group the env needs; null: core.")
+    solved: SolvedFact | None = Field(None, description="The score that counts as solved.")
+    tabular: bool = Field(False, description="The env has a transition table: the optimum is computed from it.")
+    optimum: Float | None = Field(None, description="Best possible mean return, computed exactly; null: not known.")
+    optimum_source: str | None = Field(None, description="How the optimum was computed.")
+    references: list[ReferenceFact] = Field([], description="Published scores.")
+    extra: str | None = Field(None, description="Optional package group the env needs; null: core.")
 
     @model_validator(mode="after")
     def _optimum_is_sound(self) -> EnvFacts:

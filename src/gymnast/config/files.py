@@ -36,20 +36,20 @@ class YamlFile:
         return f"{self.label}:{self.lines[path]}" if path else self.label
 
 
-def parse_yaml(text: str, label: str, first_line: int = 1) -> YamlFile:
+def parse_yaml(text: str, label: str) -> YamlFile:
     """Reads a mapping. A mistake is one line with file, line and column."""
     yaml = YAML(typ="safe", pure=True)
     try:
         node = yaml.compose(text)
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        where = f"{label}:{mark.line + first_line}: column {mark.column + 1}" if mark else label
+        where = f"{label}:{mark.line + 1}: column {mark.column + 1}" if mark else label
         reason = " ".join(str(part) for part in (error.context, error.problem) if part)
         raise ConfigError([f"{where}: broken YAML: {reason}."]) from None
     except YAMLError as error:
         raise ConfigError([f"{label}: broken YAML: {' '.join(str(error).split())}"]) from None
     lines: dict[KeyPath, int] = {}
-    data = {} if node is None else _construct(yaml, node, (), lines, label, first_line)
+    data = {} if node is None else _construct(yaml, node, (), lines, label)
     if not isinstance(data, dict):
         raise ConfigError([f"{label}: holds {data!r:.60}. Expected `key: value` lines."])
     return YamlFile(label, data, lines)
@@ -60,8 +60,8 @@ def parse_value(text: str) -> Any:
     return parse_yaml(f"value: {text}", "value").data["value"]
 
 
-def _construct(yaml: YAML, node: Node, path: KeyPath, lines: dict[KeyPath, int], label: str, first_line: int) -> Any:
-    line = node.start_mark.line + first_line
+def _construct(yaml: YAML, node: Node, path: KeyPath, lines: dict[KeyPath, int], label: str) -> Any:
+    line = node.start_mark.line + 1
     if node.anchor:
         raise ConfigError([f"{label}:{line}: anchor &{node.anchor}: anchors are not supported. Use `extends`."])
     if isinstance(node, ScalarNode):
@@ -74,19 +74,19 @@ def _construct(yaml: YAML, node: Node, path: KeyPath, lines: dict[KeyPath, int],
             return node.value
         raise ConfigError([f"{label}:{line}: tag {node.tag} is not supported. Write a plain value."])
     if isinstance(node, SequenceNode):
-        return [_construct(yaml, item, (*path, str(i)), lines, label, first_line) for i, item in enumerate(node.value)]
+        return [_construct(yaml, item, (*path, str(i)), lines, label) for i, item in enumerate(node.value)]
     assert isinstance(node, MappingNode)
     result: dict[Any, Any] = {}
     for key_node, value_node in node.value:
-        key_line = key_node.start_mark.line + first_line
+        key_line = key_node.start_mark.line + 1
         if not isinstance(key_node, ScalarNode):
             raise ConfigError([f"{label}:{key_line}: a key must be a plain word."])
-        key = _construct(yaml, key_node, path, lines, label, first_line)
+        key = _construct(yaml, key_node, path, lines, label)
         if key in result:
             raise ConfigError([f"{label}:{key_line}: {'.'.join((*path, str(key)))} is given twice. Keep one of them."])
         key_path = (*path, str(key))
         lines[key_path] = key_line
-        result[key] = _construct(yaml, value_node, key_path, lines, label, first_line)
+        result[key] = _construct(yaml, value_node, key_path, lines, label)
     return result
 
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel
 from ruamel.yaml import YAML
 from ruamel.yaml.nodes import MappingNode
 
@@ -14,7 +13,7 @@ from gymnast.config.algos import settings_of
 from gymnast.config.facts import EnvFacts
 from gymnast.config.files import KeyPath, parse_yaml, read_file
 from gymnast.config.layers import VARIANT_KEYS
-from gymnast.config.problems import models_of
+from gymnast.config.problems import fields_at
 from gymnast.config.schema import RunConfig
 from gymnast.core.errors import UserError
 from gymnast.core.registry import ALGOS
@@ -81,7 +80,7 @@ def _ordered(node: MappingNode, rows: list[str], first: int, end: int, path: Key
 def _order(path: KeyPath, data: Any) -> list[str]:
     """The keys that may stand at a path, in order; an empty list keeps the writer's order."""
     if path[:1] == ("facts",):
-        return _fields(EnvFacts, path[1:])
+        return fields_at(EnvFacts, path[1:])
     if path[:1] == ("variants",):
         if len(path) == 1:
             return []
@@ -95,14 +94,4 @@ def _order(path: KeyPath, data: Any) -> list[str]:
         named = data["algo"].get("name")
         models = [settings_of(name) for name in ([named] if named in list(ALGOS) else ALGOS)]
         return list(dict.fromkeys(name for model in models for name in model.model_fields))
-    return _fields(RunConfig, path)
-
-
-def _fields(model: type[BaseModel], path: KeyPath) -> list[str]:
-    for part in path:
-        info = model.model_fields.get(part)
-        models = models_of(info.annotation) if info else []
-        if not models:
-            return []
-        model = models[0]
-    return list(model.model_fields)
+    return fields_at(RunConfig, path)

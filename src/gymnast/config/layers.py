@@ -8,18 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from gymnast.config import files
 from gymnast.config.algos import settings_of
-from gymnast.config.files import (
-    PRESETS,
-    KeyPath,
-    YamlFile,
-    is_preset,
-    parse_value,
-    preset_ids,
-    read_file,
-    read_preset,
-    shared_names,
-)
+from gymnast.config.files import PRESETS, KeyPath, YamlFile
 from gymnast.config.problems import ConfigError, line
 from gymnast.config.schema import RunConfig
 from gymnast.core.errors import did_you_mean
@@ -46,7 +37,7 @@ class Merged:
     sources: dict[str, str] = field(default_factory=dict)
 
     def add(self, layer: Layer) -> None:
-        self._drop_keys_of_another_algo(layer)
+        self._drop_keys_without_use(layer)
         self._merge(self.data, layer.data, (), layer)
 
     def _merge(self, into: dict[str, Any], new: dict[str, Any], path: KeyPath, layer: Layer) -> None:
@@ -76,18 +67,28 @@ class Merged:
         for known in [known for known in self.sources if known == key or known.startswith(f"{key}.")]:
             del self.sources[known]
 
-    def _drop_keys_of_another_algo(self, layer: Layer) -> None:
-        """A layer that names another algorithm leaves behind what only the old one understood."""
-        new = layer.data.get("algo")
-        name = new.get("name") if isinstance(new, dict) else None
-        algo = self.data.get("algo")
-        if name not in list(ALGOS) or not isinstance(algo, dict) or algo.get("name", "ppo") == name:
-            return
-        for key in [key for key in algo if key not in settings_of(name).model_fields]:
-            del algo[key]
-            was = self.sources.get(f"algo.{key}", "preset")
-            self._forget(f"algo.{key}")
-            self.sources[f"algo.{key}"] = f"{was}; dropped: {name} has no {key}"
+    def _drop_keys_without_use(self, layer: Layer) -> None:
+        """A layer that names another algorithm, or switches the memory off, leaves behind what only that understood."""
+        name, algo = _section(layer.data, "algo").get("name"), _section(self.data, "algo")
+        if name in list(ALGOS) and algo.get("name", "ppo") != name:
+            for key in [key for key in algo if key not in settings_of(name).model_fields]:
+                self._drop("algo", key, f"{name} has no {key}")
+        if _section(layer.data, "agent").get("memory", "") is None:
+            for key in ("memory_size", "sequence_length"):
+                self._drop("agent", key, "agent.memory is null")
+
+    def _drop(self, section: str, name: str, why: str) -> None:
+        held, key = _section(self.data, section), f"{section}.{name}"
+        if name in held:
+            del held[name]
+            was = self.sources.get(key, "preset")
+            self._forget(key)
+            self.sources[key] = f"{was}; dropped: {why}"
+
+
+def _section(data: dict[str, Any], name: str) -> dict[str, Any]:
+    section = data.get(name)
+    return section if isinstance(section, dict) else {}
 
 
 def _is_one_value(path: KeyPath) -> bool:
@@ -139,14 +140,14 @@ class Place:
 
 
 def preset_place(name: str) -> Place:
-    return Place(read_preset(name), name, env_id=None if name.startswith("defaults/") else name)
+    return Place(files.read_preset(name), name, env_id=None if name.startswith("defaults/") else name)
 
 
 def user_place(path: Path) -> Place:
     """A file by path; a preset's own file is the preset."""
     inside = path.resolve().is_relative_to(PRESETS)
     env_id = path.resolve().relative_to(PRESETS).with_suffix("").as_posix() if inside else None
-    place = Place(read_file(path), str(path), env_id=env_id, folder=path.parent)
+    place = Place(files.read_file(path), str(path), env_id=env_id, folder=path.parent)
     if problems := check_keys(place.file):
         raise ConfigError(problems)
     return place
@@ -205,10 +206,10 @@ def _extended(place: Place, prefix: KeyPath, base: Any, trail: tuple[str, ...]) 
     name, variant = split_target(base)
     if name.endswith((".yaml", ".yml")):
         other = user_place((place.folder or Path()) / name)
-    elif is_preset(name):
+    elif files.is_preset(name):
         other = preset_place(name)
     else:
-        known = [*variant_names(place.file), *preset_ids(), *shared_names()]
+        known = [*variant_names(place.file), *files.preset_ids(), *files.shared_names()]
         raise ConfigError([line(where, "extends", f"unknown.{did_you_mean(name, known)}", base)])
     try:
         return layers_of(other, choose_variant(other, variant), trail)
@@ -229,7 +230,7 @@ def override_layer(overrides: Sequence[tuple[str, str]]) -> Layer:
             problems.append(f"{option} {text}: write key=value, like algo.learning_rate=3e-4 or env.kwargs.gravity=-5.")
             continue
         try:
-            value = parse_value(raw)
+            value = files.parse_value(raw)
         except ConfigError:
             problems.append(f"{option} {text}: {raw!r} is not a YAML value. Quote text with special characters.")
             continue

@@ -10,22 +10,11 @@ from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
+from gymnast.config import layers
 from gymnast.config.facts import EnvFacts
+from gymnast.config.fields import RuleProblem
 from gymnast.config.files import YamlFile, is_preset, preset_ids, read_preset
-from gymnast.config.layers import (
-    Layer,
-    Merged,
-    Place,
-    choose_variant,
-    layers_of,
-    override_layer,
-    preset_place,
-    split_target,
-    user_place,
-    variant_names,
-)
 from gymnast.config.problems import ConfigError, explain_errors, rule_line, source_of
-from gymnast.config.rules import facts_problems
 from gymnast.config.schema import EnvConfig, RunConfig, StopConfig
 from gymnast.config.tuned import settle_n_envs
 from gymnast.core.errors import UserError, did_you_mean
@@ -76,41 +65,41 @@ def load(
     `known_envs` lists the ids that exist; it is asked only about an env without a preset.
     """
     place, variant = find(target, known_envs)
-    merged = Merged()
-    for layer in layers_of(place, variant):
+    merged = layers.Merged()
+    for layer in layers.layers_of(place, variant):
         merged.add(layer)
     name = f"{place.name}:{variant}" if variant else place.name
     generic = place.name == ANY_ENV
     if generic:
-        env_id = split_target(target)[0]
+        env_id = layers.split_target(target)[0]
         name = f"{env_id}:{variant}"
-        merged.add(Layer({"env": {"id": env_id}}, lambda path: "command line"))
+        merged.add(layers.Layer({"env": {"id": env_id}}, lambda path: "command line"))
     shortcuts = [("--seed", "train.seed", seed), ("--steps", "train.total_timesteps", steps)]
     given = [("--set", text) for text in overrides]
     given += [(option, f"{key}={value}") for option, key, value in shortcuts if value is not None]
-    merged.add(override_layer(given))
+    merged.add(layers.override_layer(given))
     settle_n_envs(merged.data, merged.sources, EnvConfig.model_fields["n_envs"].default)
     own_facts = None if place.is_preset else facts_of(place.file)
     config, facts = _validated(merged.data, merged.sources, own_facts, place.file.label)
     return Resolved(config, facts, merged.sources, name, variant, generic)
 
 
-def find(target: str, known_envs: Callable[[], list[str]] | None = None) -> tuple[Place, str | None]:
+def find(target: str, known_envs: Callable[[], list[str]] | None = None) -> tuple[layers.Place, str | None]:
     """The file and variant a target names."""
-    name, variant = split_target(target)
+    name, variant = layers.split_target(target)
     if name.endswith((".yaml", ".yml")):
-        place = user_place(Path(name))
-        return place, choose_variant(place, variant)
-    if not is_preset(name) or name.startswith("defaults/"):
+        place = layers.user_place(Path(name))
+    elif is_preset(name) and not name.startswith("defaults/"):
+        place = layers.preset_place(name)
+    else:
         if known_envs is not None and ":" not in name:  # "module:Env-v0" exists only once its module is imported
             ids = known_envs()
             if name not in ids:
                 hint = did_you_mean(name, [*preset_ids(), *ids]) or " `gymnast envs list` shows what there is."
                 raise UserError(f"unknown environment {name!r}.{hint}")
-        any_env = preset_place(ANY_ENV)
-        return any_env, choose_variant(replace(any_env, name=name), variant)
-    place = preset_place(name)
-    return place, choose_variant(place, variant)
+        place = layers.preset_place(ANY_ENV)
+        return place, layers.choose_variant(replace(place, name=name), variant)
+    return place, layers.choose_variant(place, variant)
 
 
 def validate(data: Mapping[str, Any], sources: Mapping[str, str] | None = None) -> RunConfig:
@@ -120,8 +109,8 @@ def validate(data: Mapping[str, Any], sources: Mapping[str, str] | None = None) 
 
 def override(config: RunConfig, overrides: Sequence[str]) -> RunConfig:
     """A config with `key=value` settings on top."""
-    merged = Merged(config.model_dump(mode="json"))
-    merged.add(override_layer([("--set", text) for text in overrides]))
+    merged = layers.Merged(config.model_dump(mode="json"))
+    merged.add(layers.override_layer([("--set", text) for text in overrides]))
     return validate(merged.data, merged.sources)
 
 
@@ -136,18 +125,27 @@ def _validated(
             lines += _rules_of_the_rest(data, keys, sources)
         try:
             env, stop = EnvConfig.model_validate(data.get("env")), StopConfig.model_validate(data.get("stop", {}))
-            lines += _facts_lines(env, stop, own_facts or load_facts(env.id), sources)
+            lines += facts_problems(env, stop, own_facts or load_facts(env.id), sources)
         except ValidationError:
-            pass  # their own problems are told already
+            pass  # their own problems are reported already
         raise ConfigError(lines) from None
     facts = own_facts or load_facts(config.env.id)
-    if problems := _facts_lines(config.env, config.stop, facts, sources):
+    if problems := facts_problems(config.env, config.stop, facts, sources):
         raise ConfigError(problems)
     return config, facts
 
 
-def _facts_lines(env: EnvConfig, stop: StopConfig, facts: EnvFacts | None, sources: Mapping[str, str]) -> list[str]:
-    return [rule_line(problem, sources) for problem in (facts_problems(env, stop, facts) if facts else [])]
+def facts_problems(env: EnvConfig, stop: StopConfig, facts: EnvFacts | None, sources: Mapping[str, str]) -> list[str]:
+    """Goals above the best possible mean return can never be reached: refused before a step is made."""
+    goals = {f"stop.{key}": goal for key in ("threshold", "target") if (goal := getattr(stop, key)) is not None}
+    if facts is None or not goals:
+        return []
+    try:
+        best = facts.best_return(env)
+    except UserError:
+        return []  # an env that cannot be made is reported when it is made
+    found = [(key, best.problem(goal, env.id) if best else None) for key, goal in goals.items()]
+    return [rule_line(RuleProblem((key,), problem), sources) for key, problem in found if problem]
 
 
 def _rules_of_the_rest(data: Mapping[str, Any], bad_keys: Sequence[str], sources: Mapping[str, str]) -> list[str]:
@@ -190,19 +188,19 @@ def list_presets() -> list[Preset]:
     for env_id in preset_ids():
         file = read_preset(env_id)
         facts = file.data["facts"]
-        presets.append(Preset(env_id, variant_names(file), facts["family"], facts["description"]))
+        presets.append(Preset(env_id, layers.variant_names(file), facts["family"], facts["description"]))
     return presets
 
 
 def check_file(path: str | Path) -> list[str]:
     """All problems of a file, in every variant of it; an empty list is a good file."""
     try:
-        place = user_place(Path(path))
+        place = layers.user_place(Path(path))
         facts_of(place.file)
     except ConfigError as error:
         return error.problems
     problems: list[str] = []
-    variants: list[str | None] = [*variant_names(place.file)] or [None]
+    variants: list[str | None] = [*layers.variant_names(place.file)] or [None]
     for variant in variants:
         try:
             load(f"{path}:{variant}" if variant else str(path))

@@ -6,15 +6,14 @@ import re
 import types
 import typing
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+from gymnast.config.algos import AlgoSettings, RuleProblem, settings_of
 from gymnast.core.errors import UserError, did_you_mean
+from gymnast.core.registry import ALGOS
 from gymnast.core.text import cut, setting
-
-if TYPE_CHECKING:
-    from gymnast.config.fields import RuleProblem
 
 _MISSING = object()
 
@@ -53,9 +52,6 @@ def rule_line(problem: RuleProblem, sources: Mapping[str, str]) -> str:
 def models_of(annotation: Any) -> list[type[BaseModel]]:
     """The models a field may hold: itself, the members of a union, none for a plain value."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        from gymnast.config.algos import AlgoSettings, settings_of
-        from gymnast.core.registry import ALGOS
-
         return [settings_of(name) for name in ALGOS] if annotation is AlgoSettings else [annotation]
     if typing.get_origin(annotation) in (typing.Union, types.UnionType, typing.Annotated):
         return [model for part in typing.get_args(annotation) for model in models_of(part)]
@@ -94,14 +90,14 @@ def _key_of(location: tuple[Any, ...]) -> str:
     return text
 
 
-def _siblings(model: type[BaseModel], key: str, algo: str) -> list[str]:
-    """The keys that may stand beside `key`."""
-    for part in key.split(".")[:-1]:
+def fields_at(model: type[BaseModel], path: Iterable[str], algo: str = "ppo") -> list[str]:
+    """The keys that may stand inside a section; none where the path leads to no section."""
+    for part in path:
         info = model.model_fields.get(part.partition("[")[0])
         models = models_of(info.annotation) if info else []
-        named = [m for m in models if "name" in m.model_fields and m.model_fields["name"].default == algo]
         if not models:
             return []
+        named = [m for m in models if "name" in m.model_fields and m.model_fields["name"].default == algo]
         model = (named or models)[0]
     return list(model.model_fields)
 
@@ -147,15 +143,12 @@ def explain_errors(
     label: str | None = None,  # names the place of a key that is in none
 ) -> tuple[list[str], list[str]]:
     """The lines of a failed validation, and the keys to blame."""
-    from gymnast.core.registry import ALGOS
-
     section = data.get("algo")
     algo = str(section.get("name", "ppo")) if isinstance(section, Mapping) else "ppo"
     lines, keys = [], []
     for item in error.errors(include_url=False):
         if item["type"] == "rules":
-            for problem in item["ctx"]["problems"]:
-                lines.append(rule_line(problem, sources))
+            lines += [rule_line(problem, sources) for problem in item["ctx"]["problems"]]
             continue
         key = _key_of(item["loc"]) or "file"
         value: Any = item["input"]
@@ -163,7 +156,8 @@ def explain_errors(
             key, value = f"{key}.name", item["ctx"]["name"]
             text = f"must be one of {', '.join(ALGOS)}.{did_you_mean(str(value), list(ALGOS))}"
         elif item["type"] == "extra_forbidden":
-            text = f"unknown key.{_owner(key, algo) or unknown_key_advice(key, _siblings(model, key, algo), model)}"
+            siblings = fields_at(model, key.split(".")[:-1], algo)
+            text = f"unknown key.{_owner(key, algo) or unknown_key_advice(key, siblings, model)}"
         else:
             text = _sentence(item)
         if item["type"] == "missing" or key == "file":
@@ -176,9 +170,6 @@ def explain_errors(
 
 def _owner(key: str, algo: str) -> str:
     """An algorithm's key set for another algorithm is no typo: say whose it is."""
-    from gymnast.config.algos import settings_of
-    from gymnast.core.registry import ALGOS
-
     section, _, leaf = key.partition(".")
     owners = [name for name in ALGOS if leaf in settings_of(name).model_fields]
     if section != "algo" or not owners or algo not in list(ALGOS):

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
 from gymnast.config.fields import RuleProblem
-from gymnast.core.errors import UserError
 from gymnast.core.registry import ENCODERS, EXTENSIONS, SINKS, WRAPPERS
 
 if TYPE_CHECKING:
-    from gymnast.config.facts import EnvFacts
-    from gymnast.config.schema import EnvConfig, RunConfig, StopConfig
+    from gymnast.config.schema import RunConfig
 
 
 def rule_problems(config: RunConfig) -> list[RuleProblem]:
@@ -21,28 +19,22 @@ def rule_problems(config: RunConfig) -> list[RuleProblem]:
 
 
 def _sizes(config: RunConfig) -> Iterator[RuleProblem]:
-    n_envs, n_steps, rollout = config.env.n_envs, config.algo.n_steps, config.rollout_steps
-    product = f"{n_envs} x {n_steps} = {rollout}"
-    total = config.train.total_timesteps
+    algo, rollout, total = config.algo, config.rollout_steps, config.train.total_timesteps
+    product = f"{config.env.n_envs} x {algo.n_steps} = {rollout}"
     if total < rollout:
         yield RuleProblem(
             ("train.total_timesteps", "env.n_envs", "algo.n_steps"),
             f"{total} is less than one rollout of {product} steps (env.n_envs x algo.n_steps)."
             f" Use at least {rollout}, or a smaller algo.n_steps.",
         )
-    algo = config.algo
     _, size = algo.passes(rollout)
     if rollout % size:
-        divisors = [d for d in range(1, rollout + 1) if rollout % d == 0]
-        near = [d for d in divisors if d < size][-2:] + [d for d in divisors if d > size][:2]
         yield RuleProblem(
             ("algo.batch_size", "env.n_envs", "algo.n_steps"),
-            f"{size} does not divide the rollout of {product} samples. Use one of {', '.join(map(str, near))}.",
+            f"{size} does not divide the rollout of {product} samples. Use one of {_divisors(rollout, size, 2)}.",
         )
-    if algo.normalize_advantage == "off":
-        return
     by_batch = algo.normalize_advantage == "batch"
-    if (size if by_batch else rollout) == 1:
+    if algo.normalize_advantage != "off" and (size if by_batch else rollout) == 1:
         key = "algo.batch_size" if size < rollout or (hasattr(algo, "batch_size") and by_batch) else "algo.n_steps"
         yield RuleProblem(
             (key, "algo.normalize_advantage"),
@@ -67,28 +59,30 @@ def _algorithm(config: RunConfig) -> Iterator[RuleProblem]:
             yield RuleProblem(("algo.extensions",), f"{spec.name}: {key}: {first['msg']}.")
 
 
-def _memory(config: RunConfig) -> Iterator[RuleProblem]:
-    if config.agent.memory is None:
-        return
-    length, steps = config.agent.sequence_length, config.algo.n_steps
-    if steps % length:
-        near = [d for d in range(1, steps + 1) if steps % d == 0]
-        below, above = [d for d in near if d < length][-1:], [d for d in near if d > length][:1]
+def _divisors(number: int, near: int, most: int) -> str:
+    """The divisors of a number on either side of another, at most so many on each."""
+    divisors = [d for d in range(1, number + 1) if number % d == 0]
+    return ", ".join(map(str, [d for d in divisors if d < near][-most:] + [d for d in divisors if d > near][:most]))
+
+
+def _agent(config: RunConfig) -> Iterator[RuleProblem]:
+    agent, (_, size) = config.agent, config.algo.passes(config.rollout_steps)
+    length, steps = agent.sequence_length, config.algo.n_steps
+    if agent.memory is None:
+        for key in ("memory_size", "sequence_length"):
+            if getattr(agent, key) != type(agent).model_fields[key].default:
+                text = "only a memory has it, and agent.memory is null. Set agent.memory=lstm or gru, or drop this key."
+                yield RuleProblem((f"agent.{key}", "agent.memory"), text)
+    elif steps % length:
         yield RuleProblem(
             ("agent.sequence_length", "algo.n_steps"),
-            f"{length} does not divide algo.n_steps={steps}. Use {' or '.join(map(str, below + above))}.",
+            f"{length} does not divide algo.n_steps={steps}. Use one of {_divisors(steps, length, 1)}.",
         )
-        return
-    _, size = config.algo.passes(config.rollout_steps)
-    if size % length:
+    elif size % length:
         yield RuleProblem(
             ("algo.batch_size", "agent.sequence_length"),
             f"{size} samples are not whole sequences of agent.sequence_length={length}. Use a multiple of it.",
         )
-
-
-def _exploration(config: RunConfig) -> Iterator[RuleProblem]:
-    agent = config.agent
     if agent.sde_sample_freq is not None and agent.std != "sde":
         yield RuleProblem(
             ("agent.sde_sample_freq", "agent.std"),
@@ -114,56 +108,24 @@ def _names(config: RunConfig) -> Iterator[RuleProblem]:
             yield RuleProblem(("log.sinks",), f"{sink!r} is listed twice. Name each sink once.")
 
 
-def _wrappers(config: RunConfig) -> Iterator[RuleProblem]:
-    if not config.env.wrappers:
-        return
-    from gymnast.envs import wrappers  # knows each wrapper's parameters; imports gymnasium, so only where one is used
+def _env(config: RunConfig) -> Iterator[RuleProblem]:
+    """What is known about wrappers, kwargs and extra rewards is imported only where one is used: it takes gymnasium."""
+    from gymnast.envs.suites import suite_of
 
-    for spec in config.env.wrappers:
-        if problem := WRAPPERS.problem(spec.name):
+    env = config.env
+    if env.wrappers:
+        from gymnast.envs import wrappers
+    for spec in env.wrappers:
+        unknown = WRAPPERS.problem(spec.name)
+        for problem in [unknown] if unknown else wrappers.problems(spec.name, spec.kwargs):
             yield RuleProblem(("env.wrappers",), problem)
-            continue
-        for problem in wrappers.problems(spec.name, spec.kwargs):
-            yield RuleProblem(("env.wrappers",), problem)
-
-
-def _task(config: RunConfig) -> Iterator[RuleProblem]:
-    from gymnast.envs.suites import suite_of  # knows what env.kwargs may hold
-
-    for problem in suite_of(config.env.id).problems(config.env.kwargs):
+    for problem in suite_of(env.id).problems(env.kwargs):
         yield RuleProblem(("env.kwargs",), problem)
+    if env.shaping:
+        from gymnast.envs.shaping.components import shaping_problems
+
+        for problem in shaping_problems(env.id, env.shaping):
+            yield RuleProblem(("env.shaping",), problem)
 
 
-def _shaping(config: RunConfig) -> Iterator[RuleProblem]:
-    if not config.env.shaping:
-        return
-    from gymnast.envs.shaping.components import shaping_problems  # knows each env's components
-
-    for problem in shaping_problems(config.env.id, config.env.shaping):
-        yield RuleProblem(("env.shaping",), problem)
-
-
-RULES: tuple[Callable[[RunConfig], Iterator[RuleProblem]], ...] = (
-    _sizes,
-    _algorithm,
-    _memory,
-    _exploration,
-    _stop,
-    _names,
-    _wrappers,
-    _task,
-    _shaping,
-)
-
-
-def facts_problems(env: EnvConfig, stop: StopConfig, facts: EnvFacts) -> list[RuleProblem]:
-    """Goals above the best possible mean return can never be reached: refused before a step is made."""
-    goals = {"stop.threshold": stop.threshold, "stop.target": stop.target}
-    if all(goal is None for goal in goals.values()):
-        return []
-    try:
-        best = facts.best_return(env)
-    except UserError:
-        return []  # an env that cannot be made is reported when it is
-    found = {key: best.problem(goal, env.id) for key, goal in goals.items() if best is not None and goal is not None}
-    return [RuleProblem((key,), problem) for key, problem in found.items() if problem]
+RULES = (_sizes, _algorithm, _agent, _stop, _names, _env)

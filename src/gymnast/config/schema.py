@@ -32,107 +32,87 @@ EngineName = Annotated[str, AfterValidator(_known_engine)]  # one of the registr
 class RewardConfig(Section):
     """What the learner sees of the reward; scores are never touched."""
 
-    scale: Positive = Field(default=1.0, description="The learner's reward is the env's times this.")
-    clip: Positive | None = Field(default=None, description="Then cut to -clip..clip; null: not cut.")
+    scale: Positive = Field(1.0, description="The learner's reward is the env's times this.")
+    clip: Positive | None = Field(None, description="Then cut to -clip..clip; null: not cut.")
 
 
 class EnvConfig(Section):
     id: str = Field(description="Environment id.", min_length=1)
     n_envs: Count = Field(
-        default=8, description="Copies of the env stepped together; auto: what `gymnast speed --tune` found best here."
+        8, description="Copies of the env stepped together; auto: what `gymnast speed --tune` found best here."
     )
     engine: EngineName = Field(
-        default="auto",
+        "auto",
         description="What steps them; auto picks the fastest that supports the env and its wrappers."
         f" By name: {', '.join(ENGINES.names())}.",
     )
-    kwargs: dict[str, Any] = Field(default_factory=dict, description="Passed to the env's constructor.")
-    wrappers: list[WrapperSpec] = Field(default_factory=list, description="Wrappers, innermost first.")
+    kwargs: dict[str, Any] = Field({}, description="Passed to the env's constructor.")
+    wrappers: list[WrapperSpec] = Field([], description="Wrappers, innermost first.")
     max_episode_steps: Count | None = Field(
-        default=None, description="Replaces the env's own time limit, in raw env steps; null: keep it."
+        None, description="Replaces the env's own time limit, in raw env steps; null: keep it."
     )
-    action_masks: bool = Field(default=False, description="Only allow the actions in the env's info['action_mask'].")
-    reward: RewardConfig = Field(default_factory=RewardConfig, description="The learner's view of the reward.")
+    action_masks: bool = Field(False, description="Only allow the actions in the env's info['action_mask'].")
+    reward: RewardConfig = Field(RewardConfig(), description="The learner's view of the reward.")
     shaping: dict[str, Float] = Field(
-        default_factory=dict,
-        description="Weights of the env's extra rewards, by name; for the learner, never in scores.",
+        {}, description="Weights of the env's extra rewards, by name; for the learner, never in scores."
     )
-    step_timeout: Positive = Field(default=60.0, description="Seconds until a silent worker counts as hung.")
+    step_timeout: Positive = Field(60.0, description="Seconds until a silent worker counts as hung.")
 
 
 class AgentConfig(Section):
-    encoder: str = Field(default="mlp", description="Network that reads the observation.")
-    hidden: list[Count] = Field(default_factory=lambda: [64, 64], description="Sizes of the hidden layers.")
+    encoder: str = Field("mlp", description="Network that reads the observation.")
+    hidden: list[Count] = Field([64, 64], description="Sizes of the hidden layers.")
     activation: Literal["tanh", "relu", "elu", "gelu", "silu", "leaky_relu"] = Field(
-        default="tanh", description="Non-linearity between layers."
+        "tanh", description="Non-linearity between layers."
     )
-    layer_norm: bool = Field(default=False, description="Normalise every hidden layer.")
-    ortho_init: bool = Field(
-        default=True, description="Orthogonal initial weights, with a nearly uniform first policy."
-    )
-    shared: bool = Field(default=False, description="One trunk, and one memory, for actor and critic.")
+    layer_norm: bool = Field(False, description="Normalise every hidden layer.")
+    ortho_init: bool = Field(True, description="Orthogonal initial weights, with a nearly uniform first policy.")
+    shared: bool = Field(False, description="One trunk, and one memory, for actor and critic.")
     discrete_encoding: Literal["one_hot", "embedding"] = Field(
-        default="one_hot", description="How discrete observations enter the network."
+        "one_hot", description="How discrete observations enter the network."
     )
-    embedding_dim: Count = Field(default=32, description="Size of a learned embedding.")
+    embedding_dim: Count = Field(32, description="Size of a learned embedding.")
     memory: Literal["lstm", "gru"] | None = Field(
-        default=None, description="A recurrent layer behind the hidden ones; null: the agent sees one step at a time."
+        None, description="A recurrent layer behind the hidden ones; null: the agent sees one step at a time."
     )
-    memory_size: Count = Field(default=64, description="Units of the recurrent layer.")
+    memory_size: Count = Field(64, description="Units of the recurrent layer.")
     sequence_length: Count = Field(
-        default=16,
-        description="Steps through which a memory is trained at once; divides algo.n_steps and algo.batch_size.",
+        16, description="Steps through which a memory is trained at once; divides algo.n_steps and algo.batch_size."
     )
-    normalize_obs: bool = Field(
-        default=False, description="Scale observations by their running mean and standard deviation."
-    )
-    clip_obs: Positive = Field(default=10.0, description="Cut of normalised observations.")
-    normalize_reward: bool = Field(
-        default=False, description="Scale rewards by the running standard deviation of the return."
-    )
-    clip_reward: Positive = Field(default=10.0, description="Cut of normalised rewards.")
+    normalize_obs: bool = Field(False, description="Scale observations by their running mean and standard deviation.")
+    clip_obs: Positive = Field(10.0, description="Cut of normalised observations.")
+    normalize_reward: bool = Field(False, description="Scale rewards by the running standard deviation of the return.")
+    clip_reward: Positive = Field(10.0, description="Cut of normalised rewards.")
     std: Literal["state_independent", "state_dependent", "sde"] = Field(
-        default="state_independent",
+        "state_independent",
         description="Standard deviation of continuous actions: a parameter, an output, or noise that lasts (gSDE).",
     )
     sde_sample_freq: Count | None = Field(
-        default=None, description="Steps that the noise of `std: sde` lasts; null: a whole rollout."
+        None, description="Steps that the noise of `std: sde` lasts; null: a whole rollout."
     )
-    log_std_init: Float = Field(
-        default=0.0, description="Logarithm of the first standard deviation of continuous actions."
-    )
-    squash: bool = Field(default=False, description="Squash continuous actions into their bounds with tanh.")
-    rescale_actions: bool = Field(default=True, description="Map -1..1 to the bounds of continuous actions.")
+    log_std_init: Float = Field(0.0, description="Logarithm of the first standard deviation of continuous actions.")
+    squash: bool = Field(False, description="Squash continuous actions into their bounds with tanh.")
+    rescale_actions: bool = Field(True, description="Map -1..1 to the bounds of continuous actions.")
 
 
 class TrainConfig(Section):
-    total_timesteps: Count = Field(default=100_000, description="Env steps to train for, summed over envs.")
-    seed: Natural = Field(default=0, description="Root of every random number of the run.")
-    device: Literal["auto", "cpu", "cuda", "mps"] = Field(default="auto", description="Where the network lives.")
-    threads: Count | None = Field(
-        default=None, description="Threads of the network's arithmetic; null: chosen by the code."
-    )
-    checkpoint_every: Count | None = Field(
-        default=None, description="Env steps between kept checkpoints; null: keep none."
-    )
-    checkpoint_seconds: Positive = Field(default=60.0, description="How old the last checkpoint may grow.")
+    total_timesteps: Count = Field(100_000, description="Env steps to train for, summed over envs.")
+    seed: Natural = Field(0, description="Root of every random number of the run.")
+    device: Literal["auto", "cpu", "cuda", "mps"] = Field("auto", description="Where the network lives.")
+    threads: Count | None = Field(None, description="Threads of the network's arithmetic; null: chosen by the code.")
+    checkpoint_every: Count | None = Field(None, description="Env steps between kept checkpoints; null: keep none.")
+    checkpoint_seconds: Positive = Field(60.0, description="How old the last checkpoint may grow.")
 
 
 class EvalConfig(Section):
-    every: Natural | None = Field(
-        default=None, description="Env steps between evaluations; null: a 20th of the run; 0: never."
-    )
-    episodes: Count = Field(default=20, description="Episodes an evaluation.")
-    n_envs: Count | None = Field(
-        default=None, description="Envs to evaluate in; null: as many as episodes, at most 32."
-    )
-    warmup: Natural = Field(default=0, description="Env steps before the first evaluation.")
-    start_level: Float | None = Field(
-        default=None, description="No evaluation before the training return reached this."
-    )
-    policy: Literal["greedy", "stochastic", "both"] = Field(default="greedy", description="How actions are chosen.")
+    every: Natural | None = Field(None, description="Env steps between evaluations; null: a 20th of the run; 0: never.")
+    episodes: Count = Field(20, description="Episodes an evaluation.")
+    n_envs: Count | None = Field(None, description="Envs to evaluate in; null: as many as episodes, at most 32.")
+    warmup: Natural = Field(0, description="Env steps before the first evaluation.")
+    start_level: Float | None = Field(None, description="No evaluation before the training return reached this.")
+    policy: Literal["greedy", "stochastic", "both"] = Field("greedy", description="How actions are chosen.")
     background: bool | Literal["auto"] = Field(
-        default=False,
+        False,
         description="In another process, on frozen copies: same numbers, but known later, so that the step at which a "
         "solved run stops depends on the machine; auto: from the run's 10th second on.",
     )
@@ -140,48 +120,39 @@ class EvalConfig(Section):
 
 class PlateauConfig(Section):
     evals: Count = Field(description="Stop after this many evaluations without a new best.")
-    min_delta: Annotated[Float, Field(ge=0)] = Field(default=0.0, description="What counts as better.")
+    min_delta: Annotated[Float, Field(ge=0)] = Field(0.0, description="What counts as better.")
 
 
 class StopConfig(Section):
-    on_solved: bool = Field(
-        default=True, description="Stop when a verdict says solved or, where there is a target, that it is reached."
-    )
-    threshold: Float | None = Field(default=None, description="Mean return that counts as solved; null: the env's own.")
-    target: Float | None = Field(
-        default=None, description="A mean return above the threshold to train for; null: solved is enough."
-    )
+    on_solved: bool = Field(True, description="Stop when a verdict says solved or, with a target, that it is reached.")
+    threshold: Float | None = Field(None, description="Mean return that counts as solved; null: the env's own.")
+    target: Float | None = Field(None, description="A mean return above the threshold to train for; null: none.")
     episodes: Annotated[Int, Field(ge=2)] = Field(
-        default=100, description="Fresh episodes a block of a verdict, and of the score that is reported."
+        100, description="Fresh episodes a block of a verdict, and of the score that is reported."
     )
     max_episodes: Annotated[Int, Field(ge=2)] = Field(
-        default=1000, description="A verdict takes further blocks while the answer is open, up to this many episodes."
+        1000, description="A verdict takes further blocks while the answer is open, up to this many episodes."
     )
-    judge: Literal["greedy", "stochastic"] = Field(
-        default="greedy", description="How the verdict's actions are chosen."
-    )
-    watch: Literal["eval", "train"] = Field(default="eval", description="Whose score calls for a verdict.")
-    seconds: Positive | None = Field(default=None, description="Stop after this long; null: never.")
-    plateau: PlateauConfig | None = Field(
-        default=None, description="Stop when evaluations no longer improve; null: never."
-    )
+    judge: Literal["greedy", "stochastic"] = Field("greedy", description="How the verdict's actions are chosen.")
+    watch: Literal["eval", "train"] = Field("eval", description="Whose score calls for a verdict.")
+    seconds: Positive | None = Field(None, description="Stop after this long; null: never.")
+    plateau: PlateauConfig | None = Field(None, description="Stop when evaluations no longer improve; null: never.")
 
 
 class LogConfig(Section):
     every: Count | None = Field(
-        default=None, description="Env steps between rows; null: a 100th of the run, never less than one rollout."
+        None, description="Env steps between rows; null: a 100th of the run, never less than one rollout."
     )
     diagnostics: Natural | None = Field(
-        default=None,
+        None,
         description="Env steps between looks inside the network, beside one at the end; null: a 20th of the run, never "
         "less than 20,000; 0: never.",
     )
     sinks: list[str] = Field(
-        default_factory=lambda: ["console", "jsonl"],
-        description="Where rows go: console, jsonl, csv, wandb, trackio, tensorboard.",
+        ["console", "jsonl"], description="Where rows go: console, jsonl, csv, wandb, trackio, tensorboard."
     )
     video: Literal["off", "best"] | Count = Field(
-        default="off", description="Videos: off, best (each new best agent), or env steps between further ones."
+        "off", description="Videos: off, best (each new best agent), or env steps between further ones."
     )
 
 
@@ -201,14 +172,14 @@ class RunConfig(Section):
     """All of a run's settings. Sizes that follow from them are properties, never fields."""
 
     env: EnvConfig = Field(description="The environment.")
-    agent: AgentConfig = Field(default_factory=AgentConfig, description="The network and what it sees.")
+    agent: AgentConfig = Field(AgentConfig(), description="The network and what it sees.")
     algo: Annotated[SerializeAsAny[AlgoSettings], PlainValidator(_algo)] = Field(
         default_factory=lambda: _algo({}), description="The algorithm."
     )
-    train: TrainConfig = Field(default_factory=TrainConfig, description="The run.")
-    eval: EvalConfig = Field(default_factory=EvalConfig, description="Evaluation while training.")
-    stop: StopConfig = Field(default_factory=StopConfig, description="When to stop.")
-    log: LogConfig = Field(default_factory=LogConfig, description="What is written where.")
+    train: TrainConfig = Field(TrainConfig(), description="The run.")
+    eval: EvalConfig = Field(EvalConfig(), description="Evaluation while training.")
+    stop: StopConfig = Field(StopConfig(), description="When to stop.")
+    log: LogConfig = Field(LogConfig(), description="What is written where.")
 
     @model_validator(mode="after")
     def _rules_hold(self) -> RunConfig:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
 
 from gymnast.core.files import write_json
 from gymnast.core.machine import machine
@@ -39,8 +40,8 @@ def find(env_id: str) -> Tuned | None:
         return None
     found = _read(path).get(machine(), {}).get(env_id)
     try:
-        return None if found is None else _tuned(found)
-    except (KeyError, TypeError, ValueError, AttributeError):  # written by another version, or by hand
+        return None if found is None else TypeAdapter(Tuned).validate_python(found)
+    except ValidationError:  # written by another version, or by hand
         return None
 
 
@@ -60,11 +61,6 @@ def _read(path: Path) -> dict[str, Any]:
     except (OSError, ValueError):
         return {}
     return data if isinstance(data, dict) else {}
-
-
-def _tuned(data: Mapping[str, Any]) -> Tuned:
-    engines = {int(n_envs): str(engine) for n_envs, engine in data["engines"].items()}
-    return Tuned(int(data["n_envs"]), str(data["engine"]), engines, float(data["steps_per_second"]))
 
 
 def settle_n_envs(data: dict[str, Any], sources: dict[str, str], default: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+from contextlib import suppress
 from importlib import metadata, util
 from pathlib import Path
 
@@ -33,10 +34,14 @@ def is_installed(module: str) -> bool:
 
 def machine() -> str:
     """Processor and versions, as one line."""
-    versions = []
-    for package in PACKAGES:
-        try:
-            versions.append(f"{package} {metadata.version(package)}")
-        except metadata.PackageNotFoundError:
-            continue
-    return ", ".join([f"{cpu_model()} x {cores()}", *versions])
+    found = [f"{package} {version}" for package, version in package_versions(*PACKAGES).items()]
+    return ", ".join([f"{cpu_model()} x {cores()}", *found])
+
+
+def package_versions(*packages: str) -> dict[str, str]:
+    """Of those that are installed."""
+    found = {}
+    for package in packages:
+        with suppress(metadata.PackageNotFoundError):
+            found[package] = metadata.version(package)
+    return found

@@ -50,19 +50,19 @@ WRAPPERS = Registry(
     "wrapper",
     {
         "frame_stack": "gymnast.envs.wrappers.frame_stack:FrameStack",
-        "frame_skip": "gymnast.envs.wrappers.frame_skip:FrameSkip",
+        "frame_skip": "gymnast.envs.wrappers.actions:FrameSkip",
         "time_limit": "gymnast.envs.wrappers.time_limit:TimeLimit",
-        "sticky_actions": "gymnast.envs.wrappers.sticky_actions:StickyActions",
-        "observation_noise": "gymnast.envs.wrappers.noise:ObservationNoise",
-        "action_noise": "gymnast.envs.wrappers.noise:ActionNoise",
-        "flatten": "gymnast.envs.wrappers.flatten:Flatten",
-        "one_hot": "gymnast.envs.wrappers.one_hot:OneHot",
-        "action_remap": "gymnast.envs.wrappers.action_remap:ActionRemap",
-        "action_repeat": "gymnast.envs.wrappers.action_repeat:ActionRepeat",
+        "sticky_actions": "gymnast.envs.wrappers.actions:StickyActions",
+        "observation_noise": "gymnast.envs.wrappers.observations:ObservationNoise",
+        "action_noise": "gymnast.envs.wrappers.actions:ActionNoise",
+        "flatten": "gymnast.envs.wrappers.observations:Flatten",
+        "one_hot": "gymnast.envs.wrappers.observations:OneHot",
+        "action_remap": "gymnast.envs.wrappers.actions:ActionRemap",
+        "action_repeat": "gymnast.envs.wrappers.actions:ActionRepeat",
         "grayscale": "gymnast.envs.wrappers.pictures:Grayscale",
         "resize": "gymnast.envs.wrappers.pictures:Resize",
-        "drop_components": "gymnast.envs.wrappers.drop_components:DropComponents",
-        "rescale_observation": "gymnast.envs.wrappers.rescale_observation:RescaleObservation",
+        "drop_components": "gymnast.envs.wrappers.observations:DropComponents",
+        "rescale_observation": "gymnast.envs.wrappers.observations:RescaleObservation",
     },
     hints={
         "embedding": "A learned embedding is part of the agent: set agent.discrete_encoding=embedding.",
@@ -106,11 +106,7 @@ ENGINES = Registry(
     },
 )
 ENCODERS = Registry(
-    "encoder",
-    {
-        "mlp": "gymnast.agent.bodies.mlp:MLPEncoder",
-        "nature_cnn": "gymnast.agent.bodies.cnn:NatureCNN",
-    },
+    "encoder", {"mlp": "gymnast.agent.bodies.mlp:MLPEncoder", "nature_cnn": "gymnast.agent.bodies.cnn:NatureCNN"}
 )
 ALGOS = Registry(
     "algorithm",
@@ -120,12 +116,7 @@ ALGOS = Registry(
         "reinforce": "gymnast.rl.algos.reinforce:Reinforce",
     },
 )
-EXTENSIONS = Registry(
-    "extension",
-    {
-        # objects that an algorithm calls at four points: see `rl/extensions`
-    },
-)
+EXTENSIONS = Registry("extension", {})  # objects that an algorithm calls at four points: see `rl/extensions`
 SINKS = Registry(
     "sink",
     {
@@ -137,9 +128,4 @@ SINKS = Registry(
         "tensorboard": "gymnast.sinks.trackers.tensorboard:TensorBoardTracker",
     },
 )
-LAUNCHERS = Registry(
-    "launcher",
-    {
-        "local": "gymnast.jobs.launchers.local:LocalLauncher",
-    },
-)
+LAUNCHERS = Registry("launcher", {"local": "gymnast.jobs.launchers.local:LocalLauncher"})

@@ -7,6 +7,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -26,6 +27,10 @@ def _finite(value: Any, what: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise ValueError(f"{what} must be a finite number, not {value!r}. {FORMS}")
     return float(value)
+
+
+def _floor(form: Mapping[str, Any]) -> float | None:
+    return None if form.get("floor") is None else _finite(form["floor"], "floor")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +84,7 @@ class Schedule:
         shape = form.get("shape", "linear")
         if shape not in SHAPES:
             raise ValueError(f"shape {shape!r} must be one of {', '.join(SHAPES)}.")
-        floor = form.get("floor")
-        return cls(((begin, start), (until, end)), shape, None if floor is None else _finite(floor, "floor"))
+        return cls(((begin, start), (until, end)), shape, _floor(form))
 
     @classmethod
     def _parse_points(cls, form: Mapping[str, Any]) -> Schedule:
@@ -93,30 +97,24 @@ class Schedule:
         for point in points:
             if not isinstance(point, Sequence) or isinstance(point, str) or len(point) != 2:
                 raise ValueError(f"point {point!r} must be a pair [progress, value].")
-            knots.append((_finite(point[0], "a point's progress"), _finite(point[1], "a point's value")))
-        for at, _ in knots:
+            at, value = _finite(point[0], "a point's progress"), _finite(point[1], "a point's value")
             if not 0.0 <= at <= 1.0:
                 raise ValueError(f"a point's progress {at:g} is outside 0..1 (a share of the run).")
+            knots.append((at, value))
         for (before, _), (after, _) in itertools.pairwise(knots):
             if after < before:
                 raise ValueError(f"points must be ordered by progress: {after:g} comes after {before:g}.")
-        floor = form.get("floor")
         if len(knots) == 1:  # constant, wherever the point stands
             knots = [(0.0, knots[0][1])]
-        return cls(tuple(knots), "linear", None if floor is None else _finite(floor, "floor"))
+        return cls(tuple(knots), "linear", _floor(form))
 
     def value(self, progress: float) -> float:
         knots = self.knots
-        if len(knots) == 1:
-            value = knots[0][1]
+        after = bisect_right(knots, progress, key=itemgetter(0))
+        if 0 < after < len(knots):
+            value = self._between(knots[after - 1], knots[after], progress)
         else:
-            after = bisect_right(knots, progress, key=_progress_of)
-            if after == 0:
-                value = knots[0][1]
-            elif after == len(knots):
-                value = knots[-1][1]
-            else:
-                value = self._between(knots[after - 1], knots[after], progress)
+            value = knots[max(after - 1, 0)][1]
         return value if self.floor is None else max(value, self.floor)
 
     def _between(self, left: tuple[float, float], right: tuple[float, float], progress: float) -> float:
@@ -153,14 +151,9 @@ class Schedule:
         whole_run = (begin, until) == (0.0, 1.0)
         if whole_run and end == 0.0 and self.shape == "linear" and not floor:
             return f"lin_{start!r}"
-        form: dict[str, Any] = {"start": start, "end": end}
-        if begin != 0.0:
-            form["from"] = begin
-        if until != 1.0:
-            form["to"] = until
-        if self.shape != "linear":
-            form["shape"] = self.shape
-        return form | floor
+        others = {"from": (begin, 0.0), "to": (until, 1.0), "shape": (self.shape, "linear")}
+        given = {key: value for key, (value, default) in others.items() if value != default}
+        return {"start": start, "end": end, **given, **floor}
 
     def __str__(self) -> str:
         form = self.to_form()
@@ -173,10 +166,6 @@ class Schedule:
         return core_schema.no_info_plain_validator_function(
             cls.parse, serialization=core_schema.plain_serializer_function_ser_schema(cls.to_form)
         )
-
-
-def _progress_of(knot: tuple[float, float]) -> float:
-    return knot[0]
 
 
 @dataclass

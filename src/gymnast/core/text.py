@@ -81,8 +81,7 @@ def utc(moment: str) -> str:
 
 def span(low: float | None, high: float | None) -> str:
     """A range; an end that is unknown or infinite is left open."""
-    low = None if low is not None and not math.isfinite(low) else low
-    high = None if high is not None and not math.isfinite(high) else high
+    low, high = (None if end is None or not math.isfinite(end) else end for end in (low, high))
     if low is None and high is None:
         return "unbounded"
     if low is None:

@@ -19,21 +19,21 @@ def norms(tensors: Sequence[Tensor]) -> list[Tensor]:
 
 
 def multiply_(tensors: Sequence[Tensor], factor: Tensor) -> None:
-    together = getattr(torch, "_foreach_mul_", None)
-    if together:
-        together(tensors, factor)
-        return
-    for tensor in tensors:
-        tensor.mul_(factor)
+    _change("mul_", tensors, factor)
 
 
 def add_(tensors: Sequence[Tensor], others: Sequence[Tensor] | float) -> None:
-    together = getattr(torch, "_foreach_add_", None)
-    if together:
+    _change("add_", tensors, others)
+
+
+def _change(operation: str, tensors: Sequence[Tensor], others: Sequence[Tensor] | Tensor | float) -> None:
+    """tensor.operation(other) for every tensor: one other for all, or one each."""
+    if together := getattr(torch, f"_foreach_{operation}", None):
         together(tensors, others)
         return
-    for i, tensor in enumerate(tensors):
-        tensor.add_(others if isinstance(others, float) else others[i])
+    each = others if isinstance(others, Sequence) else [others] * len(tensors)
+    for tensor, other in zip(tensors, each, strict=True):
+        getattr(tensor, operation)(other)
 
 
 def adam_(

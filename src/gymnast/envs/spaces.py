@@ -7,7 +7,7 @@ float64 becomes float32, HWC images become CHW, Discrete starts at zero. Actions
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,14 +17,12 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from gymnast.core.errors import UserError
-from gymnast.envs.types import Obs, ObsSpace
+from gymnast.envs.types import NewArray, Obs, ObsSpace
 
 # torch has no arithmetic for these; the next wider type holds every value (a uint64 above 2**63 is not an observation)
-_WIDENED = {"float64": "float32", "float16": "float32", "bool": "int8"} | {
-    "uint16": "int32",
-    "uint32": "int64",
-    "uint64": "int64",
-}
+_WIDENED = {"float64": "float32", "float16": "float32", "bool": "int8"}
+_WIDENED |= {"uint16": "int32", "uint32": "int64", "uint64": "int64"}
+_PLAIN = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
 
 
 def is_channels_last(space: gym.Space[Any]) -> bool:
@@ -82,7 +80,7 @@ class ObsLayout:
     """Turns an env's observations into leaves and writes them into [N, ...] buffers."""
 
     def __init__(self, space: gym.Space[Any]) -> None:
-        self.leaves = _leaves(space, ())
+        self._space, self.leaves = space, _leaves(space, ())
         names = [leaf.name for leaf in self.leaves]
         if len(set(names)) < len(names):
             raise UserError(f"observation space: two entries have the same name among {', '.join(names)}.")
@@ -91,8 +89,8 @@ class ObsLayout:
         # a plain array that can be assigned to its row as it is: the common case, and the fast one
         self.plain = len(self.leaves) == 1 and not first.path and not first.channels_last and first.start is None
 
-    def allocate(self, n: int) -> Obs:
-        return {leaf.name: np.zeros((n, *leaf.shape), leaf.dtype) for leaf in self.leaves}
+    def allocate(self, n: int, new: NewArray = np.zeros) -> Obs:
+        return {leaf.name: new((n, *leaf.shape), leaf.dtype) for leaf in self.leaves}
 
     def write(self, buffers: Obs, row: int, observation: Any) -> None:
         for leaf in self.leaves:
@@ -113,9 +111,8 @@ class ObsLayout:
 
     def to_raw(self, batch: Obs) -> Any:
         """The way back: leaves [N, ...] as the env itself shows them, in new arrays with a leading axis."""
-        if not self.leaves[0].path:
-            return self.leaves[0].restore(batch[self.leaves[0].name])
-        return _nested([(leaf.path, leaf.restore(batch[leaf.name])) for leaf in self.leaves])
+        leaves = iter(self.leaves)
+        return each_leaf(self._space, lambda _: (leaf := next(leaves)).restore(batch[leaf.name]))
 
     def problem(self, observation: Any) -> str | None:
         """What is wrong with an observation by its declared space, or None. Bounds of a Box are not checked."""
@@ -138,15 +135,15 @@ class ObsLayout:
         return None
 
 
-def _nested(entries: list[tuple[tuple[str | int, ...], Any]]) -> Any:
-    """Dicts and tuples put together again from the paths of their leaves."""
-    if not entries[0][0]:
-        return entries[0][1]
-    below: dict[str | int, list[tuple[tuple[str | int, ...], Any]]] = {}
-    for (key, *rest), value in entries:
-        below.setdefault(key, []).append((tuple(rest), value))
-    children = {key: _nested(inner) for key, inner in below.items()}
-    return tuple(children.values()) if isinstance(next(iter(children)), int) else children
+def each_leaf(space: gym.Space[Any], act: Callable[..., Any], *observations: Any) -> Any:
+    """act(leaf's space, its part of each observation) for every leaf, in dicts and tuples like the space's own."""
+    if isinstance(space, spaces.Dict):
+        parts = ((key, child, [one[key] for one in observations]) for key, child in space.spaces.items())
+        return {key: each_leaf(child, act, *part) for key, child, part in parts}
+    if isinstance(space, spaces.Tuple):
+        of_each = zip(space.spaces, *observations, strict=True)
+        return tuple(each_leaf(child, act, *part) for child, *part in of_each)
+    return act(space, *observations)
 
 
 def _leaves(space: gym.Space[Any], path: tuple[str | int, ...]) -> list[Leaf]:
@@ -155,24 +152,22 @@ def _leaves(space: gym.Space[Any], path: tuple[str | int, ...]) -> list[Leaf]:
     if isinstance(space, spaces.Tuple):
         return [leaf for index, child in enumerate(space.spaces) for leaf in _leaves(child, (*path, index))]
     name = "/".join(str(part) for part in path) or "obs"
-    start: Any = None
-    converted: gym.Space[Any]
-    if isinstance(space, spaces.Box):
-        converted = _box(space)
-    elif isinstance(space, spaces.Discrete):
-        start = int(space.start) or None
-        converted = spaces.Discrete(int(space.n))
-    elif isinstance(space, spaces.MultiDiscrete):
-        start = space.start.copy() if np.any(space.start) else None
-        converted = spaces.MultiDiscrete(space.nvec, dtype=np.int64)
-    elif isinstance(space, spaces.MultiBinary):
-        converted = spaces.MultiBinary(space.n)
-    else:
+    if not isinstance(space, _PLAIN):
         raise UserError(
             f"observation space: {name!r} is a {type(space).__name__}, which no encoder takes; "
             "Box, Discrete, MultiDiscrete, MultiBinary and Dict or Tuple of them are supported."
         )
-    return [Leaf(name, path, space, converted, is_channels_last(space), start)]
+    converted, start = (_box(space), 0) if isinstance(space, spaces.Box) else _from_zero(space)
+    return [Leaf(name, path, space, converted, is_channels_last(space), start if np.any(start) else None)]
+
+
+def _from_zero(space: gym.Space[Any]) -> tuple[gym.Space[Any], Any]:
+    """A Discrete or MultiDiscrete whose lowest value is zero, and what that was; any other space as it is."""
+    if isinstance(space, spaces.Discrete):
+        return spaces.Discrete(int(space.n)), int(space.start)
+    if isinstance(space, spaces.MultiDiscrete):
+        return spaces.MultiDiscrete(space.nvec, dtype=np.int64), space.start
+    return space, 0
 
 
 def _box(space: spaces.Box) -> spaces.Box:
@@ -188,22 +183,14 @@ class ActionLayout:
     """Turns a batch of the learner's actions into what each env's step takes."""
 
     def __init__(self, space: gym.Space[Any]) -> None:
-        self.source = space
-        self.start: Any = 0
-        self.space: gym.Space[Any]
-        self.dtype: np.dtype[Any]
-        if isinstance(space, spaces.Discrete):
-            self.start, self.space, self.dtype = int(space.start), spaces.Discrete(int(space.n)), np.dtype(np.int64)
-        elif isinstance(space, spaces.MultiDiscrete):
-            self.start, self.space = space.start, spaces.MultiDiscrete(space.nvec, dtype=np.int64)
-            self.dtype = np.dtype(np.int64)
-        elif isinstance(space, spaces.MultiBinary | spaces.Box):
-            self.space, self.dtype = space, np.dtype(space.dtype)
-        else:
+        if not isinstance(space, _PLAIN):
             raise UserError(
                 f"action space: {type(space).__name__} is not supported; "
                 "Box, Discrete, MultiDiscrete and MultiBinary are."
             )
+        self.source = space
+        self.space, self.start = _from_zero(space)
+        self.dtype: np.dtype[Any] = np.dtype(self.space.dtype)
         self.shape: tuple[int, ...] = space.shape or ()
         self._is_discrete = isinstance(space, spaces.Discrete)
         self._shifted = bool(np.any(self.start))

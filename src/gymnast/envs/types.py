@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 Obs = dict[str, NDArray[Any]]  # one array a leaf of the observation space, [N, ...]; {"obs": ...} for a plain space
 ObsSpace = dict[str, gym.Space[Any]]
+NewArray = Callable[[tuple[int, ...], Any], NDArray[Any]]  # of a shape and a dtype
 
 # An env that declares metadata[LIFE_LOST] sets info[LIFE_LOST] where a life was lost and the game goes on. For the
 # learner the episode ends there (terminated, final_obs); for scores it does not: no EpisodeRecord, no reset.

@@ -13,7 +13,8 @@ from gymnast.core.errors import UserError, did_you_mean
 from gymnast.core.registry import ALGOS, EXTENSIONS
 from gymnast.core.text import duration
 
-STYLES = ("count", "fixed", "general", "percent", "duration", "flag")
+FORMATS = {"count": ",.0f", "fixed": ",.{}f", "general": ".{}g", "percent": ".{}%"}  # with a metric's precision
+STYLES = (*FORMATS, "duration", "flag")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +29,15 @@ class Metric:
     unit: str = ""
     low: float | None = None  # None: no bound is known before the run
     high: float | None = None
-    warn_low: float | None = None  # of the healthy: beyond it an alert may follow (alert_tests.py)
+    warn_low: float | None = None  # of the healthy: beyond it an alert may follow (alerts/rules.py)
     warn_high: float | None = None
     better: str | None = None  # up, down or None
     emphasis: bool = False
     detail: bool = False  # shown only where there is room
+
+    def __post_init__(self) -> None:
+        if self.style not in STYLES or self.better not in ("up", "down", None):
+            raise ValueError(f"metric {self.name}: bad style or better")
 
     @property
     def group(self) -> str:
@@ -47,17 +52,11 @@ class Metric:
         """The value as every table shows it."""
         if not math.isfinite(value):
             return "nan" if math.isnan(value) else ("inf" if value > 0 else "-inf")
-        if self.style == "count":
-            return f"{value:,.0f}"
-        if self.style == "fixed":
-            return f"{value:,.{self.precision}f}"
-        if self.style == "general":
-            return f"{value:.{self.precision}g}"
-        if self.style == "percent":
-            return f"{100 * value:.{self.precision}f}%"
         if self.style == "flag":
             return "yes" if value else "no"
-        return duration(value)
+        return (
+            duration(value) if self.style == "duration" else format(value, FORMATS[self.style].format(self.precision))
+        )
 
     def out_of_bounds(self, value: float) -> bool:
         too_low = self.low is not None and value < self.low
@@ -69,7 +68,7 @@ class Catalogue:
     """All metrics by name. A name that ends in `/*` is a family: any word fits, and shares the family's line."""
 
     def __init__(self, entries: Mapping[str, Mapping[str, Any]]) -> None:
-        metrics = [_metric(name, order, entry) for order, (name, entry) in enumerate(entries.items())]
+        metrics = [Metric(name=name, order=order, **entry) for order, (name, entry) in enumerate(entries.items())]
         self._metrics = {metric.name: metric for metric in metrics if not metric.name.endswith("/*")}
         self._sorted: dict[tuple[str, ...], list[str]] = {}
         self._members: dict[str, Metric] = {}  # of families, as they are asked for
@@ -80,19 +79,25 @@ class Catalogue:
         return iter(sorted([*self._metrics.values(), *self._families.values()], key=lambda metric: metric.order))
 
     def __contains__(self, name: str) -> bool:
-        return name in self._metrics or self._family(name) is not None or self._declared(name)
+        return self._find(name) is not None
 
     def get(self, name: str) -> Metric:
-        metric = self._metrics.get(name) or self._members.get(name)
+        metric = self._find(name)
         if metric is None:
-            family = self._family(name)
-            if family is None and self._declared(name):
-                return self._metrics[name]
-            if family is None:
-                near = did_you_mean(name, self._metrics)
-                raise UserError(f"metric {name!r} is neither in catalogue.yaml nor declared by an algorithm.{near}")
-            metric = self._members[name] = replace(family, name=name)
+            near = did_you_mean(name, self._metrics)
+            raise UserError(f"metric {name!r} is neither in catalogue.yaml nor declared by an algorithm.{near}")
         return metric
+
+    def _find(self, name: str) -> Metric | None:
+        """By its own name, as a member of a family, or as what somebody who was registered since declares."""
+        found = self._metrics.get(name) or self._members.get(name)
+        if found is None:
+            for prefix, family in self._families.items():
+                if name.startswith(prefix) and name != prefix:
+                    return self._members.setdefault(name, replace(family, name=name))
+            self.add_declared()
+            found = self._metrics.get(name)
+        return found
 
     def sort(self, row: Mapping[str, float]) -> dict[str, float]:
         """The row in catalogue order; members of a family by name."""
@@ -107,31 +112,13 @@ class Catalogue:
             for number, (name, entry) in enumerate(_parsed(owner.metrics).items()):
                 if name not in self._metrics:
                     order = self._metrics[entry.pop("after")].order + (number + 1) / 1000
-                    self._metrics[name] = _metric(name, order, entry)
-
-    def _declared(self, name: str) -> bool:
-        """Whether somebody who was registered since declares it."""
-        self.add_declared()
-        return name in self._metrics
-
-    def _family(self, name: str) -> Metric | None:
-        for prefix, family in self._families.items():
-            if name.startswith(prefix) and len(name) > len(prefix):
-                return family
-        return None
+                    self._metrics[name] = Metric(name=name, order=order, **entry)
 
 
 def _parsed(text: str) -> dict[str, dict[str, Any]]:
     from ruamel.yaml import YAML
 
     return YAML(typ="safe", pure=True).load(text) or {}
-
-
-def _metric(name: str, order: float, entry: Mapping[str, Any]) -> Metric:
-    metric = Metric(name=name, order=order, **entry)
-    if metric.style not in STYLES or metric.better not in ("up", "down", None):
-        raise ValueError(f"metric {metric.name}: bad style or better")
-    return metric
 
 
 @lru_cache(maxsize=1)

@@ -11,7 +11,7 @@ class Clock:
     idle."""
 
     def __init__(self) -> None:
-        self._spent: dict[str, float] = {}  # by phase, since the previous shares()
+        self._spent: dict[str, float] = {}  # by phase, since the previous report()
         self._before = 0.0  # trained in earlier parts of a resumed run
         self._started: float | None = None
         self._last = self._reported = perf_counter()
@@ -42,28 +42,20 @@ class Clock:
         """The same, up to the last lap: it stands still while something is decided."""
         return self._before + (self._last - self._started if self._started is not None else 0.0)
 
-    def shares(self) -> dict[str, float]:
-        """Each phase's share of the time from the previous call to the last lap; they add up to 1."""
-        total = sum(self._spent.values())
-        shares = {f"time/share/{phase}": spent / total for phase, spent in self._spent.items()} if total else {}
-        self._spent = {}
-        return shares
-
-    def rates(self, env_steps: int, updates: int) -> dict[str, float]:
-        """Rates since the previous call (or the start), and the time in all."""
+    def report(self, env_steps: int, updates: int) -> dict[str, float]:
+        """Since the previous call (or the start): rates, and each phase's share of the time up to the last lap; these
+        add up to 1. With the time in all."""
         now = perf_counter()
-        seconds = max(now - self._reported, 1e-9)
-        rates = {
+        seconds, total = max(now - self._reported, 1e-9), sum(self._spent.values())
+        report = {
             "time/elapsed": self.elapsed,
             "time/fps": (env_steps - self._steps) / seconds,
             "time/updates_per_second": (updates - self._updates) / seconds,
         }
-        self._reported, self._steps, self._updates = now, env_steps, updates
-        return rates
-
-    def report(self, env_steps: int, updates: int) -> dict[str, float]:
-        """What a row says about time."""
-        return self.rates(env_steps, updates) | self.shares()
+        if total:
+            report |= {f"time/share/{phase}": spent / total for phase, spent in self._spent.items()}
+        self._reported, self._steps, self._updates, self._spent = now, env_steps, updates, {}
+        return report
 
 
 class TrainingTime:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gymnast.metrics.catalogue import catalogue
 
@@ -13,26 +13,15 @@ if TYPE_CHECKING:
     import torch
 
 
-class Episode(Protocol):
-    """What the meter reads of a finished episode (`envs.types.EpisodeRecord`)."""
-
-    raw_return: float
-    length: int
-    frames: int
-    terminated: bool
-    components: dict[str, float]
-    shaped_return: float | None  # what the learner was paid, where that is not the raw return
-
-
 class Kept(NamedTuple):
-    """An episode in the window."""
+    """What is kept of a finished episode (`envs.types.EpisodeRecord`)."""
 
     raw_return: float
     length: int
     frames: int
     terminated: bool
     components: dict[str, float]
-    shaped_return: float | None = None
+    shaped_return: float | None = None  # what the learner was paid, where that is not the raw return
 
 
 class Meter:
@@ -49,39 +38,24 @@ class Meter:
         self._added: dict[str, list[float | torch.Tensor]] = {}
         self._put: dict[str, list[float | torch.Tensor]] = {}  # one value each
         self._catalogue = catalogue()
-        self._known: set[str] = set()  # names that were found in the catalogue
-
-    def _check(self, name: str) -> None:
-        if name not in self._known:
-            self._catalogue.get(name)
-            self._known.add(name)
 
     def add(self, values: Mapping[str, float | torch.Tensor]) -> None:
         for name, value in values.items():
             if name not in self._added:
-                self._check(name)
+                self._catalogue.get(name)
                 self._added[name] = []
             self._added[name].append(value)
 
     def put(self, values: Mapping[str, float | torch.Tensor]) -> None:
         for name, value in values.items():
-            self._check(name)
+            self._catalogue.get(name)
             self._put[name] = [value]
 
-    def episodes(self, records: Iterable[Episode]) -> None:
+    def episodes(self, records: Iterable[Any]) -> None:
         for record in records:
             for name in record.components:
-                self._check(f"rollout/component/{name}")
-            self._window.append(
-                Kept(
-                    float(record.raw_return),
-                    record.length,
-                    record.frames,
-                    record.terminated,
-                    dict(record.components),
-                    record.shaped_return,
-                )
-            )
+                self._catalogue.get(f"rollout/component/{name}")
+            self._window.append(Kept(*(getattr(record, name) for name in Kept._fields)))
             self.episode_count += 1
 
     def train_score(self) -> float | None:

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import csv
 import io
-import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
-from torch import Tensor
+import numpy as np
 
-from gymnast.agent.agent import Agent
-from gymnast.agent.batch import OBS, Batch
-from gymnast.agent.heads import BernoulliHead, CategoricalHead
-from gymnast.rl.rollout import Rollout
+from gymnast import config as configs
+from gymnast.agent.heads import CategoricalHead, GaussianHead
 
 if TYPE_CHECKING:
-    from gymnast.config import EnvFacts
+    from gymnast.agent.agent import Agent
+    from gymnast.config import EnvConfig
+    from gymnast.play.episode import Step
 
 NAMED_COMPONENTS = 64  # of a leaf; a picture's pixels have no columns
+RENAMED_BY = {"action_remap", "action_repeat"}  # wrappers after which an action's number means something else
 
 
 @dataclass(frozen=True)
@@ -30,79 +30,70 @@ class Labels:
 
     actions: list[str]  # one a choice, or one a component of a continuous action
     observations: dict[str, list[str]]  # by leaf; an empty list: too many to name
+    sizes: Sequence[int] | None = None  # choices of each component; None: bits, or numbers
+    bounds: Sequence[tuple[float, float]] | None = None  # of each component of a continuous action
+
+    def chosen(self, action: Any) -> list[int]:
+        """Which of all choices an action is: one of every component, or the bits that are 1."""
+        flat = np.ravel(action).tolist()
+        if self.sizes is None:
+            return [i for i, bit in enumerate(flat) if bit]
+        return [sum(self.sizes[:i]) + choice for i, choice in enumerate(flat)]
+
+    def text(self, action: Any) -> str:
+        """An action in words: a label, the labels of several choices, or numbers as the env gets them."""
+        if self.bounds is not None:
+            return ", ".join(f"{number:.3f}" for number in np.ravel(action))
+        return ", ".join(self.actions[choice] for choice in self.chosen(action)) or "nothing"
 
 
-@dataclass(frozen=True)
-class StepTable:
-    columns: list[str]
-    rows: list[list[Any]]
-
-    def to_csv(self) -> str:
-        text = io.StringIO()
-        csv.writer(text, lineterminator="\n").writerows([self.columns, *self.rows])
-        return text.getvalue()
-
-
-def labels_of(agent: Agent, facts: EnvFacts | None) -> Labels:
-    """The facts' names where they fit the agent's spaces, else numbers."""
+def labels_of(agent: Agent, env: EnvConfig, own: Sequence[str] | None = None) -> Labels:
+    """Names from the facts of the env where they fit the spaces, the env's `own` names of actions, or numbers."""
+    facts, head = configs.load_facts(env.id), agent.head
     observations: dict[str, list[str]] = {}
     for key, space in agent.obs_space.items():
         count = 1 if isinstance(space, gym.spaces.Discrete) else math.prod(space.shape or ())
         known = [fact.name for fact in facts.observations] if facts is not None and len(agent.obs_space) == 1 else []
-        if count > NAMED_COMPONENTS:
-            observations[key] = []
-        else:
-            observations[key] = known if len(known) == count else _numbered(key, count)
-    actions = facts.actions if facts is not None else []
-    count = agent.head.n_mask or math.prod(agent.head.shape)
-    return Labels(list(actions) if len(actions) == count else _numbered("action", count), observations)
+        names = [key] if count == 1 else [f"{key} {i}" for i in range(min(count, NAMED_COMPONENTS))]
+        observations[key] = [] if count > NAMED_COMPONENTS else known if len(known) == count else names
+    sizes = head.sizes if isinstance(head, CategoricalHead) else None
+    bounds = None
+    if isinstance(head, GaussianHead):
+        low, high = np.where(np.isfinite(head.low), head.low, -1.0), np.where(np.isfinite(head.high), head.high, 1.0)
+        bounds = list(zip(low.tolist(), high.tolist(), strict=True))
+    count = head.n_mask or math.prod(head.shape)
+    renamed = bool(RENAMED_BY & {spec.name for spec in env.wrappers})
+    actions = list(facts.actions if facts is not None and not renamed else ()) or list(own or ())
+    if len(actions) != count:
+        actions = [f"action {i}" for i in range(count)]
+        if sizes is not None and len(sizes) > 1:
+            actions = [f"{i}: {choice}" for i, size in enumerate(sizes) for choice in range(size)]
+    return Labels(actions, observations, sizes, bounds)
 
 
-def rollout_table(agent: Agent, rollout: Rollout, labels: Labels, env: int = 0, limit: int = 64) -> StepTable:
-    """The first steps of one env of a rollout that has been learned from: observation, action, what the agent makes of
-    it, and what came of it.
+def step_table(steps: Iterable[Step], labels: Labels) -> list[dict[str, Any]]:
+    """A row for each action: what was observed, what was done, what the agent made of it, and what came of it."""
+    return [_row(step, labels) for step in steps if step.action is not None]
 
-    `p ...`, `mean ...` and `std ...` are the agent's as it is now; `probability` and `value` are those of the moment
-    the action was chosen (of continuous actions: the density).
-    """
-    length = rollout.sequence_length
-    if length is not None:  # whole sequences, for a memory to run through
-        limit = max(length, limit // length * length)
-    steps = {name: stream[:limit, env] for name, stream in rollout.streams.items()}
-    state = {name: states[: limit // (length or 1), env] for name, states in rollout.states.items()}
-    batch = Batch(steps, state).map(lambda column: column.to(agent.device))
-    now = {name: tensor.cpu() for name, tensor in agent.describe(batch).items()}
-    del now["value"]
-    count = len(steps["reward"])
-    table: dict[str, Sequence[Any]] = {
-        "env": [env] * count,
-        "t": range(count),
-    }
+
+def _row(step: Step, labels: Labels) -> dict[str, Any]:
+    row: dict[str, Any] = {"env": step.env, "t": step.t}
     for key, names in labels.observations.items():
-        columns = steps[OBS + key].reshape(count, -1)
-        table |= {name: columns[:, i].tolist() for i, name in enumerate(names)}
-    table["action"] = [action_text(agent, action, labels) for action in steps["action"]]
-    table["probability"] = steps["logp"].exp().tolist()
-    for name, numbers in now.items():
+        if names:
+            row |= zip(names, np.ravel(step.obs[key]).tolist(), strict=True)
+    row["action"] = labels.text(step.action)
+    if step.probability is not None:
+        row["probability"] = step.probability
+    for name, numbers in step.choices.items():
         short = "p" if name == "probability" else name
-        table |= {f"{short} {label}": numbers[:, i].tolist() for i, label in enumerate(labels.actions)}
-    shown = {"return": "returns"}
-    for name in ("value", "reward", "return", "advantage", "terminated", "truncated"):
-        table[name] = steps[shown.get(name, name)].tolist()
-    return StepTable(list(table), [list(row) for row in zip(*table.values(), strict=True)])
+        row |= {f"{short} {label}": number for label, number in zip(labels.actions, numbers, strict=True)}
+    outcome = {"value": step.value, "reward": step.reward, **step.learned}
+    return row | outcome | {"terminated": step.terminated, "truncated": step.truncated}
 
 
-def action_text(agent: Agent, action: Tensor, labels: Labels) -> str:
-    """One stored action in words: a label, the labels of several choices, or numbers as the env gets them."""
-    head, numbers = agent.head, action.cpu().numpy()
-    if isinstance(head, CategoricalHead):
-        starts = itertools.accumulate(head.sizes[:-1], initial=0)
-        choices = [start + choice for start, choice in zip(starts, numbers.reshape(-1).tolist(), strict=True)]
-        return ", ".join(labels.actions[choice] for choice in choices)
-    if isinstance(head, BernoulliHead):
-        return ", ".join(label for label, on in zip(labels.actions, numbers.tolist(), strict=True) if on) or "nothing"
-    return ", ".join(f"{number:.3f}" for number in head.to_env(numbers[None]).reshape(-1))
-
-
-def _numbered(name: str, count: int) -> list[str]:
-    return [name] if count == 1 and name != "action" else [f"{name} {i}" for i in range(count)]
+def to_csv(table: Sequence[dict[str, Any]]) -> str:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(table[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(table)
+    return text.getvalue()

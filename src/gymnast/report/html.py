@@ -4,23 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
+from itertools import groupby
 from typing import assert_never
 from urllib.parse import quote
 
-from gymnast.report.blocks import (
-    Block,
-    Bold,
-    Code,
-    Heading,
-    Inline,
-    Items,
-    Link,
-    Mono,
-    Page,
-    Paragraph,
-    Table,
-    Video,
-)
+from gymnast.report.blocks import Block, Bold, Code, Heading, Inline, Items, Link, Mono, Page, Paragraph, Table, Video
 from gymnast.report.charts.model import Chart
 from gymnast.report.charts.svg import draw
 
@@ -48,15 +36,9 @@ def html_page(page: Page, links: str = "") -> str:
     """`links`: the run's folder as seen from where the page will be."""
     title = next((block.text for block in page if isinstance(block, Heading)), "report")
     parts = []
-    small: list[str] = []
-    for block in page:
-        if isinstance(block, Chart) and block.small:
-            small.append(_chart(block))
-            continue
-        if small:
-            parts.append(f'<div class="pictures">{"".join(small)}</div>')
-            small = []
-        parts.append(_block(block, links))
+    for small, blocks in groupby(page, lambda block: isinstance(block, Chart) and block.small):
+        shown = [_block(block, links) for block in blocks]
+        parts += [f'<div class="pictures">{"".join(shown)}</div>'] if small else shown
     return "\n".join(
         [
             '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',

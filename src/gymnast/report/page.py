@@ -7,32 +7,17 @@ import shlex
 from collections.abc import Mapping
 
 from gymnast.alerts.alert import Alert
-from gymnast.alerts.text import evidence_of
-from gymnast.core.files import write_atomic
+from gymnast.alerts.text import evidence_of, when
 from gymnast.core.text import bar, duration, setting, sparkline, utc
 from gymnast.metrics.catalogue import catalogue
 from gymnast.metrics.rows import STEP, is_late
-from gymnast.report.blocks import (
-    Block,
-    Bold,
-    Code,
-    Heading,
-    Inline,
-    Items,
-    Link,
-    Mono,
-    Page,
-    Table,
-    Video,
-    markdown,
-    say,
-)
+from gymnast.report.blocks import Block, Bold, Code, Heading, Items, Link, Mono, Page, Table, Video, say
 from gymnast.report.charts.model import Chart, Curve, thinned
 from gymnast.report.files import files_of, videos_of
 from gymnast.report.next_steps import next_steps
 from gymnast.report.run_facts import EVALUATION, RETURN, RunFacts
-from gymnast.report.verdict import Verdict, judge, meaning
-from gymnast.runs.references import Run, runs_dir_option
+from gymnast.report.verdict import Verdict, goal_text, judge, meaning
+from gymnast.runs.references import runs_dir_option
 
 MOMENTS = 10  # rows of the table of numbers
 COLUMNS = 8  # of it, at most
@@ -46,10 +31,6 @@ PHASES = {
     "log": "metrics and checkpoints",
     "diagnostics": "histograms, layers, step tables",
 }
-
-
-def write_report(run: Run) -> None:
-    write_atomic(run.report_path, markdown(build_page(RunFacts(run))).encode())
 
 
 def build_page(facts: RunFacts) -> Page:
@@ -95,9 +76,7 @@ def _verdict(facts: RunFacts, verdict: Verdict) -> list[Block]:
         "measured on": f"{verdict.episodes} fresh episodes, {verdict.policy or ''}" if verdict.episodes else "",
         "exact value": "" if verdict.exact_value is None else amount(verdict.exact_value, 4) + exact,
         "solved at": "" if verdict.threshold is None else f"{verdict.threshold:g}",
-        "target": ""
-        if verdict.target is None
-        else f"{verdict.target:g}, {'reached' if verdict.on_target else 'not reached'}",
+        "target": goal_text(verdict.target, verdict.on_target),
         "best possible": "" if verdict.optimum is None else f"{verdict.optimum:.6g}",
         "best evaluation": amount(verdict.best_evaluation),
         "training return at the end": amount(verdict.training_return),
@@ -171,16 +150,11 @@ def _alerts(facts: RunFacts, verdict: Verdict) -> list[Block]:
     for alert in facts.alerts:
         causes.setdefault((alert.cause, alert.command), []).append(alert)
     for (cause, command), alerts in causes.items():
-        page += [Items(tuple(_seen(alert) for alert in alerts)), say(Bold("Likely cause: "), cause)]
+        seen = [f" ({one.severity}): {one.message} {evidence_of(one)}; {when(one)}." for one in alerts]
+        lines = tuple((Bold(one.rule), text) for one, text in zip(alerts, seen, strict=True))
+        page += [Items(lines), say(Bold("Likely cause: "), cause)]
         page += [Code((command + runs_dir_option(facts.run.path.parent),))] if command else []
     return page
-
-
-def _seen(alert: Alert) -> tuple[Inline, ...]:
-    until = "the end" if alert.firing else f"{alert.last:,}"
-    rows = f"{alert.count} row{'s' * (alert.count != 1)}"
-    when = f"{rows}, from {alert.since:,} steps to {until}"
-    return Bold(alert.rule), f" ({alert.severity}): {alert.message} {evidence_of(alert)}; {when}."
 
 
 def _time(facts: RunFacts, verdict: Verdict) -> list[Block]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from gymnast import config as configs
 from gymnast.alerts.alert import Alert, read_alerts
-from gymnast.config.files import is_preset, parse_yaml, read_preset
+from gymnast.config.files import is_preset, read_file, read_preset
 from gymnast.config.layers import variant_names
 from gymnast.core.errors import UserError
 from gymnast.metrics.catalogue import catalogue
@@ -26,6 +26,7 @@ UNFINISHED = ("interrupted", "killed", "crashed")
 SHARE = "time/share/"
 
 Rows = Sequence[Mapping[str, float]]
+T = TypeVar("T")
 
 
 class RunFacts:
@@ -34,36 +35,27 @@ class RunFacts:
     def __init__(self, run: Run, info: RunInfo | None = None) -> None:
         self.run = run
         self.info = run.read() if info is None else info
+        self._problems: list[str] = []
 
     @cached_property
     def rows(self) -> Rows:
         return read_metrics(self.run.metrics_path)
 
     @cached_property
-    def _config_file(self) -> tuple[dict[str, Any], str | None]:
-        path = self.run.config_path
-        try:
-            return parse_yaml(path.read_text(encoding="utf-8"), str(path)).data, None
-        except (OSError, UnicodeDecodeError) as error:
-            return {}, f"{path} cannot be read: {error}"
-        except UserError as error:
-            return {}, str(error)
-
-    @cached_property
-    def _alerts_file(self) -> tuple[list[Alert], str | None]:
-        try:
-            return read_alerts(self.run.alerts_path), None
-        except UserError as error:
-            return [], str(error)
-
-    @property
     def settings(self) -> dict[str, Any]:
         """config.yaml as it lies there."""
-        return self._config_file[0]
+        return self._attempt(lambda: read_file(self.run.config_path).data, {})
 
-    @property
+    @cached_property
     def alerts(self) -> list[Alert]:
-        return self._alerts_file[0]
+        return self._attempt(lambda: read_alerts(self.run.alerts_path), [])
+
+    def _attempt(self, read: Callable[[], T], nothing: T) -> T:
+        try:
+            return read()
+        except UserError as error:
+            self._problems.append(str(error))
+            return nothing
 
     @property
     def watched(self) -> bool:
@@ -73,7 +65,8 @@ class RunFacts:
     @property
     def problems(self) -> list[str]:
         """Files that cannot be read."""
-        return [problem for problem in (self._config_file[1], self._alerts_file[1]) if problem]
+        _ = self.settings, self.alerts
+        return self._problems
 
     @property
     def token(self) -> str:
@@ -200,8 +193,7 @@ class RunFacts:
 
     @property
     def checkpoints(self) -> list[checkpoint.CheckpointInfo]:
-        by_path = {item.path.name: item for item in checkpoint.list_checkpoints(self.run.checkpoints_dir)}
-        return [by_path[path.name] for path in self.run.checkpoints() if path.name in by_path]
+        return checkpoint.list_checkpoints(self.run.checkpoints_dir)
 
     @property
     def crash(self) -> str | None:

@@ -73,6 +73,10 @@ def stop_text(reason: str) -> str:
     return STOPS.get(reason, reason)
 
 
+def goal_text(goal: float | None, reached: bool | None) -> str:
+    return "" if goal is None else f"{goal:g}, {'reached' if reached else 'not reached'}"
+
+
 def _first(*values: Any) -> Any:
     return next((value for value in values if value is not None), None)
 
@@ -119,7 +123,7 @@ def meaning(verdict: Verdict, facts: RunFacts) -> list[str]:
         else:
             said.append(f"That the mean is above the threshold of {threshold:g} could not be shown.")
     if verdict.target is not None:
-        said.append(f"The target of {verdict.target:g} was {'reached' if verdict.on_target else 'not reached'}.")
+        said.append(f"Target: {goal_text(verdict.target, verdict.on_target)}.")
     training = verdict.training_return
     if verdict.solved is False and threshold is not None and training is not None and training >= threshold:
         said.append("Training episodes reach the threshold: sampled actions may do better than the greedy ones.")

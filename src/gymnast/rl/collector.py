@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -43,10 +43,10 @@ class Collector:
         so are all values and log-probabilities, where the network has not computed them while acting.
         """
         net, now, starts = self.net, self.now, self.starts
-        state = net.agent.renew(self.state)
-        to_env = net.agent.head.to_env
+        head = net.agent.head
+        state = head.renew(self.state)
         episodes: list[EpisodeRecord] = []
-        cut = Cut()
+        cuts: list[Cut] = []
         scored = True
         # The rollout's own memory as arrays: a small copy costs a tenth of what it costs between tensors.
         rows = {name: stream.numpy() for name, stream in rollout.streams.items()}
@@ -76,7 +76,7 @@ class Collector:
                 rollout["logp"][t].copy_(choice.logp)
                 for name, value in choice.values.items():
                     rollout[name][t].copy_(value)
-            actions = to_env(action)
+            actions = head.to_env(action)
             lap("act")
             now = self.env.step(actions)
             check_sum(now)
@@ -86,14 +86,14 @@ class Collector:
             if now.episodes:
                 episodes += now.episodes
                 if now.truncated.any():
-                    cut.add(t, now, state)
+                    cuts.append(Cut.of(t, now, state))
         lap("copy")
         self.now, self.state = now, state
         if not scored:
             self._score(rollout)
         for name, value in net.values(now.obs, state, starts).items():
             rollout.last_values[name].copy_(value)
-        cut.fill(rollout, net)
+        fill_final_values(rollout, cuts, net)
         lap("act")
         return episodes
 
@@ -119,30 +119,30 @@ class Collector:
         self.state = {name: tensors[f"state/{name}"].to(rows.device) for name, rows in self.state.items()}
 
 
-class Cut:
-    """Steps at which a time limit cut an episode: what the agent saw and remembered there, for its value."""
+class Cut(NamedTuple):
+    """Envs whose episode a time limit cut at a step: what the agent saw and remembered there, for its value."""
 
-    def __init__(self) -> None:
-        self.steps: list[int] = []
-        self.envs: list[NDArray[np.intp]] = []
-        self.obs: list[dict[str, NDArray[Any]]] = []
-        self.states: list[dict[str, Tensor]] = []
+    step: int
+    envs: NDArray[np.intp]
+    obs: dict[str, NDArray[Any]]
+    state: dict[str, Tensor]
 
-    def add(self, t: int, now: StepBatch, state: dict[str, Tensor]) -> None:
-        rows = np.flatnonzero(now.truncated)
-        self.steps += [t] * len(rows)
-        self.envs.append(rows)
-        self.obs.append({key: array[rows] for key, array in now.final_obs.items()})  # copies: buffers are reused
-        self.states.append({name: kept[rows] for name, kept in state.items()})
+    @classmethod
+    def of(cls, step: int, now: StepBatch, state: dict[str, Tensor]) -> Cut:
+        envs = np.flatnonzero(now.truncated)
+        obs = {key: array[envs] for key, array in now.final_obs.items()}  # copies: buffers are reused
+        return cls(step, envs, obs, {name: kept[envs] for name, kept in state.items()})
 
-    def fill(self, rollout: Rollout, net: Net) -> None:
-        """The rollout's final values: 0 but for these steps."""
-        for name in rollout.last_values:
-            rollout[f"final_{name}"].zero_()
-        if not self.steps:
-            return
-        obs = {key: np.concatenate([some[key] for some in self.obs]) for key in self.obs[0]}
-        state = {name: torch.cat([some[name] for some in self.states]) for name in self.states[0]}
-        index = torch.tensor(self.steps), torch.from_numpy(np.concatenate(self.envs))
-        for name, value in net.values(obs, state, np.zeros(len(self.steps), np.bool_)).items():
-            rollout[f"final_{name}"][index] = value
+
+def fill_final_values(rollout: Rollout, cuts: list[Cut], net: Net) -> None:
+    """0 but for the steps at which an episode was cut."""
+    for name in rollout.last_values:
+        rollout[f"final_{name}"].zero_()
+    if not cuts:
+        return
+    obs = {key: np.concatenate([cut.obs[key] for cut in cuts]) for key in cuts[0].obs}
+    state = {name: torch.cat([cut.state[name] for cut in cuts]) for name in cuts[0].state}
+    envs = np.concatenate([cut.envs for cut in cuts])
+    steps = np.repeat([cut.step for cut in cuts], [len(cut.envs) for cut in cuts])
+    for name, value in net.values(obs, state, np.zeros(len(envs), np.bool_)).items():
+        rollout[f"final_{name}"][steps, envs] = value

@@ -11,7 +11,6 @@ from gymnast.core.lazy import LazyModule, np, torch
 from gymnast.rl.returns import gae, returns_of
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
     from torch import Generator, Tensor
 
     from gymnast.agent.nets import Net
@@ -23,6 +22,8 @@ if TYPE_CHECKING:
 
 kernels: Any = LazyModule("gymnast.agent.nets.kernels")
 Metrics = dict[str, "Tensor | float"]  # tensors where asking for the number would wait for a device
+
+Loss = tuple["Tensor", dict[str, "Tensor"]]  # with what there is to see in it, by metric
 
 
 class Learner:
@@ -90,51 +91,53 @@ class Learner:
 
     def advantages(self, rollout: Rollout) -> None:
         """An algorithm that needs other estimates writes its own."""
-        self.generalised_advantages(rollout, self.algo.gae_lambda)
-
-    def generalised_advantages(self, rollout: Rollout, gae_lambda: float) -> None:
         ends = rollout["terminated"], rollout["truncated"]
         values = rollout[VALUE], rollout.last_values[VALUE], rollout[f"final_{VALUE}"]
-        advantage, returns = gae(rollout["reward"], *values, *ends, self.algo.gamma, gae_lambda)
+        advantage, returns = gae(rollout["reward"], *values, *ends, self.algo.gamma, self.algo.gae_lambda)
         rollout["advantage"].copy_(advantage)
         rollout["returns"].copy_(returns)
 
     # Losses
 
     def schedule(self, progress: float) -> Metrics:
-        """Sets the learning rate for this update and reports every scheduled value."""
+        """Sets the learning rate for this update; reports every scheduled value, and resets of the optimizer."""
         values = {name: schedule.value(progress) for name, schedule in self.algo.schedules().items()}
         rate, before = values["learning_rate"], self.last_rate
         limit = self.algo.reset_optimizer_on_lr_jump
         if limit is not None and before and rate and max(rate / before, before / rate) > limit:
-            self.net.reset_optimizer()
+            self.net.load_state({})
             self.optimizer_resets += 1
         self.rate = self.last_rate = rate
-        return {f"train/{name}": value for name, value in values.items()}
+        resets = {"train/optimizer_resets": float(self.optimizer_resets)}
+        return {f"train/{name}": value for name, value in values.items()} | resets
 
     def value_loss(self, value: Tensor, target: Tensor) -> Tensor:
         if self.algo.value_loss == "huber":
             return torch.nn.functional.huber_loss(value, target, delta=self.algo.huber_delta)
         return torch.nn.functional.mse_loss(value, target)
 
-    def total_loss(
-        self, policy_loss: Tensor, value_loss: Tensor, entropy: Tensor, progress: float
-    ) -> tuple[Tensor, dict[str, Tensor]]:
+    @property
+    def huber_bound(self) -> float:
+        """The error from which the value loss is linear, as kernels take it: negative for the squared error."""
+        return float(self.algo.huber_delta) if self.algo.value_loss == "huber" else -1.0
+
+    def total_loss(self, policy_loss: Tensor, value_loss: Tensor, entropy: Tensor, progress: float) -> Loss:
         """Policy, value and entropy terms weighed together, with each term's metrics, raw and as weighed."""
         vf_coef, ent_coef = self.algo.vf_coef.value(progress), self.algo.ent_coef.value(progress)
-        loss = policy_loss + vf_coef * value_loss - ent_coef * entropy
-        metrics = loss_metrics(policy_loss, value_loss, entropy, vf_coef, ent_coef) | {"train/loss": loss}
-        return loss, {name: value.detach() for name, value in metrics.items()}
+        metrics = loss_metrics(policy_loss, value_loss, entropy, vf_coef, ent_coef)
+        return metrics["train/loss"], {name: value.detach() for name, value in metrics.items()}
 
     def plain_loss(self, out: Outputs, batch: Batch, progress: float) -> Tensor:
         """The loss that every algorithm starts from, for looking at its gradients."""
-        advantage = batch["advantage"]
-        if self.algo.normalize_advantage != "off":
-            advantage = normalized(advantage)
+        advantage = self.weighed(batch["advantage"])
         value_loss = self.value_loss(out.values[VALUE], batch["returns"])
         if not self.algo.trains_critic:
             value_loss = torch.zeros_like(value_loss)
         return self.total_loss(-(advantage * out.logp).mean(), value_loss, out.entropy.mean(), progress)[0]
+
+    def weighed(self, advantage: Tensor) -> Tensor:
+        """What weighs the log-probabilities of a whole batch: normalised, unless the config says off."""
+        return advantage if self.algo.normalize_advantage == "off" else normalized(advantage)
 
     def policy_gradient(self, batch: Batch, weight: Tensor, target: Tensor | None, progress: float) -> Metrics:
         """One step on -mean(weight * logp), the value loss (none without a target) and the entropy."""
@@ -207,9 +210,7 @@ class Expression:
     """The losses of an update, each an expression of a network's outputs. Autograd on the outputs alone gives the
     slopes, whatever the network is."""
 
-    def __init__(
-        self, loss: Callable[[Outputs, Batch], tuple[Tensor, dict[str, Tensor]]], extensions: Sequence[Extension] = ()
-    ) -> None:
+    def __init__(self, loss: Callable[[Outputs, Batch], Loss], extensions: Sequence[Extension] = ()) -> None:
         self.loss = loss
         self.extensions = [extension for extension in extensions if extension.adds_loss]
         self.seen: list[dict[str, Tensor]] = []
@@ -228,8 +229,8 @@ class Expression:
         logp, entropy, *values = torch.autograd.grad(loss, inputs, allow_unused=True)
         return Outputs(logp, entropy, dict(zip(leaves.values, values, strict=True)))
 
-    def last(self, metric: str) -> float:
-        return float(self.seen[-1][metric])
+    def metric(self, name: str, step: int) -> Tensor:
+        return self.seen[step][name]
 
     def metrics(self) -> Metrics:
         from gymnast.agent.nets.torch_net import mean_metrics
@@ -241,24 +242,17 @@ class PolicyGradientKernel:
     """The slopes of `policy_gradient_losses`, compiled; `tests/unit/test_losses.py` holds them to it."""
 
     def __init__(self, learner: Learner, progress: float) -> None:
-        self.net, self.algo = cast("DenseNet", learner.net), learner.algo
-        self.vf_coef, self.ent_coef = (c.value(progress) for c in (self.algo.vf_coef, self.algo.ent_coef))
+        self.net, self.huber_bound, algo = cast("DenseNet", learner.net), learner.huber_bound, learner.algo
+        self.vf_coef, self.ent_coef = algo.vf_coef.value(progress), algo.ent_coef.value(progress)
         self.found: Metrics = {}
 
     def slopes(self, out: Outputs, batch: Batch) -> Outputs:
         weight, slopes = batch["weight"], self.net.slopes()
         returns = batch.columns.get("target", weight[:0])
-        numbers = huber_delta(self.algo), self.vf_coef, -self.ent_coef / len(batch)
-        value_loss = kernels.policy_gradient_slopes(
-            weight,
-            out.values[VALUE],
-            returns,
-            *(np.float32(number) for number in numbers),
-            slopes.logp,
-            slopes.entropy,
-            slopes.values[VALUE],
-        )
-        policy_loss, entropy = -_mean(weight * out.logp), _mean(out.entropy)
+        numbers = map(np.float32, (self.huber_bound, self.vf_coef, -self.ent_coef / len(batch)))
+        into = slopes.logp, slopes.entropy, slopes.values[VALUE]
+        value_loss = kernels.policy_gradient_slopes(weight, out.values[VALUE], returns, *numbers, *into)
+        policy_loss, entropy = (float(a.mean(dtype=np.float64)) for a in (-(weight * out.logp), out.entropy))
         self.found = loss_metrics(policy_loss, value_loss, entropy, self.vf_coef, self.ent_coef)
         return slopes if "target" in batch.columns else slopes._replace(values={VALUE: None})
 
@@ -271,7 +265,7 @@ def policy_gradient_losses(learner: Learner, progress: float) -> Expression | Po
     if learner.uses_kernels:
         return PolicyGradientKernel(learner, progress)
 
-    def loss(out: Outputs, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
+    def loss(out: Outputs, batch: Batch) -> Loss:
         target = batch.columns.get("target")
         value_loss = out.logp.new_zeros(()) if target is None else learner.value_loss(out.values[VALUE], target)
         return learner.total_loss(-(batch["weight"] * out.logp).mean(), value_loss, out.entropy.mean(), progress)
@@ -291,15 +285,6 @@ def loss_metrics(policy_loss: Any, value_loss: Any, entropy: Any, vf_coef: float
     }
 
 
-def huber_delta(algo: Any) -> float:
-    """Negative where the loss is the squared error."""
-    return float(algo.huber_delta) if algo.value_loss == "huber" else -1.0
-
-
-def _mean(values: NDArray[Any]) -> float:
-    return float(values.mean(dtype=np.float64))
-
-
 def normalized(advantage: Tensor) -> Tensor:
     """Zero mean, unit standard deviation. A single sample has none and is left as it is."""
     return (advantage - advantage.mean()) / (advantage.std() + 1e-8) if len(advantage) > 1 else advantage
@@ -307,8 +292,8 @@ def normalized(advantage: Tensor) -> Tensor:
 
 def explained_variance(value: Tensor, returns: Tensor) -> Tensor | float:
     """1: values predict returns exactly; 0: no better than their mean; below: worse. NaN where returns do not vary."""
-    error, spread = torch.stack((returns - value, returns)).var(1)
-    explained = torch.where(spread > 0, 1 - error / spread, torch.nan)
+    error, variance = torch.stack((returns - value, returns)).var(1)
+    explained = torch.where(variance > 0, 1 - error / variance, torch.nan)
     return float(explained) if explained.device.type == "cpu" else explained
 
 

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from gymnast.agent.agent import Agent
 
-STATE = "state."  # what an agent remembered before each sequence
-
 
 @dataclass(frozen=True)
 class Stream:
@@ -71,10 +69,6 @@ class Rollout:
     @property
     def obs(self) -> dict[str, Tensor]:
         return {name[len(OBS) :]: stream for name, stream in self.streams.items() if name.startswith(OBS)}
-
-    @property
-    def mask(self) -> Tensor | None:
-        return self.streams.get("mask")
 
     @property
     def size(self) -> int:

@@ -116,7 +116,7 @@ def load(path: str | Path) -> Checkpoint:
         data = path.read_bytes()
         metadata = _metadata(data[:8], data[8:], len(data))
 
-        from safetensors.torch import load as deserialize  # torch takes seconds: a broken file is told before
+        from safetensors.torch import load as deserialize  # torch takes seconds: a broken file is reported first
 
         tensors = deserialize(data)
     except FileNotFoundError:

@@ -4,8 +4,8 @@
       run.json        what and how it goes: env, variant, algo, seed, status, pid, host, versions, command, summary
       config.yaml     the resolved config; never changes
       metrics.jsonl   one row a line: the truth every chart and tracker mirrors
-      alerts.json     what its rows say is wrong, most urgent first (metrics/alerts.py)
-      diagnostics.jsonl   histograms, observations, actions and layers, now and then (diagnostics.py)
+      alerts.json     what its rows say is wrong, most urgent first (alerts/)
+      diagnostics.jsonl   histograms, observations, actions and layers, now and then (training/diagnostics.py)
       checkpoints/    best, last, step_N: NAME.safetensors, NAME.json with the metrics of exactly that moment, and (not
                       of last) NAME.csv with some of the steps before it
       videos/         videos: best, step_N, what `gymnast video` made; NAME.mp4, and NAME.json with what it shows
@@ -104,6 +104,14 @@ class Run:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.config_path = path / "config.yaml"
+        self.metrics_path = path / "metrics.jsonl"
+        self.alerts_path = path / "alerts.json"
+        self.diagnostics_path = path / "diagnostics.jsonl"
+        self.report_path = path / "report.md"
+        self.log_path = path / "log.txt"
+        self.checkpoints_dir = path / "checkpoints"
+        self.videos_dir = path / "videos"
         self._lock = RunLock(path / "lock")
 
     @classmethod
@@ -116,38 +124,6 @@ class Run:
     @property
     def id(self) -> str:
         return self.path.resolve().name
-
-    @property
-    def config_path(self) -> Path:
-        return self.path / "config.yaml"
-
-    @property
-    def metrics_path(self) -> Path:
-        return self.path / "metrics.jsonl"
-
-    @property
-    def alerts_path(self) -> Path:
-        return self.path / "alerts.json"
-
-    @property
-    def diagnostics_path(self) -> Path:
-        return self.path / "diagnostics.jsonl"
-
-    @property
-    def report_path(self) -> Path:
-        return self.path / "report.md"
-
-    @property
-    def log_path(self) -> Path:
-        return self.path / "log.txt"
-
-    @property
-    def checkpoints_dir(self) -> Path:
-        return self.path / "checkpoints"
-
-    @property
-    def videos_dir(self) -> Path:
-        return self.path / "videos"
 
     def checkpoint_path(self, name: str) -> Path:
         """Of "best", "last" or "step_20000"."""
@@ -181,7 +157,8 @@ class Run:
 
     def start(self) -> None:
         """This process trains into the run from now on (again). Refused while another one does."""
-        self.lock()
+        if not self._lock.acquire():
+            raise UserError(f"run {self.id} is being trained by another process; wait for it or stop it first.")
         self.update(status="running", pid=os.getpid(), host=socket.gethostname())
 
     def finish(self, status: str, summary: Mapping[str, Any] | None = None) -> None:
@@ -189,13 +166,6 @@ class Run:
         if status not in ENDINGS:
             raise ValueError(f"status {status!r} is none of {ENDINGS}")
         self.update(status=status, summary=dict(summary or {}))
-        self.unlock()
-
-    def lock(self) -> None:
-        if not self._lock.acquire():
-            raise UserError(f"run {self.id} is being trained by another process; wait for it or stop it first.")
-
-    def unlock(self) -> None:
         self._lock.release()
 
     def live(self) -> bool:
@@ -223,19 +193,8 @@ class Run:
         return data
 
 
-def create_run(
-    runs_dir: str | Path,
-    *,
-    env: str,
-    variant: str | None,
-    algo: str,
-    seed: int,
-    config_yaml: str,
-    command: Sequence[str],
-    versions: Mapping[str, str],
-    machine: str = "",
-) -> Run:
-    """A new folder, complete, with status "running" and its lock held by this process."""
+def create_run(runs_dir: str | Path, config_yaml: str, *, env: str, algo: str, seed: int, **facts: Any) -> Run:
+    """A new folder, complete, with status "running" and its lock held by this process. `facts`: more for run.json."""
     runs_dir = Path(runs_dir)
     try:
         runs_dir.mkdir(parents=True, exist_ok=True)
@@ -248,10 +207,9 @@ def create_run(
     (stage / "checkpoints").mkdir()
     (stage / "config.yaml").write_text(config_yaml, encoding="utf-8")
     (stage / "log.txt").touch()
-    facts = {"id": run.id, "status": "running", "created": now, "updated": now, "env": env, "variant": variant}
-    process = {"pid": os.getpid(), "host": socket.gethostname(), "machine": machine}
-    made = {"versions": dict(versions), "command": list(command)}
-    write_json(stage / "run.json", {**facts, "algo": algo, "seed": seed, **process, **made, "summary": {}})
+    about = {"id": run.id, "status": "running", "created": now, "updated": now, "env": env, "algo": algo, "seed": seed}
+    process = {"pid": os.getpid(), "host": socket.gethostname()}
+    write_json(stage / "run.json", {**about, **process, **facts, "summary": {}})
     run._lock.acquire(stage / "lock")  # before anyone can see the folder; the lock belongs to the file, not its name
     os.rename(stage, run.path)
     sync_folder(runs_dir)

@@ -1,4 +1,4 @@
-"""Runs: the names a user gives them, and what can be done with them from outside. `run_folder` is the folder itself.
+"""Runs: the names a user gives them, and what can be done with them from outside. `folder.py` is the folder itself.
 
 One resolver serves every command: `@last` (the newest run), `@best` (the best score among the runs of the newest run's
 env), `@best:ENV`, an id, a unique prefix of one, a path to a run folder or to a checkpoint file; with `/best`, `/last`
@@ -17,15 +17,7 @@ from pathlib import Path
 
 from gymnast.core.errors import UserError, did_you_mean
 from gymnast.core.files import TEMPORARY
-from gymnast.runs.folder import (
-    CHECKPOINT_SUFFIX,
-    Run,
-    RunInfo,
-    RunList,
-    create_run,
-    default_runs_dir,
-    list_runs,
-)
+from gymnast.runs.folder import CHECKPOINT_SUFFIX, Run, RunInfo, RunList, create_run, default_runs_dir, list_runs
 
 __all__ = [
     "CHECKPOINT_SUFFIX",
@@ -34,13 +26,8 @@ __all__ = [
     "RunList",
     "create_run",
     "default_runs_dir",
-    "delete_run",
     "list_runs",
-    "resolve",
-    "resolve_checkpoint",
-    "runs_dir_option",
-    "zip_run",
-]
+]  # from there
 
 CHECKPOINT_NAME = re.compile(r"best|last|step_\d+")
 

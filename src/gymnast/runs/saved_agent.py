@@ -98,11 +98,11 @@ def init_agent_from(agent: Agent, tensors: dict[str, Tensor]) -> tuple[list[str]
     A normaliser is taken whole or not at all: a count without its mean would hold the statistics where they are.
     """
     mine = agent.state_dict()
-    fits = {name: name in tensors and mine[name].shape == tensors[name].shape for name in mine}
-    groups: dict[str, bool] = {}
-    for name, fit in fits.items():
-        owner = name.rpartition(".")[0] if "moments" in name else name
-        groups[owner] = groups.get(owner, True) and fit
-    taken = [name for name in mine if groups[name.rpartition(".")[0] if "moments" in name else name]]
+    misfits = {_owner(name) for name in mine if name not in tensors or mine[name].shape != tensors[name].shape}
+    taken = [name for name in mine if _owner(name) not in misfits]
     agent.load_state_dict({name: tensors[name] for name in taken}, strict=False)
     return taken, [name for name in mine if name not in taken]
+
+
+def _owner(name: str) -> str:
+    return name.rpartition(".")[0] if "moments" in name else name

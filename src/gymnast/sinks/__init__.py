@@ -20,17 +20,13 @@ class SinkGroup:
 
     def __init__(self, sinks: Iterable[Sink], warn: Callable[[str], None]) -> None:
         self._sinks = list(sinks)
-        self._warn = warn
+        self.warn = warn  # takes a message that must not be missed
 
     def write(self, step: int, row: dict[str, float]) -> None:
         self._each(lambda sink: sink.write(step, dict(row)))
 
     def notice(self, text: str) -> None:
         self._each(lambda sink: sink.notice(text))
-
-    def warn(self, text: str) -> None:
-        """A message that must not be missed."""
-        self._warn(text)
 
     def tick(self, step: int) -> None:
         self._each(lambda sink: sink.tick(step))
@@ -76,7 +72,7 @@ class SinkGroup:
             except Exception as error:  # whatever a sink raises, hours of training are worth more
                 self._sinks.remove(sink)
                 why = f"{type(sink).__name__} failed and gets no more rows: {type(error).__name__}: {error}"
-                self._warn(str(error) if isinstance(error, SinkFailed) else why)
+                self.warn(str(error) if isinstance(error, SinkFailed) else why)
 
 
 def make_sinks(

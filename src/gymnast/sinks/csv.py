@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import errno
-import os
 from collections.abc import Iterable, Mapping
 
 from gymnast.core.files import number_to_json, write_atomic
 from gymnast.metrics.rows import STEP
-from gymnast.sinks.base import RunInfo, Sink
-from gymnast.sinks.jsonl import read_metrics
+from gymnast.sinks.base import RunInfo
+from gymnast.sinks.jsonl import LineSink, read_metrics
 
 
-class CsvSink(Sink):
+class CsvSink(LineSink):
     """Made again from metrics.jsonl when a run is continued, so that no row is there twice; then appended to."""
 
     def __init__(self, info: RunInfo) -> None:
@@ -27,17 +25,12 @@ class CsvSink(Sink):
             self._file.close()
             self._columns += new
             self._replace(line + b"," * len(new) for line in self._path.read_bytes().splitlines()[1:])
-        line = self._line(full) + b"\n"
-        if self._file.write(line) != len(line):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._path))
-
-    def close(self) -> None:
-        self._file.close()
+        self._append(self._line(full))
 
     def _replace(self, lines: Iterable[bytes]) -> None:
         """The whole file under the header as it is now; a kill leaves the old one or the new one."""
         write_atomic(self._path, b"\n".join([",".join(self._columns).encode(), *lines]) + b"\n")
-        self._file = open(self._path, "ab", buffering=0)  # noqa: SIM115 - closed by close()
+        self._open(self._path)
 
     def _line(self, row: Mapping[str, float]) -> bytes:
         cells = (str(number_to_json(row[name])) if name in row else "" for name in self._columns)

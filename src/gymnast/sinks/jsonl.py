@@ -13,22 +13,28 @@ from gymnast.metrics.rows import STEP
 from gymnast.sinks.base import RunInfo, Sink
 
 
-class JsonlSink(Sink):
+class LineSink(Sink):
     """Appends. Each line goes to the system in one write, so a killed process leaves at most one half line."""
 
-    def __init__(self, info: RunInfo) -> None:
-        self._path = info.metrics_path
-        _drop_half_line(self._path)
-        self._file = open(self._path, "ab", buffering=0)  # noqa: SIM115 - closed by close()
+    def _open(self, path: Path) -> None:
+        self._file = open(path, "ab", buffering=0)  # noqa: SIM115 - closed by close()
 
-    def write(self, step: int, row: dict[str, float]) -> None:
-        numbers = {name: number_to_json(value) for name, value in {STEP: step, **row}.items()}
-        line = json.dumps(numbers, separators=(",", ":"), allow_nan=False).encode() + b"\n"
-        if self._file.write(line) != len(line):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._path))
+    def _append(self, line: bytes) -> None:
+        if self._file.write(line + b"\n") <= len(line):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._file.name))
 
     def close(self) -> None:
         self._file.close()
+
+
+class JsonlSink(LineSink):
+    def __init__(self, info: RunInfo) -> None:
+        _drop_half_line(info.metrics_path)
+        self._open(info.metrics_path)
+
+    def write(self, step: int, row: dict[str, float]) -> None:
+        numbers = {name: number_to_json(value) for name, value in {STEP: step, **row}.items()}
+        self._append(json.dumps(numbers, separators=(",", ":"), allow_nan=False).encode())
 
     @staticmethod
     def truncate(path: str | Path, max_env_steps: int) -> None:

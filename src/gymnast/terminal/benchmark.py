@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.text import Text
 
 from gymnast.core.text import number, score
-from gymnast.terminal.format import Cell, Column, output, table
+from gymnast.terminal.format import Cell, Column, output, right, table
 from gymnast.verbs.benchmark.page import SOLVED, seconds, solved_cells, with_interval
 from gymnast.verbs.benchmark.run import Benchmarked
 from gymnast.verbs.benchmark.summary import MEASURES, RowSummary
@@ -20,19 +20,13 @@ def print_benchmark(result: Benchmarked) -> None:
         for who, side in row.sides.items()
     ]
     if solving:
-        columns = [
-            Column("target"),
-            Column("who"),
-            Column(SOLVED[0]),
-            *(Column(name, right=True) for name in SOLVED[1:]),
-        ]
+        columns = [Column("target"), Column("who"), Column(SOLVED[0]), *right(*SOLVED[1:])]
         console.print(table(console, columns, solving))
     titles = ("runs", *(f"{name}, IQM [95 %]" for name in MEASURES.values()), "seconds")
     for row in result.rows:
         if row.equal_steps:
             console.print(Text(f"{row.target}, {number(row.steps)} steps", style="bold"))
-            columns = [Column(""), *(Column(title, right=True) for title in titles)]
-            console.print(table(console, columns, _equal_rows(row)))
+            console.print(table(console, [Column(""), *right(*titles)], _equal_rows(row)))
     print(f"wrote {result.results}")
 
 

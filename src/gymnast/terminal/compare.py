@@ -8,21 +8,18 @@ from rich.text import Text
 
 from gymnast.core.text import ago, duration, number, or_never, setting, sparkline
 from gymnast.report.run_facts import RETURN, RunFacts
-from gymnast.terminal.format import Cell, Column, heading, output, status_text, table, yes_no
+from gymnast.terminal.format import Cell, Column, output, section, status_text, table, yes_no
 from gymnast.verbs.runs.compare import Comparison
-from gymnast.verbs.runs.reasons import LETTERS
+from gymnast.verbs.runs.reasons import LETTERS, reasons
 
 CURVE = 24  # columns
 
 
 def print_comparison(data: Comparison) -> None:
     console = output()
-    columns = [
-        Column("", style="dim"),
-        *(Column(f"{name}: {s.token}") for name, s in zip(LETTERS, data.sides, strict=False)),
-    ]
-    rows = [*_identity(data), *_numbers(data), *_curves(data)]
-    console.print(table(console, columns, [row for row in rows if any(str(cell) for cell in row[1:])]))
+    sides = [Column(f"{name}: {side.token}") for name, side in zip(LETTERS, data.sides, strict=False)]
+    rows = [row for row in (*_identity(data), *_numbers(data), *_curves(data)) if any(map(str, row[1:]))]
+    console.print(table(console, [Column("", style="dim"), *sides], rows))
     different = {key: row for key, row in data.config.items() if key != "train.seed"}
     for title, found in (
         ("settings that differ", [[key, *map(setting, row)] for key, row in different.items()]),
@@ -30,18 +27,13 @@ def print_comparison(data: Comparison) -> None:
         ("runs with an alert", [[rule, *map(str, row)] for rule, row in data.alerts.items()]),
     ):
         if found:
-            columns[0] = Column(title, style="dim")
             console.print()
-            console.print(table(console, columns, found))
+            console.print(table(console, [Column(title, style="dim"), *sides], found))
     if len(data.sides) > 1 and not different:
         console.print("\nno setting differs but the seed")
     history = [word for side in data.history for word in side]
-    for title, lines in (("history", history), ("why", data.reasons)):
-        if lines:
-            console.print()
-            console.print(heading(title))
-            for line in lines:
-                console.print(Text(line), soft_wrap=True)
+    for title, lines in (("history", history), ("why", reasons(data))):
+        section(console, title, *map(Text, lines), soft_wrap=True)
 
 
 def _identity(data: Comparison) -> list[list[Cell]]:
@@ -51,24 +43,21 @@ def _identity(data: Comparison) -> list[list[Cell]]:
         return [", ".join(dict.fromkeys(text(run) for run in runs)) for runs in sides]
 
     statuses = [list(dict.fromkeys(run.info.status for run in runs)) for runs in sides]
-    solved = [[bool(run.solved) for run in runs if run.solved is not None] for runs in sides]
     seconds = [[run.seconds for run in runs if run.seconds is not None] for runs in sides]
     return [
         ["env", *each(lambda run: run.info.env)],
         ["algo", *each(lambda run: run.algo)],
         ["seed", *each(lambda run: str(run.info.seed))],
         ["status", *(status_text(found[0]) if len(found) == 1 else ", ".join(found) for found in statuses)],
-        [
-            "solved",
-            *(
-                yes_no(known[0] if known else None) if len(runs) == 1 else f"{sum(known)} of {len(runs)}"
-                for known, runs in zip(solved, sides, strict=True)
-            ),
-        ],
+        ["solved", *map(_solved, sides)],
         ["steps", *(_range([run.env_steps for run in runs], number) for runs in sides)],
         ["time", *(_range(known, duration) for known in seconds)],
         ["created", *(ago(runs[0].info.created) for runs in sides)],
     ]
+
+
+def _solved(runs: Sequence[RunFacts]) -> Cell:
+    return yes_no(runs[0].solved) if len(runs) == 1 else f"{sum(bool(run.solved) for run in runs)} of {len(runs)}"
 
 
 def _range(values: Sequence[float], text: Callable[[float], str]) -> str:

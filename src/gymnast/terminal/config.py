@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from rich.text import Text
 
-from gymnast.config import Explained
+from gymnast import config as configs
 from gymnast.core.text import setting
-from gymnast.terminal.format import Cell, Column, facts_grid, output, table
-from gymnast.verbs.config import CheckedConfig, ExplainedConfig, FormattedConfigs, ShownConfig
+from gymnast.terminal.format import Column, facts_grid, output, table
+from gymnast.verbs.config import FormattedConfigs, ShownConfig
+from gymnast.verbs.result import Facts
 
 EXPLAIN = (
     Column("key", style="bold"),
@@ -18,27 +19,23 @@ EXPLAIN = (
 
 
 def print_config(result: ShownConfig) -> None:
-    print(result.text, end="")
+    print(configs.show(result.resolved), end="")
 
 
-def print_explained(result: ExplainedConfig) -> None:
-    console = output()
-    rows = [_cells(row) for row in result.settings]
+def print_explained(result: Facts) -> None:
+    console, rows = output(), []
+    for row in result.data["settings"]:  # what somebody set stands out from what is a default
+        styles = ("default", "dim") if row["source"] == "default" else ("bold cyan", "cyan")
+        value, source = Text(setting(row["value"]), style=styles[0]), Text(row["source"], style=styles[1])
+        rows.append([row["key"], value, source, row["meaning"]])
     if len(rows) == 1:
         console.print(facts_grid([(column.title, cell) for column, cell in zip(EXPLAIN, rows[0], strict=True)]))
     else:
         console.print(table(console, EXPLAIN, rows))
 
 
-def _cells(row: Explained) -> list[Cell]:
-    """What somebody set stands out from what is a default."""
-    untouched = row.source == "default"
-    source = Text(row.source, style="dim" if untouched else "cyan")
-    return [row.key, Text(setting(row.value), style="default" if untouched else "bold cyan"), source, row.help]
-
-
-def print_checked(result: CheckedConfig) -> None:
-    print(f"{result.file}: no problems")
+def print_checked(result: Facts) -> None:
+    print(f"{result.data['file']}: no problems")
 
 
 def print_formatted(result: FormattedConfigs) -> None:

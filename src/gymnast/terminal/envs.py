@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from rich.console import Console
 from rich.text import Text
 
 from gymnast.core.text import number, span
-from gymnast.terminal.format import Cell, Column, facts_grid, heading, output, table
-from gymnast.verbs.envs.show import EnvBrief, EnvsList, PresetEnv, RegisteredEnv, needs
+from gymnast.terminal.format import Cell, Column, facts_grid, heading, output, right, section, table
+from gymnast.verbs.envs.show import needs
+from gymnast.verbs.result import Facts
 
 LIST = (
     Column("env", style="bold"),
@@ -20,111 +22,109 @@ LIST = (
 )
 
 
-def print_envs(result: EnvsList) -> None:
-    console = output()
+def print_envs(result: Facts) -> None:
+    console, envs = output(), result.data["envs"]
     rows: list[list[Cell]] = []
-    for family in dict.fromkeys(env.facts.family for env in result.envs):
+    for family in dict.fromkeys(env["family"] for env in envs):
         rows += [[""] * len(LIST)] if rows else []
         rows.append([heading(family), *[""] * (len(LIST) - 1)])
-        rows += [_list_row(env) for env in result.envs if env.facts.family == family]
+        rows += [_list_row(env) for env in envs if env["family"] == family]
     console.print(table(console, LIST, rows))
-    for command in dict.fromkeys(filter(None, (needs(env.facts.extra) for env in result.envs))):
+    for command in dict.fromkeys(filter(None, (needs(env["extra"]) for env in envs))):
         console.print(f"\n! needs a package that is not installed: {command}", style="yellow", markup=False)
-    if result.others is None:
+    if "others" not in result.data:
         console.print("\nany other id registered with Gymnasium works too: `gymnast envs list --all`", style="dim")
         return
+    section(console, "registered with Gymnasium, without a preset", *map(Text, result.data["others"]))
+
+
+def _list_row(env: dict[str, Any]) -> list[Cell]:
+    name = Text(env["id"]) if env["installed"] else Text(f"{env['id']} !", style="yellow")
+    numbers = ("" if value is None else f"{value:g}" for value in (env["threshold"], env["optimum"]))
+    return [name, ", ".join(env["variants"]), *numbers, env["description"]]
+
+
+def print_env(result: Facts) -> None:
+    console, env = output(), result.data
+    known = "family" in env  # from its preset
+    about = env["family"] if known else "registered with Gymnasium, no preset"
+    console.print(Text().append(env["id"], style="bold").append(f"  {about}", style="dim"))
+    if known:
+        console.print(Text(env["description"]))
+        if command := needs(env["extra"]):
+            console.print(f"! needs a package that is not installed: {command}", style="yellow", markup=False)
     console.print()
-    console.print(heading("registered with Gymnasium, without a preset"))
-    for name in result.others:
-        console.print(Text(name))
+    console.print(facts_grid(_preset_facts(env) if known else _registered_facts(env)))
+    if known:
+        _print_parts(console, env)
 
 
-def _list_row(env: EnvBrief) -> list[Cell]:
-    facts = env.facts
-    name = Text(f"{env.id} !", style="yellow") if needs(facts.extra) else Text(env.id)
-    threshold = f"{facts.solved.threshold:g}" if facts.solved else ""
-    optimum = "" if facts.optimum is None else f"{facts.optimum:g}"
-    return [name, ", ".join(env.variants), threshold, optimum, facts.description]
-
-
-def print_env(result: PresetEnv | RegisteredEnv) -> None:
-    if isinstance(result, PresetEnv):
-        _print_preset(output(), result)
-    else:
-        _print_registered(output(), result)
-
-
-def _print_preset(console: Console, env: PresetEnv) -> None:
-    facts = env.facts
-    console.print(Text().append(env.id, style="bold").append(f"  {facts.family}", style="dim"))
-    console.print(Text(facts.description))
-    if command := needs(facts.extra):
-        console.print(f"! needs a package that is not installed: {command}", style="yellow", markup=False)
-    console.print()
-    console.print(facts_grid(_facts(env)))
-    numbered = [[str(index), name] for index, name in enumerate(facts.actions)]
-    _section(console, "actions", [Column("", right=True), Column("")], numbered)
-    names = [Column("", right=True), Column(""), Column("range"), Column("unit"), Column("meaning", wraps=24)]
+def _print_parts(console: Console, env: dict[str, Any]) -> None:
+    last = Column("", style="dim", wraps=24)
+    numbered = [[str(index), name] for index, name in enumerate(env["actions"])]
+    _print_table(console, "actions", [*right(""), Column("")], numbered)
     parts = [
-        [str(index), part.name, span(part.low, part.high), part.unit or "", part.meaning or ""]
-        for index, part in enumerate(facts.observations)
+        [str(index), part["name"], span(part["low"], part["high"]), part["unit"] or "", part["meaning"] or ""]
+        for index, part in enumerate(env["observations"])
     ]
-    _section(console, "observation", names, parts)
-    columns = [Column("", style="bold"), Column(""), Column("", style="dim", wraps=24)]
-    _section(console, "shaping", columns, [[part.name, part.kind, part.meaning] for part in env.shaping])
-    columns = [Column("algo"), Column("score", right=True), Column("steps", right=True), Column("source", wraps=24)]
-    scores = [[item.algo, f"{item.score:g}", number(item.steps), item.source] for item in facts.references]
-    _section(console, "published scores", columns, scores)
-    columns = [Column("", style="bold"), Column("algo"), Column("steps", right=True), Column("envs", right=True)]
-    rows = [
-        [item.name, item.algo, number(item.total_timesteps), str(item.n_envs), item.about or _train(env, item.name)]
-        for item in env.variants
-    ]
-    _section(console, "variants", [*columns, Column("", style="dim", wraps=24)], rows)
+    names = [*right(""), Column(""), Column("range"), Column("unit"), Column("meaning", wraps=24)]
+    _print_table(console, "observation", names, parts)
+    shaping = [[*part.values()] for part in env["shaping"]]
+    _print_table(console, "shaping", [Column("", style="bold"), Column(""), last], shaping)
+    scores = [[one["algo"], f"{one['score']:g}", number(one["steps"]), one["source"]] for one in env["references"]]
+    columns = [Column("algo"), *right("score", "steps"), Column("source", wraps=24)]
+    _print_table(console, "published scores", columns, scores)
+    rows = []
+    for one in env["variants"]:
+        about = one["about"] or f"gymnast train {env['id']}:{one['name']}"
+        rows.append([one["name"], one["algo"], number(one["total_timesteps"]), str(one["n_envs"]), about])
+    columns = [Column("", style="bold"), Column("algo"), *right("steps", "envs"), last]
+    _print_table(console, "variants", columns, rows)
 
 
-def _train(env: PresetEnv, variant: str) -> str:
-    return f"gymnast train {env.id}:{variant}"
-
-
-def _facts(env: PresetEnv) -> list[tuple[str, Cell]]:
-    facts = env.facts
-    solved, reward = facts.solved, facts.reward
-    limits = "" if reward.low is None and reward.high is None else f"{span(reward.low, reward.high)} a step: "
+def _preset_facts(env: dict[str, Any]) -> list[tuple[str, Cell]]:
+    solved, reward = env["solved"], env["reward"]
+    low, high = reward["low"], reward["high"]
+    limits = "" if low is None and high is None else f"{span(low, high)} a step: "
+    mean = "mean of {threshold:g} over {episodes} episodes ({source})".format(**solved) if solved else ""
     return [
-        ("made with", ", ".join(f"{key}={value}" for key, value in facts.kwargs.items())),
-        ("time limit", f"{facts.max_episode_steps:,} steps" if facts.max_episode_steps else "none"),
-        ("reward", f"{limits}{reward.meaning}"),
-        ("solved", f"mean of {solved.threshold:g} over {solved.episodes} episodes ({solved.source})" if solved else ""),
-        ("", (solved.note or "") if solved else ""),
-        ("optimum", "" if env.optimum is None else f"{env.optimum:g} ({env.optimum_source})"),
+        ("made with", _kwargs(env)),
+        ("time limit", _time_limit(env)),
+        ("reward", f"{limits}{reward['meaning']}"),
+        ("solved", mean),
+        ("", (solved["note"] or "") if solved else ""),
+        ("optimum", _optimum(env)),
     ]
 
 
-def _section(console: Console, title: str, columns: Sequence[Column], rows: Sequence[Sequence[Cell]]) -> None:
-    if not rows:
-        return
-    console.print()
-    console.print(heading(title))
+def _registered_facts(env: dict[str, Any]) -> list[tuple[str, Cell]]:
+    threshold, unknown = env["threshold"], "no threshold registered: set stop.threshold"
+    return [
+        ("observations", env["observation_space"] or ""),
+        ("actions", env["action_space"] or ""),
+        ("time limit", _time_limit(env)),
+        ("solved", unknown if threshold is None else f"mean of {threshold:g} (registered)"),
+        ("optimum", _optimum(env)),
+        ("made with", _kwargs(env)),
+        ("entry point", env["entry_point"]),
+        ("problem", Text(env["problem"] or "", style="yellow")),
+        ("train", f"gymnast train {env['id']}  (variants: {', '.join(env['variants'])})"),
+    ]
+
+
+def _kwargs(env: dict[str, Any]) -> str:
+    return ", ".join(f"{key}={value}" for key, value in env["kwargs"].items())
+
+
+def _time_limit(env: dict[str, Any]) -> str:
+    return f"{env['max_episode_steps']:,} steps" if env["max_episode_steps"] else "none"
+
+
+def _optimum(env: dict[str, Any]) -> str:
+    return "" if env["optimum"] is None else f"{env['optimum']:g} ({env['optimum_source']})"
+
+
+def _print_table(console: Console, title: str, columns: Sequence[Column], rows: Sequence[Sequence[Cell]]) -> None:
     shown = table(console, columns, rows)
     shown.show_header = any(column.title for column in columns)
-    console.print(shown)
-
-
-def _print_registered(console: Console, env: RegisteredEnv) -> None:
-    limit, threshold = env.max_episode_steps, env.threshold
-    unknown = "no threshold registered: set stop.threshold"
-    facts: list[tuple[str, Cell]] = [
-        ("observations", env.observation_space or ""),
-        ("actions", env.action_space or ""),
-        ("time limit", f"{limit:,} steps" if limit else "none"),
-        ("solved", unknown if threshold is None else f"mean of {threshold:g} (registered)"),
-        ("optimum", f"{env.optimum:g} ({env.optimum_source})" if env.optimum is not None else ""),
-        ("made with", ", ".join(f"{key}={value}" for key, value in env.kwargs.items())),
-        ("entry point", env.entry_point),
-        ("problem", Text(env.problem or "", style="yellow")),
-        ("train", f"gymnast train {env.id}  (variants: {', '.join(env.variants)})"),
-    ]
-    console.print(Text().append(env.id, style="bold").append("  registered with Gymnasium, no preset", style="dim"))
-    console.print()
-    console.print(facts_grid(facts))
+    section(console, title, *([shown] if rows else []))

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -33,6 +33,11 @@ class Column:
     style: str = "default"
     drop: int = 0  # on a narrow terminal the highest goes first; 0: always shown
     wraps: int = 0  # may become this narrow and go over several lines; 0: never
+
+
+def right(*titles: str) -> list[Column]:
+    """Columns of numbers."""
+    return [Column(title, right=True) for title in titles]
 
 
 def output(stderr: bool = False) -> Console:
@@ -90,13 +95,15 @@ def heading(text: str) -> Text:
     return Text(text, style="bold yellow")
 
 
+def section(console: Console, title: str, *parts: RenderableType, soft_wrap: bool = False) -> None:
+    """A heading and what belongs under it, if there is anything."""
+    for part in ("", heading(title), *parts) if parts else ():
+        console.print(part, soft_wrap=soft_wrap)
+
+
 def look_at(console: Console, notes: Sequence[str]) -> None:
     """What a user should not overlook, if there is anything."""
-    if notes:
-        console.print()
-        console.print(heading("look at"))
-    for note in notes:
-        console.print(Text(f"! {note}", style="yellow"))
+    section(console, "look at", *(Text(f"! {note}", style="yellow") for note in notes))
 
 
 def status_text(status: str) -> Text:

@@ -22,10 +22,9 @@ COLUMNS = (
 )
 
 
-def print_plot(result: Plot, charts: bool = True) -> None:
-    """`charts`: False where a picture was written and the text is not wanted as well."""
+def print_plot(result: Plot) -> None:
     console = output()
-    for chart in result.charts if charts else ():
+    for chart in result.charts if result.text else ():
         for line in draw(chart, panel_width(console), height=14) or [heading(chart.title)]:
             console.print(line, soft_wrap=True)
         console.print(table(console, COLUMNS, [_row(chart.title, curve) for curve in chart.curves]))

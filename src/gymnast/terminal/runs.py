@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Callable
 
 from rich.console import Console
 from rich.text import Text
@@ -15,55 +16,41 @@ from gymnast.report.page import return_chart
 from gymnast.report.run_facts import RETURN, UNFINISHED, RunFacts
 from gymnast.report.verdict import stop_text
 from gymnast.runs.references import runs_dir_option
-from gymnast.sinks.console.panels import render_row
-from gymnast.terminal.format import Cell, Column, facts_grid, output, panel_width, status_text, table, yes_no
-from gymnast.verbs.runs.files import DeletedRuns, ZippedRun
+from gymnast.sinks.console.panels import Dashboard
+from gymnast.terminal.format import Cell, Column, facts_grid, output, panel_width, right, status_text, table, yes_no
+from gymnast.verbs.result import Facts
 from gymnast.verbs.runs.show import RunsList, ShownRun
 
-LIST = (
-    Column("run", style="bold"),
-    Column("env"),
-    Column("algo", drop=2),
-    Column("seed", right=True, drop=4),
-    Column("status"),
-    Column("score", right=True),
-    Column("solved", drop=1),
-    Column("steps", right=True, drop=3),
-    Column("time", right=True, drop=6),
-    Column("created", drop=5),
+LIST: tuple[tuple[Column, Callable[[RunFacts], Cell]], ...] = (
+    (Column("run", style="bold"), lambda run: run.token),
+    (Column("env"), lambda run: run.info.env),
+    (Column("algo", drop=2), lambda run: run.algo),
+    (Column("seed", right=True, drop=4), lambda run: str(run.info.seed)),
+    (Column("status"), lambda run: status_text(run.info.status)),
+    (Column("score", right=True), lambda run: score(run.score)),
+    (Column("solved", drop=1), lambda run: yes_no(run.solved)),
+    (Column("steps", right=True, drop=3), lambda run: number(run.env_steps)),
+    (Column("time", right=True, drop=6), lambda run: "" if run.seconds is None else duration(run.seconds)),
+    (Column("created", drop=5), lambda run: ago(run.info.created)),
 )
 
 
 def print_list(result: RunsList) -> None:
     console = output()
     if result.runs:
-        console.print(table(console, LIST, [_list_row(run) for run in result.runs]))
+        rows = [[cell(run) for _, cell in LIST] for run in result.runs]
+        console.print(table(console, [column for column, _ in LIST], rows))
     else:
         console.print(f"no runs in {result.folder} yet: start one with `gymnast train CartPole-v1`", soft_wrap=True)
 
 
-def _list_row(run: RunFacts) -> list[Cell]:
-    return [
-        run.token,
-        run.info.env,
-        run.algo,
-        str(run.info.seed),
-        status_text(run.info.status),
-        score(run.score),
-        yes_no(run.solved),
-        number(run.env_steps),
-        "" if run.seconds is None else duration(run.seconds),
-        ago(run.info.created),
-    ]
-
-
-def print_deleted(result: DeletedRuns) -> None:
-    for run in result.deleted:
+def print_deleted(result: Facts) -> None:
+    for run in result.data["deleted"]:
         print(f"deleted {run}")
 
 
-def print_zipped(result: ZippedRun) -> None:
-    print(f"wrote {result.zip}")
+def print_zipped(result: Facts) -> None:
+    print(f"wrote {result.data['zip']}")
 
 
 def print_run(result: ShownRun) -> None:
@@ -81,11 +68,13 @@ def print_run(result: ShownRun) -> None:
     console.print()
     if facts.alerts:
         console.print(*report(facts.alerts), "", sep="\n")
-    metrics = render_row(
-        facts.latest,
+    metrics = Dashboard(
+        row=facts.latest,
         title=f"metrics at {int(facts.latest[STEP]):,} steps",
         total_steps=facts.total_steps,
-        facts={"threshold": facts.threshold},
+        step=int(facts.latest[STEP]),
+        elapsed=facts.latest.get("time/elapsed", 0.0),
+        threshold=facts.threshold,
         history=[value for _, value in facts.curve(RETURN)],
         written_at=facts.written_at,
     )
@@ -143,11 +132,6 @@ def _print_checkpoints(console: Console, facts: RunFacts) -> None:
             use = Text(f"broken: {item.problem}", style="bold red")
         returns = (item.metrics.get(name) for name in ("rollout/ep_rew_mean", "eval/mean_reward"))
         rows.append([item.name, number(item.step), *(score(value) for value in returns), use])
-    columns = [
-        Column("checkpoint", style="bold"),
-        Column("step", right=True),
-        Column("training return", right=True),
-        Column("evaluation", right=True),
-        Column("use", style="dim", wraps=24),
-    ]
+    columns = [Column("checkpoint", style="bold"), *right("step", "training return", "evaluation")]
+    columns.append(Column("use", style="dim", wraps=24))
     console.print(table(console, columns, rows) if rows else "no checkpoints yet")

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from gymnast.core.text import or_never
 from gymnast.terminal.format import Cell, Column, facts_grid, heading, output, table
-from gymnast.verbs.speed.results import Advice, OtherLibrary, Solving, Speed, Startup, Training, Tuning
+from gymnast.verbs.speed.results import Speed, Tuning
 
 
 def print_speed(found: Speed) -> None:
@@ -24,7 +24,7 @@ def print_speed(found: Speed) -> None:
     if found.solve:
         _print_solve(console, found.solve)
     for note in found.notes:
-        console.print(Text(f"! {note}", style="yellow"))
+        _warn(console, note)
 
 
 def print_tuning(found: Tuning) -> None:
@@ -91,103 +91,99 @@ def _print_head(console: Console, target: str, machine: dict[str, Any]) -> None:
     console.print(Text(f"{machine['cpu']}, {machine['cores']} cores", style="dim"))
 
 
-def _print_training(console: Console, found: Training, n_envs: int) -> None:
-    rates, limit = found.rates, found.limit
-    reached, in_torch = percent(limit.share), percent(limit.torch_share)
+def _print_training(console: Console, found: dict[str, Any], n_envs: int) -> None:
+    rates, limit = found["rates"], found["limit"]
+    reached, in_torch = percent(limit["share"]), percent(limit["torch_share"])
     rows: list[list[Cell]] = [
-        ["env alone", rate(rates.env), f"{found.engine} engine, {n_envs} envs, random actions"],
-        ["collect", rate(rates.collect), "by the run's own clock, as is update"],
-        ["update", rate(rates.update), ""],
-        [Text("training", style="bold"), Text(rate(rates.whole), style="bold"), f"threads {found.threads}"],
-        ["limit", rate(limit.whole), f"env and arithmetic alone; training reaches {reached} of it"],
-        ["torch's limit", rate(limit.torch), f"env and torch's passes alone; reached: {in_torch}"],
+        ["env alone", rate(rates["env"]), f"{found['engine']} engine, {n_envs} envs, random actions"],
+        ["collect", rate(rates["collect"]), "by the run's own clock, as is update"],
+        ["update", rate(rates["update"]), ""],
+        [Text("training", style="bold"), Text(rate(rates["whole"]), style="bold"), f"threads {found['threads']}"],
+        ["limit", rate(limit["whole"]), f"env and arithmetic alone; training reaches {reached} of it"],
+        ["torch's limit", rate(limit["torch"]), f"env and torch's passes alone; reached: {in_torch}"],
     ]
     columns = [Column("what"), Column("steps/s", right=True), Column("", style="dim", drop=1)]
     console.print()
     console.print(table(console, columns, rows))
     console.print()
-    shape = " x ".join(map(str, limit.matmul_shape))
-    shares = sorted(found.shares.items(), key=lambda item: -item[1])
-    arithmetic = (
-        f"{limit.flops_per_step / 1e6:,.2f} MFLOP a step at {limit.matmul_gflops:,.1f} GFLOP/s "
-        f"({shape}): {rate(limit.arithmetic)} steps/s"
-    )
+    shape = " x ".join(map(str, limit["matmul_shape"]))
+    shares = sorted(found["shares"].items(), key=lambda item: -item[1])
+    speed = f"{limit['matmul_gflops']:,.1f} GFLOP/s ({shape}): {rate(limit['arithmetic'])} steps/s"
     facts: list[tuple[str, Cell]] = [
         ("time", ", ".join(f"{name} {percent(share)}" for name, share in shares)),
-        ("memory", f"{found.memory_mb:,.0f} MB at the most"),
-        ("arithmetic", arithmetic),
-        ("windows", ", ".join(rate(value) for value in found.windows)),
+        ("memory", f"{found['memory_mb']:,.0f} MB at the most"),
+        ("arithmetic", f"{limit['flops_per_step'] / 1e6:,.2f} MFLOP a step at {speed}"),
+        ("windows", ", ".join(map(rate, found["windows"]))),
     ]
     console.print(facts_grid(facts))
-    if found.against:
-        _print_against(console, found.against)
-    if found.advice:
-        _print_advice(console, found.advice)
+    if found["against"]:
+        _print_against(console, found["against"])
+    if found["advice"]:
+        _print_advice(console, found["advice"])
 
 
-def _print_against(console: Console, against: dict[str, OtherLibrary]) -> None:
+def _print_against(console: Console, against: dict[str, dict[str, Any]]) -> None:
     console.print()
-    rows: list[list[Cell]] = []
-    for name, other in against.items():
-        for setting in other.settings:
-            rows.append(
-                [
-                    f"{name} {other.version}",
-                    str(setting.threads or f"{other.default_threads} (its default)"),
-                    rate(setting.rate),
-                    Text(times(setting.ratio), style="bold"),
-                    Text("best", style="bold green") if setting.rate == other.best else "",
-                ]
-            )
+    rows: list[list[Cell]] = [
+        [
+            f"{name} {other['version']}",
+            str(setting["threads"] or f"{other['default_threads']} (its default)"),
+            rate(setting["rate"]),
+            Text(times(setting["ratio"]), style="bold"),
+            Text("best" if setting["rate"] == other["best"] else "", style="bold green"),
+        ]
+        for name, other in against.items()
+        for setting in other["settings"]
+    ]
     columns = [Column("against"), Column("threads")]
     columns += [Column("steps/s", right=True), Column("gymnast is", right=True), Column("")]
     console.print(table(console, columns, rows))
     for name, other in against.items():
-        if other.compile_seconds is not None:
-            console.print(Text(f"{name} compiled for {seconds(other.compile_seconds)} first", style="dim"))
+        if other["compile_seconds"] is not None:
+            console.print(Text(f"{name} compiled for {seconds(other['compile_seconds'])} first", style="dim"))
 
 
-def _print_advice(console: Console, advice: Advice) -> None:
+def _print_advice(console: Console, advice: dict[str, Any]) -> None:
     console.print()
-    best = advice.best
+    best = advice["best"]
     if best is None:
         console.print("no single change that was measured makes it faster", style="green")
     else:
-        console.print(heading(f"{best.change}: {gain(best.gain)}"))
-        console.print(_settings(best.set))
-        console.print(Text(best.note, style="dim"))
-    if others := ", ".join(f"{row.change}: {gain(row.gain)}" for row in advice.tried if row is not best):
+        console.print(heading(f"{best['change']}: {gain(best['gain'])}"))
+        console.print(_settings(best["set"]))
+        console.print(Text(best["note"], style="dim"))
+    if others := ", ".join(f"{row['change']}: {gain(row['gain'])}" for row in advice["tried"] if row is not best):
         console.print(facts_grid([("also tried", others)]))
 
 
-def _print_startup(console: Console, startup: Startup) -> None:
+def _print_startup(console: Console, startup: dict[str, Any]) -> None:
     console.print()
     rows: list[list[Cell]] = [
-        [row.who, str(row.threads or "default"), seconds(row.first_update), seconds(row.whole)] for row in startup.rows
+        [row["who"], str(row["threads"] or "default"), seconds(row["first_update"]), seconds(row["whole"])]
+        for row in startup["rows"]
     ]
-    columns = [Column(f"{startup.steps:,} steps, from Enter to"), Column("threads")]
+    columns = [Column(f"{startup['steps']:,} steps, from Enter to"), Column("threads")]
     columns += [Column("first update", right=True), Column("the end", right=True, style="bold")]
     console.print(table(console, columns, rows))
-    for name, share in startup.share_of.items():
+    for name, share in startup["share_of"].items():
         console.print(Text(f"gymnast takes {share:.2f} of {name}'s time", style="bold"))
 
 
-def _print_solve(console: Console, solve: Solving) -> None:
+def _print_solve(console: Console, solve: dict[str, Any]) -> None:
     console.print()
-    rows: list[list[Cell]] = []
-    for who, row in solve.rows.items():
-        rows.append(
-            [
-                who,
-                f"{row.solved} of {len(row.runs)}",
-                or_never(row.median_steps, rate),
-                Text(seconds(row.median_seconds), style="bold"),
-                ", ".join("never" if run["seconds"] is None else f"{run['seconds']:.2f}" for run in row.runs),
-            ]
-        )
-    columns = [Column(f"solved: {solve.episodes} greedy episodes >= {solve.threshold:g}")]
+    rows: list[list[Cell]] = [
+        [
+            who,
+            f"{row['solved']} of {len(row['runs'])}",
+            or_never(row["median_steps"], rate),
+            Text(seconds(row["median_seconds"]), style="bold"),
+            ", ".join("never" if run["seconds"] is None else f"{run['seconds']:.2f}" for run in row["runs"]),
+        ]
+        for who, row in solve["rows"].items()
+    ]
+    columns = [Column(f"solved: {solve['episodes']} greedy episodes >= {solve['threshold']:g}")]
     columns += [Column(title, right=True) for title in ("seeds", "steps, median", "training, median")]
     columns += [Column("each, s", style="dim", drop=1)]
     console.print(table(console, columns, rows))
-    for name, ratio in solve.times_as_fast_as.items():
+    for name, ratio in solve["times_as_fast_as"].items():
         console.print(Text(f"gymnast is {times(ratio)} as fast as {name}", style="bold"))

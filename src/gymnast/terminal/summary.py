@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from rich import box
 from rich.console import Group, RenderableType
 from rich.panel import Panel
@@ -9,34 +11,33 @@ from rich.text import Text
 
 from gymnast.alerts.text import report
 from gymnast.core.text import duration
-from gymnast.report.verdict import stop_text
+from gymnast.report.verdict import goal_text, stop_text
 from gymnast.terminal.format import Cell, facts_grid, output, panel_width
-from gymnast.verbs.eval import EvaluatedAgent
-from gymnast.verbs.train import TrainedRun
+from gymnast.verbs.result import Scored
 
 
-def print_summary(result: TrainedRun | EvaluatedAgent) -> None:
+def print_summary(result: Scored) -> None:
     console = output()
     console.print(summary_panel(result), width=panel_width(console))
 
 
-def summary_panel(result: TrainedRun | EvaluatedAgent) -> RenderableType:
-    trained = result if isinstance(result, TrainedRun) else None
-    if result.solved:
+def summary_panel(result: Scored) -> RenderableType:
+    config, reason = result.config, result.data.get("stop_reason")  # None: of a saved agent
+    if result.data["solved"]:
         headline, colour = "SOLVED", "green"
-    elif trained and trained.stop_reason == "interrupted":
+    elif reason == "interrupted":
         headline, colour = "INTERRUPTED", "yellow"
     elif result.threshold is None:
         headline, colour = "DONE", "cyan"
     else:
         headline, colour = "NOT SOLVED", "yellow"
-    title = Text().append(headline, style=f"bold {colour}").append(f"  {result.env}", style="bold default")
-    if trained:
-        title.append(f" · {trained.algo}", style="bold default").append(f" · seed {trained.seed}", style="default")
-    facts = [*_score(result), *(_training(trained) if trained else []), ("run", _name(result))]
-    parts: list[RenderableType] = [title, Text(), facts_grid(facts)]
-    if trained and trained.alerts:
-        parts += [Text(), *report(trained.alerts)]
+    title = Text().append(headline, style=f"bold {colour}").append(f"  {config.env.id}", style="bold default")
+    if reason:
+        title.append(f" · {config.algo.name}", style="bold default")
+        title.append(f" · seed {config.train.seed}", style="default")
+    parts: list[RenderableType] = [title, Text(), facts_grid(_facts(result))]
+    if result.alerts:
+        parts += [Text(), *report(result.alerts)]
     if result.next:
         parts += [Text(), Text("next", style="yellow")]
         for command, what in result.next:  # a line of its own: ready to be copied
@@ -44,34 +45,37 @@ def summary_panel(result: TrainedRun | EvaluatedAgent) -> RenderableType:
     return Panel(Group(*parts), border_style=colour, box=box.ROUNDED, padding=(0, 1))
 
 
-def _score(result: TrainedRun | EvaluatedAgent) -> list[tuple[str, Cell]]:
-    score, exact, episodes = Text(), Text(), ""
-    if result.eval_mean is not None:
-        score.append(f"{result.eval_mean:,.2f}", style="bold")
-        score.append("  95% interval {:,.2f} to {:,.2f}".format(*result.interval) if result.interval else "")
-        episodes = f"{result.episodes:,} fresh episodes, {result.policy}"
-    if result.exact_value is not None:
-        exact.append(f"{result.exact_value:,.4f}", style="bold")
-        exact.append(f"  decides; optimum {result.optimum:,.4f}, regret {result.regret:,.4f}")
-    return [("score", score), ("measured on", episodes), ("exact", exact), *_goals(result)]
+def _facts(result: Scored) -> list[tuple[str, Cell]]:
+    data = result.data
+    score, exact, training, episodes = Text(), Text(), Text(), ""
+    if data["eval_mean"] is not None:
+        score.append(f"{data['eval_mean']:,.2f}", style="bold")
+        score.append("  95% interval {:,.2f} to {:,.2f}".format(*data["interval"]) if data["interval"] else "")
+        episodes = f"{data['episodes']:,} fresh episodes, {data.get('policy', result.config.stop.judge)}"
+    if data["exact_value"] is not None:
+        exact.append(f"{data['exact_value']:,.4f}", style="bold")
+        exact.append(f"  decides; optimum {data['optimum']:,.4f}, regret {data['regret']:,.4f}")
+    if reason := data.get("stop_reason"):
+        training.append(f"{data['env_steps']:,} steps in {duration(data['seconds'])}")
+        training.append(f"  {data['fps']:,.0f} steps/s", style="dim")
+    return [
+        ("score", score),
+        ("measured on", episodes),
+        ("agent", _agent(data)),
+        ("exact", exact),
+        ("solved at", "" if result.threshold is None else f"{result.threshold:g}"),
+        ("target", goal_text(data.get("target"), data.get("on_target"))),
+        ("training", training),
+        ("stopped", stop_text(reason) if reason else ""),
+        ("run", Text("/".join(filter(None, (result.run, data.get("checkpoint")))), style="bold")),
+    ]
 
 
-def _goals(result: TrainedRun | EvaluatedAgent) -> list[tuple[str, Cell]]:
-    goals: list[tuple[str, Cell]] = [("solved at", "" if result.threshold is None else f"{result.threshold:g}")]
-    if isinstance(result, TrainedRun) and result.target is not None:
-        goals.append(("target", f"{result.target:g}, {'reached' if result.on_target else 'not reached'}"))
-    return goals
-
-
-def _training(result: TrainedRun) -> list[tuple[str, Cell]]:
-    training = Text(f"{result.env_steps:,} steps in {duration(result.seconds)}")
-    training.append(f"  {result.fps:,.0f} steps/s", style="dim")
-    agent = f"the best, at {result.best_at:,} steps" if result.best_at else ""
-    if agent and result.last_score is not None and result.last_at != result.best_at:
-        agent += f"; the last evaluation, at {result.last_at:,}: {result.last_score:,.2f}"
-    return [("agent", agent), ("training", training), ("stopped", stop_text(result.stop_reason))]
-
-
-def _name(result: TrainedRun | EvaluatedAgent) -> Text:
-    checkpoint = "" if isinstance(result, TrainedRun) else f"/{result.checkpoint}"
-    return Text(f"{result.run}{checkpoint}", style="bold")
+def _agent(data: dict[str, Any]) -> str:
+    """Which checkpoint the score is of, and what the last one is worth."""
+    if not data.get("best_at"):
+        return ""
+    agent = f"the best, at {data['best_at']:,} steps"
+    if data["last_score"] is not None and data["last_at"] != data["best_at"]:
+        agent += f"; the last evaluation, at {data['last_at']:,}: {data['last_score']:,.2f}"
+    return agent

@@ -53,7 +53,7 @@ def build(config: RunConfig, threshold: float | None, factory: EnvFactory | None
         rollout=make_rollout(config, learner),
         judge=make_judge(config, threshold, net, env, factory),
         alerts=AlertBook(Known(config, facts, threshold, uniform), (*RULES, *learner.rules)),
-        labels=labels_of(net.agent, facts),
+        labels=labels_of(net.agent, config.env),
         factory=factory,
     )
 

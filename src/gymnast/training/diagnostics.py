@@ -7,6 +7,7 @@ training uses, not even its random numbers. NumPy does the arithmetic: on arrays
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
@@ -72,17 +73,13 @@ def look_inside(
     learner: Learner, rollout: Rollout, progress: float
 ) -> tuple[dict[str, dict[str, float]], dict[str, float]]:
     """Activations by layer and gradients by parameter, of the loss that every algorithm starts from."""
-    agent, outputs, hooks = learner.agent, {}, []
+    agent, outputs = learner.agent, {}
 
-    def keep(name: str) -> Callable[[nn.Module, Any, Tensor], None]:
-        def hook(module: nn.Module, inputs: Any, out: Tensor) -> None:
-            outputs[name] = out.detach()
+    def keep(name: str, module: nn.Module, inputs: Any, out: Tensor) -> None:
+        outputs[name] = out.detach()
 
-        return hook
-
-    for name, module in agent.named_modules():
-        if type(module) in DEAD:
-            hooks.append(module.register_forward_hook(keep(name)))
+    modules = {name: module for name, module in agent.named_modules() if type(module) in DEAD}
+    hooks = [module.register_forward_hook(partial(keep, name)) for name, module in modules.items()]
     batch = sample(rollout).map(lambda column: column.to(agent.device))
     names, parameters = zip(*((n, p) for n, p in agent.named_parameters() if p.requires_grad), strict=True)
     try:
@@ -93,7 +90,6 @@ def look_inside(
     finally:
         for handle in hooks:
             handle.remove()
-    modules = dict(agent.named_modules())
     layers = {name: describe_layer(modules[name], out) for name, out in outputs.items()}
     norms = {
         name: float(np.linalg.norm(grad.cpu().numpy().ravel()))
@@ -138,7 +134,7 @@ def histogram(numbers: Tensor) -> dict[str, list[float]]:
 
 
 def describe_actions(agent: Agent, action: Tensor, labels: Labels) -> dict[str, Any]:
-    """How often each choice was taken; mean and deviation where actions are numbers."""
+    """How often each choice was taken; mean and standard deviation where actions are numbers."""
     rows: Numbers = action.flatten(0, 1).reshape(action.shape[0] * action.shape[1], -1).numpy()
     head = agent.head
     if isinstance(head, CategoricalHead):

@@ -6,13 +6,13 @@ import platform
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gymnast import config as configs
 from gymnast.core.errors import EnvFailure
-from gymnast.core.machine import cores, cpu_model
+from gymnast.core.files import write_atomic
+from gymnast.core.machine import cores, cpu_model, package_versions
 from gymnast.runs.references import Run, create_run
 
 if TYPE_CHECKING:
@@ -36,17 +36,16 @@ def new_run(
     """A run's folder, made when everything that could fail at the start has not."""
     run = create_run(
         runs_dir,
+        configs.dump(config),
         env=config.env.id,
-        variant=variant,
         algo=config.algo.name,
         seed=config.train.seed,
-        config_yaml=configs.dump(config),
-        command=[program, *sys.argv[1:]],
-        versions=versions(),
+        variant=variant,
+        parent=parent,
         machine=f"{cpu_model()}, {cores()} cores",
+        versions=versions(),
+        command=[program, *sys.argv[1:]],
     )
-    if parent is not None:
-        run.update(parent=parent)
     if history is not None:
         for old, new in ((history.metrics_path, run.metrics_path), (history.diagnostics_path, run.diagnostics_path)):
             if old.is_file():
@@ -55,13 +54,7 @@ def new_run(
 
 
 def versions() -> dict[str, str]:
-    found = {"python": platform.python_version()}
-    for package in PACKAGES:
-        try:
-            found[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            continue
-    return found
+    return {"python": platform.python_version(), **package_versions(*PACKAGES)}
 
 
 def solved_threshold(config: RunConfig, facts: configs.EnvFacts | None) -> float | None:
@@ -131,10 +124,12 @@ def record(
 
 def report(run: Run) -> None:
     """report.md, however the run ended. A disk that is full by now takes nothing but the page."""
-    from gymnast.report.page import write_report
+    from gymnast.report.blocks import markdown
+    from gymnast.report.page import build_page
+    from gymnast.report.run_facts import RunFacts
 
     try:
-        write_report(run)
+        write_atomic(run.report_path, markdown(build_page(RunFacts(run))).encode())
     except OSError as error:
         with suppress(OSError):
             run.log(f"no report: {error}")
@@ -146,7 +141,8 @@ def summary_of(state: TrainState, result: Result | None) -> dict[str, Any]:
     scored = {"env_steps": state.counters.env_steps, "eval_mean": None} if result is None else json_result(result)
     score = scored["eval_mean"] if scored["eval_mean"] is not None else record.best_score
     goals = {"threshold": state.judge.threshold, "target": state.judge.target}
-    return scored | goals | {"score": score, "best_at": record.best_at}
+    agents = {"score": score, "best_at": record.best_at, "last_score": record.last_score, "last_at": record.last_at}
+    return scored | goals | agents
 
 
 def json_result(result: Result) -> dict[str, Any]:

@@ -5,16 +5,15 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gymnast.metrics.catalogue import catalogue
+from gymnast.sinks import SinkGroup
 
 if TYPE_CHECKING:
-    from gymnast.sinks import SinkGroup
     from gymnast.training.state import TrainState
 
 Row = dict[str, float]
@@ -27,41 +26,27 @@ class Reporter:
     returning False, and can change nothing else."""
 
     def __init__(self, state: TrainState, sinks: SinkGroup | None, observer: Observer | None) -> None:
+        if sinks is None:
+            sinks = SinkGroup([], lambda text: warnings.warn(text, stacklevel=3))
         self._state, self._sinks, self._observer = state, sinks, observer
+        self.warn, self.notice, self.video = sinks.warn, sinks.notice, sinks.video
         self.asked_to_stop = False
 
     def row(self, row: Row, record: Mapping[str, Any] | None = None) -> None:
         """A row, the alerts that follow from it, and diagnostics where there are any."""
         step = self._state.counters.env_steps
         alerts = self._state.alerts.check(row)
-        if self._sinks is not None:
-            self._sinks.write(step, row)
-            self._sinks.report(step, alerts, record)
+        self._sinks.write(step, row)
+        self._sinks.report(step, alerts, record)
         if self._observer is not None:
             self.asked_to_stop |= self._observer(dict(row)) is False
 
     def tick(self) -> None:
         """Between two rows: the display moves on."""
-        if self._sinks is not None:
-            self._sinks.tick(self._state.counters.env_steps)
+        self._sinks.tick(self._state.counters.env_steps)
 
     def checkpoint(self, names: list[str], seconds: float) -> None:
-        if self._sinks is not None:
-            self._sinks.checkpoint(self._state.counters.env_steps, names, seconds)
-
-    def warn(self, text: str) -> None:
-        if self._sinks is None:
-            warnings.warn(text, stacklevel=2)
-        else:
-            self._sinks.warn(text)
-
-    def notice(self, text: str) -> None:
-        if self._sinks is not None:
-            self._sinks.notice(text)
-
-    def video(self, step: int, path: Path) -> None:
-        if self._sinks is not None:
-            self._sinks.video(step, path)
+        self._sinks.checkpoint(self._state.counters.env_steps, names, seconds)
 
 
 def make_row(state: TrainState) -> Row:
@@ -91,11 +76,8 @@ def late_row(state: TrainState, values: Row) -> Row:
 
 def moment(state: TrainState) -> Row:
     """What is known between two rows, for a checkpoint that cannot wait for the next one."""
-    return state.meter.peek() | {
-        "time/total_timesteps": float(state.counters.env_steps),
-        "time/updates": float(state.counters.updates),
-        "time/elapsed": state.clock.elapsed,
-    }
+    known = {name: _position(state)[name] for name in ("time/total_timesteps", "time/updates")}
+    return state.meter.peek() | known | {"time/elapsed": state.clock.elapsed}
 
 
 def _position(state: TrainState) -> Row:

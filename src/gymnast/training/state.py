@@ -19,7 +19,8 @@ from gymnast.judge.snapshot import Snapshot
 from gymnast.judge.verdict import EvalRequest
 from gymnast.metrics.clock import Clock
 from gymnast.metrics.meter import Meter
-from gymnast.play.step_table import Labels, rollout_table
+from gymnast.play.episode import rollout_steps
+from gymnast.play.step_table import Labels, step_table, to_csv
 from gymnast.rl.collector import Collector
 from gymnast.rl.learner import Learner, group
 from gymnast.rl.rollout import Rollout
@@ -159,7 +160,7 @@ def snapshot(state: TrainState, request: EvalRequest, row: dict[str, float]) -> 
 
 def last_steps(state: TrainState) -> str:
     """The first steps of the last rollout, as a table."""
-    return rollout_table(state.agent, state.rollout, state.labels).to_csv()
+    return to_csv(step_table(rollout_steps(state.agent, state.rollout), state.labels))
 
 
 def restore(state: TrainState, tensors: dict[str, Tensor], values: dict[str, Any], optimizer: bool = True) -> list[str]:

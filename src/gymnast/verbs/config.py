@@ -3,44 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from gymnast import config as configs
 from gymnast.core.errors import UserError
+from gymnast.verbs.result import Facts
 from gymnast.verbs.train import resolve_config
 
 
 @dataclass(frozen=True)
 class ShownConfig:
-    target: str
-    config: dict[str, Any]
-    text: str  # the same as YAML
+    resolved: configs.Resolved
 
     def to_json(self) -> dict[str, Any]:
-        return {"target": self.target, "config": self.config}
-
-
-@dataclass(frozen=True)
-class ExplainedConfig:
-    target: str
-    settings: list[configs.Explained]
-
-    def to_json(self) -> dict[str, Any]:
-        rows = [
-            {"key": row.key, "value": row.value, "source": row.source, "meaning": row.help} for row in self.settings
-        ]
-        return {"target": self.target, "settings": rows}
-
-
-@dataclass(frozen=True)
-class CheckedConfig:
-    file: str
-    problems: list[str]
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        return {"target": self.resolved.target, "config": self.resolved.config.model_dump(mode="json")}
 
 
 @dataclass(frozen=True)
@@ -53,20 +31,21 @@ class FormattedConfigs:
 
 
 def show_config(target: str, overrides: Sequence[str]) -> ShownConfig:
+    return ShownConfig(resolve_config(target, overrides))
+
+
+def explain_config(target: str, key: str | None, overrides: Sequence[str]) -> Facts:
     resolved = resolve_config(target, overrides)
-    return ShownConfig(resolved.target, resolved.config.model_dump(mode="json"), configs.show(resolved))
+    names = ("key", "value", "source", "meaning")
+    rows = [dict(zip(names, row, strict=True)) for row in configs.explain(resolved, key)]
+    return Facts({"target": resolved.target, "settings": rows})
 
 
-def explain_config(target: str, key: str | None, overrides: Sequence[str]) -> ExplainedConfig:
-    resolved = resolve_config(target, overrides)
-    return ExplainedConfig(resolved.target, configs.explain(resolved, key))
-
-
-def check_config(path: Path) -> CheckedConfig:
+def check_config(path: Path) -> Facts:
     """Problems are raised, all at once."""
     if problems := configs.check_file(path):
         raise UserError("\n".join(problems))
-    return CheckedConfig(str(path), [])
+    return Facts({"file": str(path), "problems": []})
 
 
 def format_configs(paths: Sequence[Path]) -> FormattedConfigs:

@@ -6,94 +6,61 @@ import os
 import platform
 import shutil
 import sys
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from gymnast.core.machine import cores
 from gymnast.runs.references import list_runs
-from gymnast.verbs.extras import Extra, all_extras, version_of
+from gymnast.verbs.extras import all_extras, version_of
+from gymnast.verbs.result import Facts
 
 CORE = ("gymnast", "torch", "gymnasium", "numpy", "pydantic", "rich", "click", "ruamel.yaml", "safetensors")
 OLDEST_PYTHON = (3, 11)
 LITTLE_DISK = 1_000_000_000  # bytes; a run with checkpoints of a small network takes a few million
 
 
-@dataclass(frozen=True)
-class RunsFolder:
-    path: str
-    exists: bool
-    writable: bool
-    free_bytes: int
-    runs: int
-
-
-@dataclass(frozen=True)
-class Health:
-    python: str
-    executable: str
-    os: str
-    cores: int
-    packages: dict[str, str | None]  # None: not installed
-    devices: dict[str, str | None]  # where a network can live; None: not here
-    extras: list[Extra]
-    runs_dir: RunsFolder
-    warnings: list[str]  # runs that cannot be read
-
-    @property
-    def problems(self) -> list[str]:
-        found = []
-        if sys.version_info < OLDEST_PYTHON:
-            found.append(f"Python {self.python} is too old: {'.'.join(map(str, OLDEST_PYTHON))} or newer is needed")
-        missing = [name for name, version in self.packages.items() if version is None]
-        if missing:
-            found.append(f"missing: {', '.join(missing)}. Run: pip install --force-reinstall gymnast")
-        if not self.devices:
-            found.append("torch cannot be imported. Run: pip install --force-reinstall torch")
-        folder = self.runs_dir
-        if not folder.writable:
-            found.append(f"runs cannot be written to {folder.path}. Choose another --runs-dir, or set GYMNAST_RUNS")
-        if folder.free_bytes < LITTLE_DISK:
-            found.append(f"only {folder.free_bytes / 1e6:,.0f} MB of disk are free where runs are kept")
-        return [*found, *self.warnings]
-
-    def to_json(self) -> dict[str, Any]:
-        data = {key: value for key, value in asdict(self).items() if key != "warnings"}
-        extras = {
-            extra.name: {
-                "installed": extra.installed,
-                "version": extra.version,
-                "brings": extra.brings,
-                "command": None if extra.installed else extra.command,
-            }
-            for extra in self.extras
-        }
-        return data | {"extras": extras, "problems": self.problems}
-
-
-def examine(runs_dir: Path) -> Health:
+def examine(runs_dir: Path) -> Facts:
+    """Of packages, devices and extras, None is what is not here."""
     runs = list_runs(runs_dir)
     nearest = next(folder for folder in (runs_dir.absolute(), *runs_dir.absolute().parents) if folder.exists())
-    return Health(
-        python=platform.python_version(),
-        executable=sys.executable,
-        os=platform.platform(),
-        cores=cores(),
-        packages={name: version_of(name) for name in CORE},
-        devices=_devices(),
-        extras=list(all_extras().values()),
-        runs_dir=RunsFolder(
-            path=str(runs_dir),
-            exists=runs_dir.is_dir(),
-            writable=nearest.is_dir() and os.access(nearest, os.W_OK | os.X_OK),
-            free_bytes=shutil.disk_usage(nearest).free,
-            runs=len(runs),
-        ),
-        warnings=runs.warnings,
-    )
+    known = ("installed", "version", "brings", "command")
+    data: dict[str, Any] = {
+        "python": platform.python_version(),
+        "executable": sys.executable,
+        "os": platform.platform(),
+        "cores": cores(),
+        "packages": {name: version_of(name) for name in CORE},
+        "devices": _devices(),
+        "extras": {name: {what: getattr(extra, what) for what in known} for name, extra in all_extras().items()},
+        "runs_dir": {
+            "path": str(runs_dir),
+            "exists": runs_dir.is_dir(),
+            "writable": nearest.is_dir() and os.access(nearest, os.W_OK | os.X_OK),
+            "free_bytes": shutil.disk_usage(nearest).free,
+            "runs": len(runs),
+        },
+    }
+    return Facts(data | {"problems": [*_problems(data), *runs.warnings]})
+
+
+def _problems(data: dict[str, Any]) -> list[str]:
+    found, folder = [], data["runs_dir"]
+    if sys.version_info < OLDEST_PYTHON:
+        found.append(f"Python {data['python']} is too old: {'.'.join(map(str, OLDEST_PYTHON))} or newer is needed")
+    missing = [name for name, version in data["packages"].items() if version is None]
+    if missing:
+        found.append(f"missing: {', '.join(missing)}. Run: pip install --force-reinstall gymnast")
+    if not data["devices"]:
+        found.append("torch cannot be imported. Run: pip install --force-reinstall torch")
+    if not folder["writable"]:
+        found.append(f"runs cannot be written to {folder['path']}. Choose another --runs-dir, or set GYMNAST_RUNS")
+    if folder["free_bytes"] < LITTLE_DISK:
+        found.append(f"only {folder['free_bytes'] / 1e6:,.0f} MB of disk are free where runs are kept")
+    return found
 
 
 def _devices() -> dict[str, str | None]:
+    """Where a network can live."""
     try:
         import torch
     except ImportError:

@@ -3,43 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from gymnast import config as configs
 from gymnast.runs.references import resolve_checkpoint, runs_dir_option
 from gymnast.training.record import exact_result, solved_threshold
-
-
-@dataclass(frozen=True)
-class EvaluatedAgent:
-    """A saved agent's score on fresh episodes."""
-
-    run: str
-    checkpoint: str
-    env: str
-    policy: str
-    episodes: int
-    eval_mean: float
-    eval_std: float
-    interval: list[float]
-    exact_value: float | None
-    optimum: float | None
-    regret: float | None
-    mean_length: float
-    threshold: float | None
-    solved: bool
-    seed: int
-    next: list[tuple[str, str]]
-
-    def to_json(self) -> dict[str, Any]:
-        return {key: value for key, value in asdict(self).items() if key != "next"}
+from gymnast.verbs.result import Scored
 
 
 def evaluate_ref(
     ref: str, episodes: int | None, runs_dir: Path, seed: int | None, stochastic: bool, overrides: Sequence[str] = ()
-) -> EvaluatedAgent:
+) -> Scored:
     """`gymnast eval`: a saved agent on fresh episodes of the env it was trained for, as many as its verdict takes."""
     run, path = resolve_checkpoint(ref, runs_dir)  # before torch is imported: a mistake is reported at once
 
@@ -71,19 +45,19 @@ def evaluate_ref(
     else:
         solved = weigh(scores.returns, threshold, seen).shown if exact is None else exact.value >= threshold
     show = f"gymnast runs show {run.id.split('-')[0]}{runs_dir_option(runs_dir)}"
-    return EvaluatedAgent(
-        run=run.id,
-        checkpoint=path.stem,
-        env=config.env.id,
-        policy="stochastic" if stochastic else "greedy",
-        episodes=scores.episodes,
-        eval_mean=scores.mean,
-        eval_std=scores.std,
-        interval=list(scores.interval(seen)),
+    data = {
+        "run": run.id,
+        "checkpoint": path.stem,
+        "env": config.env.id,
+        "policy": "stochastic" if stochastic else "greedy",
+        "episodes": scores.episodes,
+        "eval_mean": scores.mean,
+        "eval_std": scores.std,
+        "interval": list(scores.interval(seen)),
         **exact_result(exact),
-        mean_length=float(scores.lengths.mean()),
-        threshold=threshold,
-        solved=solved,  # these episodes alone show it, with an error of 5 %
-        seed=root,
-        next=[(show, "all about this run")],
-    )
+        "mean_length": float(scores.lengths.mean()),
+        "threshold": threshold,
+        "solved": solved,  # these episodes alone show it, with an error of 5 %
+        "seed": root,
+    }
+    return Scored(data, run.id, config, threshold, [(show, "all about this run")])

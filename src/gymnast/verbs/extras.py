@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib import metadata
+from pathlib import Path
 
-from gymnast.core.errors import install_command
-from gymnast.core.machine import is_installed
+from gymnast.core.errors import UserError, install_command
+from gymnast.core.machine import is_installed, package_versions
 from gymnast.core.registry import SINKS
+
+PICTURES = (".png", ".svg", ".pdf")
 
 
 @dataclass(frozen=True)
@@ -22,8 +24,9 @@ class Extra:
         return is_installed(self.module)
 
     @property
-    def command(self) -> str:
-        return install_command(self.name)
+    def command(self) -> str | None:
+        """That adds it; None: it is there."""
+        return None if self.installed else install_command(self.name)
 
     @property
     def version(self) -> str | None:
@@ -32,12 +35,7 @@ class Extra:
 
 def version_of(*distributions: str) -> str | None:
     """The installed version of the first of these that is there."""
-    for distribution in distributions:
-        try:
-            return metadata.version(distribution)
-        except metadata.PackageNotFoundError:
-            continue
-    return None
+    return next(iter(package_versions(*distributions).values()), None)
 
 
 EXTRAS = {
@@ -65,3 +63,13 @@ def all_extras() -> dict[str, Extra]:
     kinds = [SINKS.get(name) for name in SINKS.names() if is_tracker(name)]
     trackers = [Extra(kind.extra, kind.package, (kind.package,), kind.brings) for kind in kinds if kind.extra]
     return EXTRAS | {extra.name: extra for extra in trackers}
+
+
+def check_picture(option: str, path: Path) -> None:
+    """What can be wrong with a picture that matplotlib writes is reported before the work begins."""
+    if path.suffix not in PICTURES:
+        raise UserError(f"{option} {path}: must end in one of {', '.join(PICTURES)}.")
+    if not path.parent.is_dir():
+        raise UserError(f"{option} {path}: there is no folder {str(path.parent)!r}.")
+    if command := EXTRAS["plot"].command:
+        raise UserError(f"{option} needs matplotlib, which is not installed. Run: {command}")

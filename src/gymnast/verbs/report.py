@@ -20,6 +20,7 @@ from gymnast.report.verdict import judge, meaning
 from gymnast.runs.references import resolve
 
 POINTS = 100  # of a curve in JSON; a longer one is thinned out
+OF_RUN = ("env", "algo", "variant", "seed", "status", "parent", "resumed_at", "versions", "machine", "host", "command")
 
 
 @dataclass(frozen=True)
@@ -35,31 +36,17 @@ class RunReport:
         curves = {name: facts.curve(name) for name in (RETURN, EVALUATION, *facts.worth_a_look)}
         return {
             "run": info.id,
-            "env": info.env,
-            "algo": info.algo,
-            "variant": info.variant,
-            "seed": info.seed,
-            "status": info.status,
-            "parent": info.parent,
-            "resumed_at": info.resumed_at,
-            "env_steps": facts.env_steps,
-            "seconds": facts.seconds,
+            **{name: getattr(info, name) for name in OF_RUN},
+            **{name: getattr(facts, name) for name in ("env_steps", "seconds", "crash", "preset", "problems")},
             "verdict": asdict(verdict) | {"meaning": meaning(verdict, facts)},
-            "crash": facts.crash,
             "next": [step._asdict() for step in next_steps(facts)],
             "curves": {name: thinned(points, POINTS) for name, points in curves.items() if points},
             "metrics": facts.latest,
             "alerts": [alert.to_json() for alert in facts.alerts] if facts.watched else None,
             "seconds_by_phase": facts.time_budget,
-            "preset": facts.preset,
             "changed": None if changed is None else [{"key": d.key, "preset": d.a, "run": d.b} for d in changed],
-            "versions": info.versions,
-            "machine": info.machine,
-            "host": info.host,
-            "command": info.command,
             "files": [{"path": name, "what": what} for name, what in [*files_of(facts), *videos_of(facts)]],
-            "problems": facts.problems,
-            "path": None if self.path is None else str(self.path),
+            "path": self.path,
         }
 
 

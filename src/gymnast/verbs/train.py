@@ -4,58 +4,22 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gymnast import config as configs
 from gymnast.alerts.advice import Origin
-from gymnast.alerts.alert import Alert
 from gymnast.core.errors import UserError
 from gymnast.runs.references import Run, resolve_checkpoint, runs_dir_option
 from gymnast.sinks.trackers.sink import require_sinks
-from gymnast.training.record import json_result, new_run, record, solved_threshold
+from gymnast.training.record import new_run, record, solved_threshold, summary_of
+from gymnast.verbs.result import Scored
 
 if TYPE_CHECKING:
     from gymnast.config import Resolved, RunConfig
     from gymnast.training.state import TrainState
 
 ADVISED = 4  # commands that a result advises
-
-
-@dataclass(frozen=True)
-class TrainedRun:
-    """How a run ended."""
-
-    run: str
-    env: str
-    algo: str
-    seed: int
-    policy: str  # that was judged
-    threshold: float | None
-    target: float | None
-    env_steps: int
-    seconds: float
-    fps: float
-    solved: bool
-    on_target: bool
-    eval_mean: float | None  # of the best agent, as are the next two
-    interval: list[float] | None
-    episodes: int
-    exact_value: float | None  # None: the env has no transition table
-    optimum: float | None
-    regret: float | None
-    stop_reason: str
-    best_at: int  # env steps of the best agent
-    last_score: float | None  # of the last evaluation, and its env steps
-    last_at: int
-    alerts: list[Alert]
-    next: list[tuple[str, str]]  # command, what it does
-
-    def to_json(self) -> dict[str, Any]:
-        hidden = ("env", "algo", "seed", "policy", "next")
-        data = {key: value for key, value in asdict(self).items() if key not in hidden}
-        return data | {"alerts": [alert.to_json() for alert in self.alerts]}
 
 
 def resolve_config(
@@ -86,7 +50,7 @@ def start(
     init_from: str | None = None,
     quiet: bool = False,
     track: Sequence[str] = (),
-) -> TrainedRun:
+) -> Scored:
     """`gymnast train`: a new run, from its config to its verdict."""
     resolved = resolve_config(target, overrides, seed, steps)
     if track:
@@ -114,7 +78,7 @@ def start(
             notes.append(f"left as they were, no layer of that name and shape: {', '.join(left)}")
         parent = f"{origin.id}/{path.stem}"
         session.alerts.known.fresh = False
-    session.alerts.known.origin = origin_of(target, overrides, seed, steps)
+    session.alerts.known.origin = Origin(target, (*overrides, *shortcuts(seed, steps)))
     run = new_run(resolved.config, resolved.variant, runs_dir, parent)
     return carry_out(session, run, notes, quiet)
 
@@ -125,10 +89,12 @@ def resume(
     runs_dir: Path,
     reset_optimizer: bool = False,
     quiet: bool = False,
-) -> TrainedRun:
+    steps: int | None = None,
+) -> Scored:
     """`gymnast resume`: the same run goes on; with changed settings a new run goes on from where it was."""
     from gymnast.runs import checkpoint
 
+    overrides = [*overrides, *shortcuts(None, steps)]
     origin, path = resolve_checkpoint(ref, runs_dir, prefer="last")
     if origin.live():
         raise UserError(f"run {origin.id} is being trained right now; stop it before resuming it.")
@@ -162,7 +128,7 @@ def resume(
                 shutil.copy2(file, run.checkpoints_dir)
         what = ", ".join(f"{key}: {old} -> {new}" for key, old, new in changed) or f"from {path.stem}"
         notes.insert(0, f"a new run from {origin.id} at {step:,} steps ({what})")
-        session.judge.record.solved = False
+        session.judge.record.solved = session.judge.record.on_target = False
         session.alerts.forget(fresh=False)
         if (start := session.alerts.known.origin) is not None:
             session.alerts.known.origin = Origin(start.target, (*start.settings, *overrides))
@@ -173,11 +139,10 @@ def resume(
     return carry_out(session, run, notes, quiet)
 
 
-def origin_of(target: str, overrides: Sequence[str], seed: int | None, steps: int | None) -> Origin:
-    """What was typed, as settings: the command that an alert advises begins with it."""
-    shortcuts = {"train.seed": seed, "train.total_timesteps": steps}
-    given = [f"{key}={value}" for key, value in shortcuts.items() if value is not None]
-    return Origin(target, (*overrides, *given))
+def shortcuts(seed: int | None, steps: int | None) -> list[str]:
+    """--seed and --steps as settings."""
+    settings = {"train.seed": seed, "train.total_timesteps": steps}
+    return [f"{key}={value}" for key, value in settings.items() if value is not None]
 
 
 def refuse_if_over(run: Run, state: dict[str, Any], config: RunConfig) -> None:
@@ -195,28 +160,15 @@ def refuse_if_over(run: Run, state: dict[str, Any], config: RunConfig) -> None:
         )
 
 
-def carry_out(session: TrainState, run: Run, notes: Sequence[str], quiet: bool) -> TrainedRun:
+def carry_out(session: TrainState, run: Run, notes: Sequence[str], quiet: bool) -> Scored:
     """Trains into the run's folder."""
     try:
         result = record(session, run, notes, quiet)
     finally:
         session.close()
-    config = session.config
-    return TrainedRun(
-        run=run.id,
-        env=config.env.id,
-        algo=config.algo.name,
-        seed=config.train.seed,
-        policy=config.stop.judge,
-        threshold=session.judge.threshold,
-        target=session.judge.target,
-        **json_result(result),
-        best_at=session.judge.record.best_at,
-        last_score=session.judge.record.last_score,
-        last_at=session.judge.record.last_at,
-        alerts=session.alerts.alerts,
-        next=next_commands(run),
-    )
+    alerts = session.alerts.alerts
+    data = {"run": run.id, **summary_of(session, result), "alerts": [alert.to_json() for alert in alerts]}
+    return Scored(data, run.id, session.config, session.judge.threshold, next_commands(run), alerts)
 
 
 def next_commands(run: Run) -> list[tuple[str, str]]:

@@ -12,6 +12,7 @@ from gymnast.core.errors import UserError
 from gymnast.runs.checkpoint import CheckpointInfo, list_checkpoints
 from gymnast.runs.references import Run, resolve, resolve_checkpoint
 from gymnast.verbs.progress import SILENT, Progress
+from gymnast.verbs.result import Facts
 from gymnast.video import require_packages
 
 if TYPE_CHECKING:
@@ -21,40 +22,8 @@ COUNTED = 25  # frames between two reports of progress
 
 
 @dataclass(frozen=True)
-class RecordedEpisode:
-    score: float | None  # None: the video ends before it
-    length: int | None
-    frames: int
-
-
-@dataclass(frozen=True)
-class RecordedPart:
-    """The agent of one checkpoint."""
-
-    run: str
-    checkpoint: str
-    env: str
-    step: int | None
-    policy: str
-    seed: int
-    episodes: list[RecordedEpisode]
-
-    def to_json(self) -> dict[str, Any]:
-        episodes = [{"return": e.score, "length": e.length, "frames": e.frames} for e in self.episodes]
-        return {**vars(self), "episodes": episodes}
-
-
-@dataclass(frozen=True)
-class RecordedVideo:
-    run: str
-    video: Path
-    frames: int
-    parts: list[RecordedPart]
+class RecordedVideo(Facts):
     progression: bool
-
-    def to_json(self) -> dict[str, Any]:
-        parts = [part.to_json() for part in self.parts]
-        return {"run": self.run, "video": str(self.video), "frames": self.frames, "parts": parts}
 
 
 def record_video(
@@ -88,9 +57,7 @@ def record_video(
         raise UserError(f"--out {out}: videos are .mp4 files; call it {out.with_suffix('.mp4')}.")
     progress.step("starting")
 
-    from gymnast.video.writer import (
-        VideoWriter,  # torch takes seconds: by now mistakes in the command have been reported
-    )
+    from gymnast.video.writer import VideoWriter  # imports torch: by now mistakes in the command have been reported
 
     def count(frames: int) -> None:
         if frames % COUNTED == 0:
@@ -99,7 +66,7 @@ def record_video(
     with VideoWriter(out, overlay=not no_overlay, progress=count) as video:
         limit = seconds if progression else None
         parts = [add_checkpoint(video, run, point, episodes, seed, stochastic, overrides, limit) for point in points]
-    return RecordedVideo(run.id, out, video.frames, parts, progression)
+    return RecordedVideo({"run": run.id, "video": out, "frames": video.frames, "parts": parts}, progression)
 
 
 def in_order(run: Run) -> list[CheckpointInfo]:
@@ -126,31 +93,38 @@ def add_checkpoint(
     stochastic: bool,
     overrides: Sequence[str],
     seconds: float | None,
-) -> RecordedPart:
-    """Adds a checkpoint's agent to a video; with a limit of seconds also its title."""
+) -> dict[str, Any]:
+    """Adds a checkpoint's agent to a video; with a limit of seconds also its title. An episode that the video does not
+    show to its end has no return and no length."""
+    from gymnast.play.episode import play_episodes
     from gymnast.play.player import command_seed
     from gymnast.play.stage import Stage
+    from gymnast.play.step_table import labels_of
     from gymnast.runs import checkpoint
     from gymnast.runs.saved_agent import SavedAgent
-    from gymnast.video.writer import shown_actions
 
     saved = checkpoint.load(point.path)
     config = configs.override(configs.validate(saved.state["config"]), overrides)
     root = command_seed(config.train.seed) if seed is None else seed
-    policy = "stochastic" if stochastic else "greedy"
-    about: dict[str, Any] = {"run": run.id, "checkpoint": point.name, "env": config.env.id, "step": point.step}
+    about = {
+        "run": run.id,
+        "checkpoint": point.name,
+        "env": config.env.id,
+        "step": point.step,
+        "policy": "stochastic" if stochastic else "greedy",
+        "seed": root,
+    }
     title = () if seconds is None else (config.env.id, f"step {point.step or 0:,}", *score_of(point))
     stage = Stage(config.env, episodes)
     try:
         net = SavedAgent.build(config, stage.engine, saved.agent).net
-        shots = stage.shots(net, root, deterministic=not stochastic)
-        played = video.add(
-            shots, stage, shown_actions(config, stage), about | {"policy": policy, "seed": root}, title, seconds
-        )
+        steps = play_episodes(net, stage, root, deterministic=not stochastic)
+        labels = labels_of(net.agent, config.env, stage.action_names())
+        played = video.add(steps, stage.fps, labels, about, title, seconds)
     finally:
-        stage.close()
-    shown = [RecordedEpisode(e.get("return"), e.get("length"), len(e["frames"])) for e in played]
-    return RecordedPart(**about, policy=policy, seed=root, episodes=shown)
+        stage.engine.close()
+    shown = [{"return": e.get("return"), "length": e.get("length"), "frames": len(e["frames"])} for e in played]
+    return about | {"episodes": shown}
 
 
 def score_of(point: CheckpointInfo) -> list[str]:

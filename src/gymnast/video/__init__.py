@@ -10,6 +10,6 @@ PACKAGES = ("av", "PIL")
 
 
 def require_packages(what: str) -> None:
-    """They are optional; a missing one is told before anything is built."""
+    """They are optional; a missing one is reported before anything is built."""
     if any(find_spec(package) is None for package in PACKAGES):
         raise UserError(f'{what} needs a package that is not installed. Run: pip install "gymnast[video]"')

@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 from fractions import Fraction
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from gymnast.core.errors import UserError
 from gymnast.core.files import TEMPORARY
 
 if TYPE_CHECKING:
-    from gymnast.play.stage import Picture
+    from gymnast.play.episode import Picture
 
 QUALITY = {"crf": "23", "preset": "superfast"}
 
@@ -49,13 +48,11 @@ class Encoder:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if kind is None:
+    def __exit__(self, *error: Any) -> None:
+        if error[0] is None:
             self._file.mux(self._stream.encode(None))
         self._file.close()
-        if kind is None:
+        if error[0] is None:
             os.replace(self._temporary, self.path)
         else:
             self._temporary.unlink(missing_ok=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +13,8 @@ if TYPE_CHECKING:
     from PIL.Image import Image
     from PIL.ImageDraw import ImageDraw
 
-    from gymnast.play.stage import Picture, Shot
+    from gymnast.play.episode import Picture, Step
+    from gymnast.play.step_table import Labels
 
 HEIGHT = 400  # at least; smaller pictures are enlarged. Most envs draw that many rows: to enlarge those takes time
 WIDTH = 480  # of the whole, at least: the strip needs it
@@ -22,23 +22,7 @@ PIXEL_ART = 240  # pictures lower than this are enlarged in whole pixels
 MOST_BARS = 6
 GROUND, TEXT, DIM, BAR, CHOSEN = (17, 19, 24), (240, 242, 245), (150, 156, 168), (70, 78, 92), (255, 176, 32)
 
-
-@dataclass(frozen=True)
-class Actions:
-    """How actions are shown: names, and for continuous ones the bounds of each component."""
-
-    names: Sequence[str]
-    bounds: Sequence[tuple[float, float]] | None = None  # None: discrete
-    sizes: Sequence[int] | None = None  # choices of each component, where there are several
-
-    def chosen(self, action: Any) -> set[int]:
-        """Which of all choices an action is: one, one of every component, or the bits that are 1."""
-        if isinstance(action, int):
-            return {action}
-        flat = np.ravel(action).tolist()
-        if self.sizes is None:
-            return {i for i, bit in enumerate(flat) if bit}
-        return {sum(self.sizes[:i]) + part for i, part in enumerate(flat)}
+Bar = tuple[str, str, float, float, bool]  # name, number, begin and end in its track (0 to 1), whether it was chosen
 
 
 def enlarge(picture: Picture) -> Image:
@@ -60,12 +44,12 @@ def bare(picture: Picture) -> Picture:
     return _even(image, image.width, image.height)
 
 
-def annotated(shot: Shot, step: int | None, actions: Actions) -> Picture:
-    """The picture with its strip: training step and step of the episode; reward, return so far, value; then every
-    action with its probability."""
+def annotated(step: Step, reward: float, trained: int | None, labels: Labels) -> Picture:
+    """The picture with its strip: steps of training and of the episode; the `reward` that led here, return so far,
+    value; then every action with its probability."""
     from PIL import Image, ImageDraw
 
-    shown = enlarge(shot.picture)
+    shown = enlarge(step.picture)
     width = max(shown.width, WIDTH)
     size = max(16, round(width / 36))
     strip = round(size * 6.1)
@@ -73,17 +57,17 @@ def annotated(shot: Shot, step: int | None, actions: Actions) -> Picture:
     canvas.paste(shown, ((width - shown.width) // 2, 0))
     draw = ImageDraw.Draw(canvas)
     margin, top = size // 2, shown.height + size // 3
-    items = [] if step is None else [("trained", f"{step:,} steps")]
-    _line(draw, [*items, ("episode step", f"{shot.t:,}")], margin, top, width - 2 * margin, size)
-    items = [("reward", _number(shot.reward)), ("return", _number(shot.total))]
-    items += [] if shot.value is None else [("value", _number(shot.value))]
+    items = [] if trained is None else [("trained", f"{trained:,} steps")]
+    _line(draw, [*items, ("episode step", f"{step.t:,}")], margin, top, width - 2 * margin, size)
+    items = [("reward", _number(reward)), ("return", _number(step.total))]
+    items += [] if step.value is None else [("value", _number(step.value))]
     _line(draw, items, margin, top + round(size * 1.5), width - 2 * margin, size, columns=3)
     below = top + 3 * size
-    if shot.record is not None:
-        how = "ended" if shot.record.terminated else "cut by the time limit"
-        draw.text((margin, below), f"{how} after {shot.t:,} steps", TEXT, _font(size))
+    if step.record is not None:
+        how = "ended" if step.record.terminated else "cut by the time limit"
+        draw.text((margin, below), f"{how} after {step.t:,} steps", TEXT, _font(size))
     else:
-        _bars(draw, _entries(shot, actions), margin, below, width - 2 * margin, size)
+        _bars(draw, _entries(step, labels), margin, below, width - 2 * margin, size)
     return _even(canvas, width, canvas.height)
 
 
@@ -103,22 +87,21 @@ def card(lines: Sequence[str], height: int, width: int) -> Picture:
     return np.asarray(canvas)
 
 
-def _entries(shot: Shot, actions: Actions) -> list[tuple[str, str, float, float, bool]]:
-    """Of every bar: name, number, where it begins and ends in its track (0 to 1), and whether it was chosen."""
-    if actions.bounds is not None:
+def _entries(step: Step, labels: Labels) -> list[Bar]:
+    if labels.bounds is not None:
         entries = []
-        taken = np.ravel(shot.action).tolist()
-        for name, value, (low, high) in zip(actions.names, taken, actions.bounds, strict=True):
+        taken = np.ravel(step.action).tolist()
+        for name, value, (low, high) in zip(labels.actions, taken, labels.bounds, strict=True):
             at, zero = (min(max((x - low) / (high - low), 0.0), 1.0) for x in (value, 0.0))
             entries.append((name, f"{value:+.2f}", min(at, zero), max(at, zero), True))
         return entries[:MOST_BARS]
-    chances = shot.probabilities or []
-    chosen = actions.chosen(shot.action)
+    chances = step.choices.get("probability", [])
+    chosen = labels.chosen(step.action)
     order = list(range(len(chances)))
     if len(chances) > MOST_BARS:  # the likeliest, and what was done
         likely = sorted(order, key=lambda i: (i not in chosen, -chances[i]))
         order = sorted(likely[:MOST_BARS])
-    return [(actions.names[i], f"{100 * chances[i]:.0f}%", 0.0, chances[i], i in chosen) for i in order]
+    return [(labels.actions[i], f"{100 * chances[i]:.0f}%", 0.0, chances[i], i in chosen) for i in order]
 
 
 def _number(value: float) -> str:
@@ -135,9 +118,7 @@ def _line(
         draw.text((left + draw.textlength(f"{name}  ", _font(size)), y), value, TEXT, _font(size))
 
 
-def _bars(
-    draw: ImageDraw, entries: Sequence[tuple[str, str, float, float, bool]], x: int, y: int, width: int, size: int
-) -> None:
+def _bars(draw: ImageDraw, entries: Sequence[Bar], x: int, y: int, width: int, size: int) -> None:
     if not entries:
         return
     gap, small = size // 2, round(size * 0.85)

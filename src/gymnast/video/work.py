@@ -6,10 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gymnast import config as configs
+from gymnast.play.episode import play_episodes
 from gymnast.play.player import command_seed
 from gymnast.play.stage import Stage
+from gymnast.play.step_table import labels_of
 from gymnast.runs.saved_agent import SavedAgent
-from gymnast.video.writer import VideoWriter, shown_actions
+from gymnast.video.writer import VideoWriter
 
 if TYPE_CHECKING:
     from gymnast.jobs.child import Channel
@@ -19,12 +21,12 @@ def make_videos(channel: Channel, config: dict[str, Any]) -> None:
     checked = configs.validate(config)
     stage = Stage(checked.env, 1)
     saved = SavedAgent.build(checked, stage.engine)
-    actions = shown_actions(checked, stage)
+    labels = labels_of(saved.agent, checked.env, stage.action_names())
     seed, greedy = command_seed(checked.train.seed), checked.stop.judge == "greedy"
     channel.ready()
     for job, tensors in channel:
         saved.load(tensors)
         about = {"step": job["step"], "policy": checked.stop.judge, "seed": seed}
         with VideoWriter(Path(job["path"])) as video:
-            (episode,) = video.add(stage.shots(saved.net, seed, greedy), stage, actions, about)
+            (episode,) = video.add(play_episodes(saved.net, stage, seed, greedy), stage.fps, labels, about)
         channel.result({"return": episode["return"], "length": episode["length"]})

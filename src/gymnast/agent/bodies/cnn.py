@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 import numpy as np
@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from gymnast.agent.bodies.mlp import dense_layers, leaf_encoder, orthogonal
+from gymnast.agent.bodies.mlp import MLPEncoder, orthogonal
 from gymnast.agent.bodies.parallel import in_parts
 from gymnast.core.errors import UserError
 
@@ -54,6 +54,8 @@ class Convolution(nn.Module):
 class Pictures(nn.Module):
     """[B, C, H, W] of bytes to 512 features. Bytes become floats here and nowhere earlier."""
 
+    out_features = FEATURES
+
     def __init__(self, key: str, shape: tuple[int, ...], cfg: AgentConfig) -> None:
         super().__init__()
         channels, *sides = shape
@@ -70,37 +72,28 @@ class Pictures(nn.Module):
         self.linear = orthogonal(nn.Linear(sides[0] * sides[1] * channels, FEATURES), math.sqrt(2), cfg)
 
     def forward(self, x: Tensor) -> Tensor:
+        return in_parts(self.features, list(self.parameters()), x)
+
+    def features(self, x: Tensor) -> Tensor:
         x = x.to(torch.float32, memory_format=torch.channels_last)
         for convolution in self.convolutions:
             x = F.relu(convolution(x))
         return F.relu(self.linear(x.permute(0, 2, 3, 1).flatten(1)))  # in the order it lies in: nothing is moved
 
 
-class NatureCNN(nn.Module):
+class NatureCNN(MLPEncoder):
     """Every picture through its own convolutions; other leaves beside their features; then `agent.hidden`, if any."""
 
     is_large = True  # worth several threads
 
     def __init__(self, obs_space: dict[str, gym.Space], cfg: AgentConfig) -> None:
-        super().__init__()
         if not any(is_picture(space) for space in obs_space.values()):
             shown = ", ".join(f"{key}: {space}" for key, space in obs_space.items())
             raise UserError(
                 f"agent.encoder: nature_cnn reads pictures (uint8, three axes); the observation has none ({shown}). "
                 "Use agent.encoder=mlp."
             )
-        self.keys = list(obs_space)
-        leaves = [
-            Pictures(key, space.shape or (), cfg) if is_picture(space) else leaf_encoder(key, space, cfg)
-            for key, space in obs_space.items()
-        ]
-        self.leaves = nn.ModuleList(leaves)
-        width = sum(FEATURES if isinstance(leaf, Pictures) else leaf.out_features for leaf in leaves)
-        self.layers, self.out_features = dense_layers(width, cfg)
+        super().__init__(obs_space, cfg)
 
-    def forward(self, obs: dict[str, Tensor]) -> Tensor:
-        rows = [
-            in_parts(leaf, obs[key]) if isinstance(leaf, Pictures) else leaf(obs[key])
-            for key, leaf in zip(self.keys, self.leaves, strict=True)
-        ]
-        return self.layers(rows[0] if len(rows) == 1 else torch.cat(rows, 1))
+    def leaf_encoder(self, key: str, space: gym.Space, cfg: AgentConfig) -> Any:
+        return Pictures(key, space.shape or (), cfg) if is_picture(space) else super().leaf_encoder(key, space, cfg)

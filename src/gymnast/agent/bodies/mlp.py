@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 import numpy as np
@@ -65,19 +65,6 @@ class Flat(nn.Module):
         return row if row.dtype == torch.float32 and self.scale == 1.0 else row.float() * self.scale
 
 
-def leaf_encoder(key: str, space: gym.Space, cfg: AgentConfig) -> OneHot | Embedding | Flat:
-    """How one leaf of the observation becomes numbers."""
-    if isinstance(space, gym.spaces.Box | gym.spaces.MultiBinary):
-        return Flat(space)
-    if isinstance(space, gym.spaces.Discrete):
-        sizes = [int(space.n)]
-    elif isinstance(space, gym.spaces.MultiDiscrete):
-        sizes = [int(n) for n in space.nvec.flatten()]
-    else:
-        raise UserError(f"observation {key!r}: {space} has no encoder. Add the wrapper `flatten` to env.wrappers.")
-    return Embedding(sizes, cfg.embedding_dim) if cfg.discrete_encoding == "embedding" else OneHot(sizes)
-
-
 def orthogonal(layer: nn.Linear, gain: float, cfg: AgentConfig) -> nn.Linear:
     """Orthogonal weights of that gain and zero bias, unless the config keeps torch's own start."""
     if cfg.ortho_init:
@@ -104,9 +91,21 @@ class MLPEncoder(nn.Module):
     def __init__(self, obs_space: dict[str, gym.Space], cfg: AgentConfig) -> None:
         super().__init__()
         self.keys = list(obs_space)
-        leaves = [leaf_encoder(key, space, cfg) for key, space in obs_space.items()]
+        leaves = [self.leaf_encoder(key, space, cfg) for key, space in obs_space.items()]
         self.leaves = nn.ModuleList(leaves)
         self.layers, self.out_features = dense_layers(sum(leaf.out_features for leaf in leaves), cfg)
+
+    def leaf_encoder(self, key: str, space: gym.Space, cfg: AgentConfig) -> Any:
+        """How one leaf of the observation becomes numbers."""
+        if isinstance(space, gym.spaces.Box | gym.spaces.MultiBinary):
+            return Flat(space)
+        if isinstance(space, gym.spaces.Discrete):
+            sizes = [int(space.n)]
+        elif isinstance(space, gym.spaces.MultiDiscrete):
+            sizes = [int(n) for n in space.nvec.flatten()]
+        else:
+            raise UserError(f"observation {key!r}: {space} has no encoder. Add the wrapper `flatten` to env.wrappers.")
+        return Embedding(sizes, cfg.embedding_dim) if cfg.discrete_encoding == "embedding" else OneHot(sizes)
 
     def forward(self, obs: dict[str, Tensor]) -> Tensor:
         rows = [leaf(obs[key]) for key, leaf in zip(self.keys, self.leaves, strict=True)]

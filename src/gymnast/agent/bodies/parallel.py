@@ -6,41 +6,36 @@ that take their own part of the batch through the whole network meet once. Same 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, TypeVar
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from gymnast.core import devices, torch_private
 
 MIN_ROWS = 32  # of a part: with fewer, starting a thread costs more than it saves
 T = TypeVar("T")
+Network = Callable[[Tensor], Tensor]
 _pool: list[ThreadPoolExecutor] = []  # one, once it is needed
 
 
-def in_parts(module: nn.Module, x: Tensor) -> Tensor:
-    """module(x), by as many threads as `devices.set_threads` gave and the batch is worth."""
+def in_parts(network: Network, parameters: Sequence[Tensor], x: Tensor) -> Tensor:
+    """network(x), by as many threads as `devices.set_threads` gave and the batch is worth."""
     parts = min(devices.parts_of_a_batch(), len(x) // MIN_ROWS)
     if parts < 2 or x.device.type != "cpu":
-        return module(x)
+        return network(x)
     if torch.is_grad_enabled():
-        return _InParts.apply(module, x.chunk(parts), *module.parameters())
-    return torch.cat(_together([_forward(module, part, grad=False) for part in x.chunk(parts)]))
+        return _InParts.apply(network, x.chunk(parts), *parameters)
+    return torch.cat(_together([partial(_forward, network, False, part) for part in x.chunk(parts)]))
 
 
-def _forward(module: nn.Module, x: Tensor, grad: bool) -> Callable[[], Tensor]:
-    def run() -> Tensor:
-        with torch.set_grad_enabled(grad):  # each thread has a switch of its own
-            return module(x)
-
-    return run
-
-
-def _backward(out: Tensor, grad: Tensor, parameters: tuple[Tensor, ...]) -> Callable[[], list[Tensor]]:
-    return lambda: list(torch.autograd.grad(out, parameters, grad))
+def _forward(network: Network, grad: bool, x: Tensor) -> Tensor:
+    with torch.set_grad_enabled(grad):  # each thread has a switch of its own
+        return network(x)
 
 
 def _together(jobs: Iterable[Callable[[], T]]) -> list[T]:
@@ -53,19 +48,21 @@ def _together(jobs: Iterable[Callable[[], T]]) -> list[T]:
 
 
 class _InParts(torch.autograd.Function):
-    """To autograd one operator of the module's parameters; inside, a graph for every part."""
+    """To autograd one operator of the network's parameters; inside, a graph for every part."""
 
     @staticmethod
-    def forward(ctx: Any, module: nn.Module, parts: tuple[Tensor, ...], *parameters: Tensor) -> Tensor:
+    def forward(ctx: Any, network: Network, parts: tuple[Tensor, ...], *parameters: Tensor) -> Tensor:
         ctx.parameters = parameters
-        ctx.outs = _together([_forward(module, part, grad=True) for part in parts])
+        ctx.outs = _together([partial(_forward, network, True, part) for part in parts])
         return torch.cat([out.detach() for out in ctx.outs])
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
         rows = grad.split([len(out) for out in ctx.outs])
-        jobs = [_backward(out, part, ctx.parameters) for out, part in zip(ctx.outs, rows, strict=True)]
+        jobs = [
+            partial(torch.autograd.grad, out, ctx.parameters, part) for out, part in zip(ctx.outs, rows, strict=True)
+        ]
         total, *others = _together(jobs)
         for gradients in others:  # always in this order: the same bits every time
             torch_private.add_(total, gradients)

@@ -6,15 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Generator, Tensor
 
 from gymnast.agent.agent import Agent
 from gymnast.agent.batch import Batch, Outputs
 from gymnast.agent.heads import State
 
 Arrays = Mapping[str, NDArray[Any]]
+Flags = NDArray[np.bool_]
 Metrics = dict[str, Tensor | float]  # tensors where asking for the number would wait for a device
 
 
@@ -34,17 +34,10 @@ class Net(Protocol):
     agent: Agent
     compiled: bool  # whether a kernel may write slopes for it, or a loss must be an expression of tensors
 
-    def act(
-        self,
-        obs: Arrays,
-        state: State,
-        starts: NDArray[np.bool_],
-        mask: NDArray[np.bool_] | None,
-        sample: torch.Generator | None,
-    ) -> Choice:
+    def act(self, obs: Arrays, state: State, starts: Flags, mask: Flags | None, sample: Generator | None) -> Choice:
         """What N envs do next: sampled, or the likeliest without a generator."""
 
-    def values(self, obs: Arrays, state: State, starts: NDArray[np.bool_]) -> dict[str, Tensor]:
+    def values(self, obs: Arrays, state: State, starts: Flags) -> dict[str, Tensor]:
         """Of any number of observations, on the CPU."""
 
     def score(self, batch: Batch) -> Outputs:
@@ -72,9 +65,8 @@ class Net(Protocol):
 
     def use_optimizer(self, name: str, eps: float) -> None: ...
 
-    def reset_optimizer(self) -> None: ...
-
     def save_state(self) -> dict[str, Tensor]:
         """The optimizer's moments, by parameter."""
 
-    def load_state(self, tensors: Mapping[str, Tensor]) -> None: ...
+    def load_state(self, tensors: Mapping[str, Tensor]) -> None:
+        """Moments that were saved; none, and the optimizer starts again."""

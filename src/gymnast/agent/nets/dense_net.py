@@ -22,14 +22,14 @@ import gymnasium as gym
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 
 from gymnast.agent.agent import Agent
 from gymnast.agent.batch import OBS, VALUE, Batch, Outputs
 from gymnast.agent.bodies.mlp import ACTIVATIONS, Flat, MLPEncoder, OneHot
 from gymnast.agent.heads import CategoricalHead, GaussianHead, State
 from gymnast.agent.nets import kernels
-from gymnast.agent.nets.base import Arrays, Choice, Metrics
+from gymnast.agent.nets.base import Arrays, Choice, Flags, Metrics, Net
 from gymnast.agent.nets.optimizer import OPTIMIZERS, Adam, Optimizer, check_moments
 from gymnast.agent.normalizer import ObsNormalizer, RewardNormalizer, RunningMoments
 
@@ -72,15 +72,13 @@ class Work:
         self.mask = kernels.NO_MASK
 
 
-class DenseNet:
+class DenseNet(Net):
     """Forward, backward and acting. `nets` is 2 where actor and critic have a trunk each, 1 where they share it."""
 
     compiled = True
 
     def __init__(self, agent: Agent) -> None:
         self.agent = agent
-        self.parts = agent.parts()
-        self.parameters = [parameter for part in self.parts.values() for parameter in part]
         self.normalizer = agent.normalizer
         self.relu = agent.cfg.activation == "relu"
         self.sizes = list(agent.cfg.hidden)
@@ -88,13 +86,12 @@ class DenseNet:
         (self.key, space), *_ = agent.obs_space.items()
         self.discrete = isinstance(space, gym.spaces.Discrete)
         self.spans = self._spans(agent)
-        self.flat = self.flat_memory()
-        self.gradient = self.flat_memory()
-        self.gradient_views = self.views(self.gradient)
-        for parameter, view in zip(self.parameters, self.views(self.flat), strict=True):
-            view.copy_(parameter.data)
-            parameter.data = view
-        self.addresses = [parameter.data_ptr() for parameter in self.parameters]
+        self.flat, self.gradient = torch.zeros(2, self.length)  # the gaps between blocks stay zero
+        views = self.views(self.flat)
+        for name, parameter in agent.named_parameters():
+            parameter.data = views[name].copy_(parameter.data)
+        self.parameters = list(agent.parameters())  # kept, so that no other one gets the id of one replaced since
+        self.addresses = addresses(agent)
         self._bind(agent)
         self.works: dict[int, Work] = {}
         self.acting: list[Floats] = []
@@ -102,7 +99,7 @@ class DenseNet:
         self.noise = NO_NOISE
         self.chosen: NDArray[Any] = np.zeros(0)
         self.part_ends = np.array([span.stop for span in self.part_spans.values()])
-        self.optimizer: FlatOptimizer
+        self.optimizer: Optimizer
         self.last: Work  # of the last `forward`
         self.untrained: set[str] = set()  # parts that no slope of the last `backward` reaches
 
@@ -118,7 +115,7 @@ class DenseNet:
         spans: dict[int, tuple[int, int]] = {}
         self.part_spans: dict[str, slice] = {}
         end = 0
-        for part, parameters in self.parts.items():
+        for part, parameters in agent.parts().items():
             begin = end
             for parameter in sorted(parameters, key=lambda p: id(p) not in trunks):
                 spans[id(parameter)] = (end, end + parameter.numel())
@@ -128,27 +125,15 @@ class DenseNet:
         self.length = end
         return spans
 
-    def flat_memory(self) -> Tensor:
-        """Zeros for everything there is one of a parameter. The gaps between blocks stay zero."""
-        return torch.zeros(self.length)
-
-    def views(self, flat: Tensor) -> list[Tensor]:
-        """The flat memory in the parameters' shapes and order."""
-        return [flat[slice(*self.spans[id(p)])].view(p.shape) for p in self.parameters]
-
-    def views_by_name(self, flat: Tensor) -> dict[str, Tensor]:
-        """Of the parameters that lie here: one that was replaced since does not."""
+    def views(self, flat: Tensor) -> dict[str, Tensor]:
+        """The flat memory in the shapes of the parameters that lie here, by name: one replaced since does not."""
         named = {name: p for name, p in self.agent.named_parameters() if id(p) in self.spans}
         return {name: flat[slice(*self.spans[id(p)])].view(p.shape) for name, p in named.items()}
 
     def holds(self) -> bool:
         """Whether the agent is still what it was: someone may have moved its parameters or frozen a layer."""
-        agent = self.agent
-        if not is_known(agent) or agent.normalizer is not self.normalizer:
-            return False
-        return {id(p) for p in agent.parameters()} == set(self.spans) and self.addresses == [
-            parameter.data_ptr() for parameter in self.parameters
-        ]
+        same = self.agent.normalizer is self.normalizer and addresses(self.agent) == self.addresses
+        return same and is_known(self.agent)
 
     def _bind(self, agent: Agent) -> None:
         """NumPy views of weights and gradients, trunks of actor and critic stacked: [nets, out, in]."""
@@ -174,14 +159,11 @@ class DenseNet:
         def single(memory: Floats, parameter: Tensor) -> Floats:
             return memory[slice(*self.spans[id(parameter)])].reshape(parameter.shape)
 
-        outputs = (agent.actor_out, agent.critic_out)
-        (self.actor_weight, self.actor_bias), (self.critic_weight, self.critic_bias) = (
-            (single(weights, out.weight), single(weights, out.bias)) for out in outputs
-        )
-        (self.actor_weight_gradient, self.actor_bias_gradient), (critic_gradient, self.critic_bias_gradient) = (
-            (single(gradients, out.weight), single(gradients, out.bias)) for out in outputs
-        )
-        self.critic_weight_gradient = critic_gradient[0]
+        last = [p for layer in (agent.actor_out, agent.critic_out) for p in (layer.weight, layer.bias)]
+        self.actor_weight, self.actor_bias, self.critic_weight, self.critic_bias = (single(weights, p) for p in last)
+        actor_weight, actor_bias, critic_weight, critic_bias = (single(gradients, p) for p in last)
+        both = self.actor_weight, self.critic_weight[0]
+        self.last_layers = (*both, actor_weight, actor_bias, critic_weight[0], critic_bias)
         log_std = getattr(agent.head, "log_std", None)
         self.log_std = None if log_std is None else (single(weights, log_std), single(gradients, log_std))
 
@@ -227,21 +209,6 @@ class DenseNet:
             x = out
         return x
 
-    def outputs(self, x: NDArray[Any], work: Work) -> None:
-        """The actor's outputs [B, actions] and the values."""
-        work.input = x
-        features = self.trunk(x, work.hidden)
-        kernels.outputs_of(features[0], self.actor_weight, self.actor_bias, work.outputs)
-        kernels.outputs_of(features[-1], self.critic_weight, self.critic_bias, work.values)
-
-    def evaluate(self, action: NDArray[Any], mask: NDArray[np.bool_] | None, work: Work) -> None:
-        """Log-probabilities of the actions, and entropies, from the outputs, which are used up."""
-        work.action, work.mask = action, kernels.NO_MASK if mask is None else mask
-        if self.log_std is None:
-            kernels.score_categories(work.outputs, action, work.mask, work.logp, work.entropy)
-        else:
-            kernels.score_gaussian(work.outputs, action, self.log_std[0], work.logp, work.entropy)
-
     def prepare(self, batch: Batch) -> Batch:
         columns = {name: column.numpy() for name, column in batch.columns.items()}
         obs = columns.pop(OBS + self.key)
@@ -257,8 +224,18 @@ class DenseNet:
     def forward(self, batch: Batch) -> Outputs:
         """Arrays that are valid until the next batch of the same size."""
         work = self.last = self.work(len(batch))
-        self.outputs(batch[FEATURES], work)
-        self.evaluate(batch["action"], batch.mask, work)
+        work.input, work.action, work.mask = (
+            batch[FEATURES],
+            batch["action"],
+            batch.columns.get("mask", kernels.NO_MASK),
+        )
+        features = self.trunk(work.input, work.hidden)
+        kernels.outputs_of(features[0], self.actor_weight, self.actor_bias, work.outputs)
+        kernels.outputs_of(features[-1], self.critic_weight, self.critic_bias, work.values)
+        if self.log_std is None:  # either replaces the outputs by what `backward` needs of them
+            kernels.score_categories(work.outputs, work.action, work.mask, work.logp, work.entropy)
+        else:
+            kernels.score_gaussian(work.outputs, work.action, self.log_std[0], work.logp, work.entropy)
         return Outputs(work.logp, work.entropy, {VALUE: work.value})
 
     def slopes(self) -> Outputs:
@@ -269,41 +246,19 @@ class DenseNet:
     def backward(self, slopes: Outputs) -> None:
         """The gradient of sum(logp_slope * logp + entropy_slope * entropy + value_slope * value) with respect to every
         weight, from what `forward` left."""
-        work, value_slope = self.last, slopes.values[VALUE]
+        work, x, value_slope = self.last, self.last.input, slopes.values[VALUE]
         self.untrained = {"critic"} if value_slope is None else set()
-        for mine, given in zip(
-            (work.logp_slope, work.entropy_slope, work.value_slope), (*slopes[:2], value_slope), strict=True
-        ):
-            if given is not mine:
-                mine[:] = 0.0 if given is None else np.asarray(given)
-        x = work.input
+        mine = work.logp_slope, work.entropy_slope
+        for memory, given in zip((*mine, work.value_slope), (*slopes[:2], value_slope), strict=True):
+            if given is not memory:
+                memory[:] = 0.0 if given is None else np.asarray(given)
         if self.log_std is None:
-            kernels.category_gradient(
-                work.outputs,
-                work.action,
-                work.mask,
-                work.entropy,
-                work.logp_slope,
-                work.entropy_slope,
-                work.outputs_gradient,
-            )
+            kernels.category_gradient(work.outputs, work.action, work.mask, work.entropy, *mine, work.outputs_gradient)
         else:
             log_std, gradient = self.log_std
-            kernels.gaussian_gradient(
-                work.outputs, log_std, work.logp_slope, work.entropy_slope, gradient, work.outputs_gradient
-            )
-        kernels.outputs_backward(
-            work.outputs_gradient,
-            work.value_slope,
-            work.hidden[-1] if self.layers else x[None],
-            self.actor_weight,
-            self.critic_weight[0],
-            self.actor_weight_gradient,
-            self.actor_bias_gradient,
-            self.critic_weight_gradient,
-            self.critic_bias_gradient,
-            work.gradients[-1] if self.layers else NOTHING,
-        )
+            kernels.gaussian_gradient(work.outputs, log_std, *mine, gradient, work.outputs_gradient)
+        features, below = (work.hidden[-1], work.gradients[-1]) if self.layers else (x[None], NOTHING)
+        kernels.outputs_backward(work.outputs_gradient, work.value_slope, features, *self.last_layers, below)
         for i in range(len(self.layers) - 1, -1, -1):
             layer, delta = self.layers[i], work.gradients[i]
             kernels.activate_backward(
@@ -320,14 +275,42 @@ class DenseNet:
     # Steps
 
     def use_optimizer(self, name: str, eps: float) -> None:
-        self.optimizer = FlatOptimizer(self, OPTIMIZERS[name]({"": self.flat}, eps))
+        """Its moments lie as the weights do, and are saved and loaded by parameter like any other's."""
+        self.optimizer, self.count = OPTIMIZERS[name]({}, eps), 0
+        self.moments = {moment: torch.zeros_like(self.flat) for moment in self.optimizer.moments}
+        self.moment_arrays = [memory.numpy() for memory in self.moments.values()]
 
     def step(self, rate: float, max_norm: float) -> NDArray[np.float64]:
         """The squares of the norms before clipping, by part."""
         squares = np.empty(len(self.part_ends))
         kernels.clip_gradient(self.gradients, self.part_ends, max_norm, squares)
-        self.optimizer.step(rate)
+        self.count += 1
+        if isinstance(self.optimizer, Adam):
+            beta1, beta2 = self.optimizer.betas
+            rate, root = rate / (1 - beta1**self.count), math.sqrt(1 - beta2**self.count)
+            numbers = map(np.float32, (1 - beta1, 1 - beta2, rate, root, self.optimizer.eps))
+            kernels.adam(self.weights, self.gradients, *self.moment_arrays, *numbers)
+        else:
+            self.optimizer.apply([self.flat], [self.gradient], [self.moments], rate)
         return squares
+
+    def save_state(self) -> dict[str, Tensor]:
+        if not self.count:
+            return {}
+        saved = {f"{name}/step": torch.tensor(float(self.count)) for name in self.views(self.flat)}
+        for moment, memory in self.moments.items():
+            saved |= {f"{name}/{moment}": view for name, view in self.views(memory).items()}
+        return saved
+
+    def load_state(self, tensors: Mapping[str, Tensor]) -> None:
+        check_moments(tensors, self.optimizer.moments)
+        for moment, memory in self.moments.items():
+            memory.zero_()
+            for name, view in self.views(memory).items():
+                held = tensors.get(f"{name}/{moment}")
+                if held is not None and held.shape == view.shape:  # a layer that was replaced starts again
+                    view.copy_(held)
+        self.count = int(max((float(t) for key, t in tensors.items() if key.endswith("/step")), default=0.0))
 
     def norm_metrics(self, steps: Sequence[Any], max_norm: float) -> Metrics:
         if not steps:
@@ -342,25 +325,9 @@ class DenseNet:
         # a norm of nothing is not reported
         return values | {f"train/grad_norm/{part}": m for part, m in means.items() if part not in self.untrained}
 
-    def reset_optimizer(self) -> None:
-        self.optimizer.reset()
-
-    def save_state(self) -> dict[str, Tensor]:
-        return self.optimizer.save_state()
-
-    def load_state(self, tensors: Mapping[str, Tensor]) -> None:
-        self.optimizer.load_state(tensors)
-
     # Acting
 
-    def act(
-        self,
-        obs: Arrays,
-        state: State,
-        starts: NDArray[np.bool_],
-        mask: NDArray[np.bool_] | None,
-        sample: torch.Generator | None,
-    ) -> Choice:
+    def act(self, obs: Arrays, state: State, starts: Flags, mask: Flags | None, sample: Generator | None) -> Choice:
         """From the same random numbers as `Agent.act`.
 
         Only the actor runs: the agent stands still during a rollout, so `score` can follow in large batches.
@@ -384,77 +351,22 @@ class DenseNet:
         return Choice(self.chosen, None, None, state)
 
     def score(self, batch: Batch) -> Outputs:
-        rows = len(batch)
-        logp, entropy, value = np.empty((3, rows), np.float32)
-        features, actions, mask = batch[FEATURES], batch["action"], batch.mask
-        for begin in range(0, rows, BLOCK):
-            some = slice(begin, min(begin + BLOCK, rows))
-            work = self.work(some.stop - begin)
-            self.outputs(features[some], work)
-            self.evaluate(actions[some], None if mask is None else mask[some], work)
-            logp[some], entropy[some], value[some] = work.logp, work.entropy, work.value
-        return Outputs(torch.from_numpy(logp), torch.from_numpy(entropy), {VALUE: torch.from_numpy(value)})
+        scores = np.empty((3, len(batch)), np.float32)
+        for begin in range(0, len(batch), BLOCK):
+            some = slice(begin, begin + BLOCK)
+            out = self.forward(Batch({name: column[some] for name, column in batch.columns.items()}))
+            scores[:, some] = out.logp, out.entropy, out.values[VALUE]
+        logp, entropy, value = torch.from_numpy(scores)
+        return Outputs(logp, entropy, {VALUE: value})
 
-    def values(self, obs: Arrays, state: State, starts: NDArray[np.bool_]) -> dict[str, Tensor]:
+    def values(self, obs: Arrays, state: State, starts: Flags) -> dict[str, Tensor]:
         x = self.features(obs[self.key])
         hidden: list[Floats] = [np.empty((self.nets, len(x), size), np.float32) for size in self.sizes]
         return {VALUE: torch.from_numpy(self.trunk(x, hidden)[-1] @ self.critic_weight[0] + self.critic_bias)}
 
 
-class FlatOptimizer:
-    """An optimizer over the flat memory, saved and loaded by parameter like any other."""
-
-    def __init__(self, net: DenseNet, optimizer: Optimizer) -> None:
-        self.net, self.optimizer = net, optimizer
-        self.flat = {moment: net.flat_memory() for moment in optimizer.moments}
-        self.arrays = [memory.numpy() for memory in self.flat.values()]
-        self.count = 0
-
-    def step(self, rate: float) -> None:
-        """All parameters as one."""
-        self.count += 1
-        if not isinstance(self.optimizer, Adam):
-            self.optimizer.apply([self.net.flat], [self.net.gradient], [self.flat], rate)
-            return
-        beta1, beta2 = self.optimizer.betas
-        rate, root = rate / (1 - beta1**self.count), math.sqrt(1 - beta2**self.count)
-        numbers = map(np.float32, (1 - beta1, 1 - beta2, rate, root, self.optimizer.eps))
-        kernels.adam(self.net.weights, self.net.gradients, *self.arrays, *numbers)
-
-    def reset(self) -> None:
-        self.count = 0
-        for memory in self.flat.values():
-            memory.zero_()
-
-    def save_state(self) -> dict[str, Tensor]:
-        if not self.count:
-            return {}
-        saved: dict[str, Tensor] = {}
-        for moment, memory in self.flat.items():
-            for name, view in self.net.views_by_name(memory).items():
-                saved |= {f"{name}/{moment}": view, f"{name}/step": torch.tensor(float(self.count))}
-        return saved
-
-    def load_state(self, tensors: Mapping[str, Tensor]) -> None:
-        check_moments(tensors, self.optimizer.moments)
-        self.reset()
-        for moment, memory in self.flat.items():
-            for name, view in self.net.views_by_name(memory).items():
-                held = tensors.get(f"{name}/{moment}")
-                if held is not None and held.shape == view.shape:  # a layer that was replaced starts again
-                    view.copy_(held)
-        self.count = int(max((float(t) for key, t in tensors.items() if key.endswith("/step")), default=0.0))
-
-
-KNOWN: frozenset[type[nn.Module]] = frozenset(
-    {
-        *(Agent, MLPEncoder, Flat, OneHot, CategoricalHead, GaussianHead),
-        *(ObsNormalizer, RewardNormalizer, RunningMoments),
-        *(nn.Linear, nn.Tanh, nn.ReLU, nn.Sequential, nn.ModuleList, nn.ModuleDict),
-    }
-)
-
-
+OURS = (Agent, MLPEncoder, Flat, OneHot, CategoricalHead, GaussianHead, ObsNormalizer, RewardNormalizer, RunningMoments)
+KNOWN = {*OURS, nn.Linear, nn.Tanh, nn.ReLU, nn.Sequential, nn.ModuleList, nn.ModuleDict}
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
 
@@ -476,6 +388,11 @@ def is_known(agent: Agent) -> bool:
     else:
         is_simple = isinstance(head, GaussianHead) and not head.squash and not head.state_dependent
     return (is_vector or is_category) and is_simple
+
+
+def addresses(agent: Agent) -> dict[int, int]:
+    """Where each parameter's numbers lie, by its id."""
+    return {id(parameter): parameter.data_ptr() for parameter in agent.parameters()}
 
 
 def _is_changed(module: nn.Module) -> bool:

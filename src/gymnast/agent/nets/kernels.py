@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 from gymnast.agent.heads import LOG_2PI, MASKED
 
 Floats = NDArray[np.float32]
+Ints = NDArray[np.int64]
+Flags = NDArray[np.bool_]
 f32 = np.float32
 
 # Sums may be reordered and products fused, which is what lets a loop use vector instructions. NaN keeps its meaning.
@@ -30,17 +32,8 @@ NO_MASK = np.zeros((0, 0), np.bool_)
 
 # tanh x as x P(x^2) / Q(x^2), fitted for the smallest relative error (2e-8) up to 8, where tanh is 1 in float32.
 BOUND = f32(8)
-P0, P1, P2, P3, P4, P5 = (
-    f32(c)
-    for c in (
-        0.9999999810887,
-        0.1297922460684,
-        2.9858632320582e-3,
-        9.878672084973e-6,
-        -1.4704256974690e-8,
-        2.35087038881759e-11,
-    )
-)
+P0, P1, P2 = f32(0.9999999810887), f32(0.1297922460684), f32(2.9858632320582e-3)
+P3, P4, P5 = f32(9.878672084973e-6), f32(-1.4704256974690e-8), f32(2.35087038881759e-11)
 Q1, Q2, Q3 = f32(0.4631254064934), f32(2.4027929883833e-2), f32(2.3720341496106e-4)
 
 
@@ -98,9 +91,7 @@ def activate_backward(delta: Floats, out: Floats, gradient: Floats, offset: int,
 
 
 @compiled
-def category_rows(
-    delta: Floats, category: NDArray[np.int64], gradient: Floats, offset: int, distance: int, inputs: int
-) -> None:
+def category_rows(delta: Floats, category: Ints, gradient: Floats, offset: int, distance: int, inputs: int) -> None:
     """A first layer's weight gradient [nets, H, inputs] of one-hot inputs: column c adds up the samples in it."""
     nets, rows, size = delta.shape
     for k in range(nets):
@@ -153,7 +144,7 @@ def outputs_of(features: Floats, weight: Floats, bias: Floats, out: Floats) -> N
 
 
 @compiled
-def mask_outputs(outputs: Floats, mask: NDArray[np.bool_]) -> None:
+def mask_outputs(outputs: Floats, mask: Flags) -> None:
     for b in range(len(mask)):
         for a in range(mask.shape[1]):
             if not mask[b, a]:
@@ -161,7 +152,7 @@ def mask_outputs(outputs: Floats, mask: NDArray[np.bool_]) -> None:
 
 
 @compiled
-def sample_category(outputs: Floats, noise: Floats, out: NDArray[np.int64]) -> None:
+def sample_category(outputs: Floats, noise: Floats, out: Ints) -> None:
     """Gumbel: the largest of logit - log(exponential) is a sample. Without noise (no rows) the likeliest."""
     rows, n_actions = outputs.shape
     for b in range(rows):
@@ -188,9 +179,7 @@ def sample_gaussian(means: Floats, log_std: Floats, noise: Floats, out: Floats) 
 
 
 @compiled
-def score_categories(
-    outputs: Floats, action: NDArray[np.int64], mask: NDArray[np.bool_], logp: Floats, entropy: Floats
-) -> None:
+def score_categories(outputs: Floats, action: Ints, mask: Flags, logp: Floats, entropy: Floats) -> None:
     """Logits [B, actions] to log-probabilities, in place; those of the actions taken, and the entropy, [B] each."""
     rows, n_actions = outputs.shape
     mask_outputs(outputs, mask)
@@ -202,20 +191,20 @@ def score_categories(
         for a in range(n_actions):
             total += math.exp(outputs[b, a] - top)
         shift = top + math.log(total)
-        spread = ZERO
+        entropy_sum = ZERO
         for a in range(n_actions):
             s = outputs[b, a] - shift
             outputs[b, a] = s
-            spread -= math.exp(s) * s
-        entropy[b] = spread
+            entropy_sum -= math.exp(s) * s
+        entropy[b] = entropy_sum
         logp[b] = outputs[b, action[b]]
 
 
 @compiled
 def category_gradient(
     log_probs: Floats,
-    action: NDArray[np.int64],
-    mask: NDArray[np.bool_],
+    action: Ints,
+    mask: Flags,
     entropy: Floats,
     logp_slope: Floats,
     entropy_slope: Floats,
@@ -241,17 +230,17 @@ def category_gradient(
 def score_gaussian(means: Floats, action: Floats, log_std: Floats, logp: Floats, entropy: Floats) -> None:
     """Means [B, actions] to (action - mean) / std, in place; log-probability and entropy [B]."""
     rows, n_actions = means.shape
-    spread = ZERO
+    log_scale = ZERO
     for a in range(n_actions):
-        spread += log_std[a] + HALF_LOG_2PI
+        log_scale += log_std[a] + HALF_LOG_2PI
     for b in range(rows):
         s = ZERO
         for a in range(n_actions):
             u = (action[b, a] - means[b, a]) * math.exp(-log_std[a])
             means[b, a] = u
             s += u * u
-        logp[b] = -HALF * s - spread
-        entropy[b] = spread + HALF * f32(n_actions)
+        logp[b] = -HALF * s - log_scale
+        entropy[b] = log_scale + HALF * f32(n_actions)
 
 
 @compiled
@@ -364,7 +353,7 @@ def policy_gradient_slopes(
 
 
 # What `ppo_slopes` adds up for a minibatch.
-GAIN, VALUE_LOSS, ENTROPY, KL, CLIPPED, RATIO, VALUE_CLIPPED, SUMS = range(8)
+GAIN, VALUE_LOSS, ENTROPY, KL, CLIPPED, RATIO, VALUE_CLIPPED = range(7)
 
 
 @compiled
@@ -384,8 +373,7 @@ def ppo_slopes(
     logp_slope: Floats,
     entropy_slope: Floats,
     value_slope_out: Floats,
-    sums: NDArray[np.float64],
-) -> None:
+) -> tuple[float, ...]:
     """The loss's gradient with respect to each log-probability, entropy and value. A bound that is off is negative.
 
     The smaller of advantage * ratio and advantage * clipped ratio counts. Where that is the first, its gradient with
@@ -419,18 +407,12 @@ def ppo_slopes(
         slope, loss = value_slope(error, huber_delta)
         value_slope_out[b] = slope * vf_coef * share if flows else ZERO
         value_loss_sum += loss
-    sums[GAIN] = gain_sum
-    sums[VALUE_LOSS] = value_loss_sum
-    sums[ENTROPY] = entropy_sum
-    sums[KL] = kl_sum
-    sums[CLIPPED] = clipped_sum
-    sums[RATIO] = ratio_sum
-    sums[VALUE_CLIPPED] = value_clipped_sum
+    return gain_sum, value_loss_sum, entropy_sum, kl_sum, clipped_sum, ratio_sum, value_clipped_sum
 
 
 @compiled
 def normalize_rows(advantage: Floats) -> None:
-    """Each row, a minibatch, to zero mean and unit spread, in place."""
+    """Each row, a minibatch, to mean 0 and standard deviation 1, in place."""
     count, size = advantage.shape
     for k in range(count):
         row = advantage[k]
@@ -447,7 +429,7 @@ def normalize_rows(advantage: Floats) -> None:
 
 
 @compiled
-def clip_gradient(gradient: Floats, ends: NDArray[np.int64], most: Any, squares: NDArray[np.float64]) -> None:
+def clip_gradient(gradient: Floats, ends: Ints, most: Any, squares: NDArray[np.float64]) -> None:
     """Scales the gradient to a norm of at most `most`; the norm's square before that, by part, into `squares`.
 
     Part i ends at ends[i], where the next one begins.

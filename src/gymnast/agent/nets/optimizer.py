@@ -14,6 +14,9 @@ from torch import Tensor
 from gymnast.core import torch_private
 from gymnast.core.errors import UserError
 
+Tensors = list[Tensor]
+State = dict[str, Tensor]  # what is kept of a parameter
+
 
 class Optimizer:
     """Keeps `moments` and a count of steps for each parameter, by its name, from its first gradient on."""
@@ -22,11 +25,7 @@ class Optimizer:
 
     def __init__(self, parameters: Mapping[str, Tensor], eps: float) -> None:
         self.parameters, self.eps = dict(parameters), eps
-        self.state: dict[str, dict[str, Tensor]] = {}
-
-    def zero_grad(self) -> None:
-        for parameter in self.parameters.values():
-            parameter.grad = None
+        self.state: dict[str, State] = {}
 
     @torch.no_grad()
     def step(self, rate: float) -> None:
@@ -41,13 +40,8 @@ class Optimizer:
         torch_private.add_([state["step"] for state in states], 1.0)
         self.apply(list(moving.values()), [p.grad for p in moving.values() if p.grad is not None], states, rate)
 
-    def apply(
-        self, parameters: list[Tensor], gradients: list[Tensor], states: list[dict[str, Tensor]], rate: float
-    ) -> None:
+    def apply(self, parameters: Tensors, gradients: Tensors, states: list[State], rate: float) -> None:
         raise NotImplementedError
-
-    def reset(self) -> None:
-        self.state.clear()
 
     def save_state(self) -> dict[str, Tensor]:
         return {f"{name}/{moment}": t for name, state in self.state.items() for moment, t in state.items()}
@@ -56,21 +50,18 @@ class Optimizer:
         """What was remembered of a parameter that is no longer trained, or has another shape by now, is left out."""
         check_moments(tensors, self.moments)
         self.state.clear()
-        for key, tensor in tensors.items():
-            name, _, moment = key.rpartition("/")
-            mine = self.parameters.get(name)
-            same = mine is not None and f"{name}/{self.moments[0]}" in tensors
-            if mine is not None and same and tensors[f"{name}/{self.moments[0]}"].shape == mine.shape:
-                self.state.setdefault(name, {})[moment] = tensor.to(mine.device).clone()
+        for name, mine in self.parameters.items():
+            saved = tensors.get(f"{name}/{self.moments[0]}")
+            if saved is not None and saved.shape == mine.shape:
+                kept = {moment: tensors[f"{name}/{moment}"] for moment in ("step", *self.moments)}
+                self.state[name] = {moment: tensor.to(mine.device).clone() for moment, tensor in kept.items()}
 
 
 class Adam(Optimizer):
     moments = ("exp_avg", "exp_avg_sq")
     betas = (0.9, 0.999)
 
-    def apply(
-        self, parameters: list[Tensor], gradients: list[Tensor], states: list[dict[str, Tensor]], rate: float
-    ) -> None:
+    def apply(self, parameters: Tensors, gradients: Tensors, states: list[State], rate: float) -> None:
         means, squares, steps = ([state[name] for state in states] for name in (*self.moments, "step"))
         torch_private.adam_(parameters, gradients, means, squares, steps, rate, self.betas, self.eps)
 
@@ -79,9 +70,7 @@ class RMSprop(Optimizer):
     moments = ("square_avg",)
     alpha = 0.99
 
-    def apply(
-        self, parameters: list[Tensor], gradients: list[Tensor], states: list[dict[str, Tensor]], rate: float
-    ) -> None:
+    def apply(self, parameters: Tensors, gradients: Tensors, states: list[State], rate: float) -> None:
         for parameter, gradient, state in zip(parameters, gradients, states, strict=True):
             square = state["square_avg"].mul_(self.alpha).addcmul_(gradient, gradient, value=1 - self.alpha)
             parameter.addcdiv_(gradient, square.sqrt().add_(self.eps), value=-rate)

@@ -5,20 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
-from torch import Tensor
+from torch import Generator, Tensor
 
 from gymnast.agent.agent import Agent
 from gymnast.agent.batch import Batch, Outputs
 from gymnast.agent.heads import State
-from gymnast.agent.nets.base import Arrays, Choice, Metrics
+from gymnast.agent.nets.base import Arrays, Choice, Flags, Metrics, Net
 from gymnast.agent.nets.optimizer import OPTIMIZERS, Optimizer
 from gymnast.core import torch_private
 
 
-class TorchNet:
+class TorchNet(Net):
     """Rollouts are on the CPU; what goes through the network goes to its device and comes back."""
 
     compiled = False
@@ -29,20 +27,13 @@ class TorchNet:
         self.optimizer: Optimizer
         self._outputs: Outputs
 
-    def act(
-        self,
-        obs: Arrays,
-        state: State,
-        starts: NDArray[np.bool_],
-        mask: NDArray[np.bool_] | None,
-        sample: torch.Generator | None,
-    ) -> Choice:
+    def act(self, obs: Arrays, state: State, starts: Flags, mask: Flags | None, sample: Generator | None) -> Choice:
         here = self._here({"starts": starts} if mask is None else {"starts": starts, "mask": mask})
         acted = self.agent.act(self._here(obs), state, here["starts"], here.get("mask"), sample)
         values = {name: value.cpu() for name, value in acted.values.items()}
         return Choice(acted.action.cpu().numpy(), acted.logp.cpu(), values, acted.state)
 
-    def values(self, obs: Arrays, state: State, starts: NDArray[np.bool_]) -> dict[str, Tensor]:
+    def values(self, obs: Arrays, state: State, starts: Flags) -> dict[str, Tensor]:
         values = self.agent.values(self._here(obs), state, torch.from_numpy(starts).to(self.agent.device))
         return {name: value.cpu() for name, value in values.items()}
 
@@ -69,7 +60,8 @@ class TorchNet:
         pairs = [(out.logp, slopes.logp), (out.entropy, slopes.entropy)]
         pairs += [(value, slopes.values[name]) for name, value in out.values.items()]
         given = [(tensor, slope) for tensor, slope in pairs if slope is not None and tensor.requires_grad]
-        self.optimizer.zero_grad()
+        for parameter in self.optimizer.parameters.values():
+            parameter.grad = None
         torch.autograd.backward([tensor for tensor, _ in given], [slope for _, slope in given])
 
     def step(self, rate: float, max_norm: float) -> dict[str, Tensor]:
@@ -83,10 +75,8 @@ class TorchNet:
         scale = (max_norm / (norm + 1e-6)).clamp(max=1.0)
         torch_private.multiply_([p.grad for p in self.optimizer.parameters.values() if p.grad is not None], scale)
         self.optimizer.step(rate)
-        return {
-            "train/grad_norm": norm,
-            "train/grad_clipped_fraction": (norm > max_norm).float(),
-        } | {f"train/grad_norm/{part}": square.sqrt() for part, square in squares.items()}
+        norms = {f"train/grad_norm/{part}": square.sqrt() for part, square in squares.items()}
+        return {"train/grad_norm": norm, "train/grad_clipped_fraction": (norm > max_norm).float()} | norms
 
     def norm_metrics(self, steps: Sequence[Any], max_norm: float) -> Metrics:
         return mean_metrics(steps)
@@ -98,9 +88,6 @@ class TorchNet:
 
     def use_optimizer(self, name: str, eps: float) -> None:
         self.optimizer = OPTIMIZERS[name](self._trained(), eps)
-
-    def reset_optimizer(self) -> None:
-        self.optimizer.reset()
 
     def save_state(self) -> dict[str, Tensor]:
         return self.optimizer.save_state()

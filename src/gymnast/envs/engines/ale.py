@@ -20,20 +20,17 @@ from numpy.typing import NDArray
 
 from gymnast.core.seeds import derive_seed
 from gymnast.envs.engines.base import Engine, obstacle_of_own_envs
-from gymnast.envs.engines.replay import ActionLog, require_keys
-from gymnast.envs.spaces import ActionLayout, ObsLayout
+from gymnast.envs.engines.counted import Replayed
 from gymnast.envs.suites import find_spec
 from gymnast.envs.suites.atari.env import ale_seed
 from gymnast.envs.suites.atari.task import MAX_FRAMES, NAMESPACE, AtariTask
-from gymnast.envs.types import EpisodeRecord, StepBatch
+from gymnast.envs.types import EpisodeRecord, Obs, StepBatch
 
 if TYPE_CHECKING:
     from gymnast.envs.make import EnvMaker
 
-Ints = NDArray[np.int64]
 
-
-class AleEngine(Engine):
+class AleEngine(Replayed, Engine):
     engine = "ale"
     priority = 40
 
@@ -46,19 +43,14 @@ class AleEngine(Engine):
     def pays(cls, maker: EnvMaker, n_envs: int) -> str | None:
         return "ALE's vector env steps Atari games in C++, and nothing wraps it"
 
-    @classmethod
-    def open(cls, maker: EnvMaker, n_envs: int, threads: int | None) -> AleEngine:
-        return cls(maker, n_envs, threads)
-
     def __init__(self, maker: EnvMaker, n_envs: int, threads: int | None) -> None:
         from ale_py.vector_env import AtariVectorEnv
 
         task: AtariTask = maker.task
-        self.n_envs, self.name = n_envs, maker.config.id
         self._life_loss = task.episodic_life and maker.role == "train"  # a lost life ends the learner's episode
         self.exact_resume = task.repeat_action_probability == 0.0
         self._vec = AtariVectorEnv(
-            find_spec(self.name).kwargs["game"],
+            find_spec(maker.config.id).kwargs["game"],
             n_envs,
             num_threads=threads or min(n_envs, os.cpu_count() or 1),
             max_num_frames_per_episode=maker.config.max_episode_steps or MAX_FRAMES,
@@ -77,14 +69,9 @@ class AleEngine(Engine):
             reward_clipping=False,
             use_fire_reset=task.fire_reset,
         )
-        self.obs_space = ObsLayout(self._vec.single_observation_space).obs_space
-        self._actions = ActionLayout(self._vec.single_action_space)
-        self.action_space: gym.Space[Any] = self._actions.space
+        super().__init__(maker.config.id, n_envs, self._vec.single_observation_space, self._vec.single_action_space)
         self._n_actions = len(self._vec.ale.get_action_set())
-        self._log = ActionLog(n_envs, (), self._actions.dtype)
-        self._seed = 0
-        self._episodes, self._lengths = np.zeros(n_envs, np.int64), np.zeros(n_envs, np.int64)
-        self._raw_returns, self._lives = np.zeros(n_envs, np.int64), np.zeros(n_envs, np.int64)
+        self._lives = np.zeros(n_envs, np.int64)
         self._first_frames = np.zeros(n_envs, np.int64)  # ALE's count at the start: idle frames are not the agent's
         self._obs: NDArray[np.uint8] = np.zeros(0, np.uint8)
 
@@ -117,22 +104,12 @@ class AleEngine(Engine):
                 for row in np.flatnonzero(ended).tolist()
             ]
             self._next_episodes(ended)
-        return StepBatch(
-            {"obs": self._obs}, reward.astype(np.float32), terminated, truncated, {"obs": obs}, episodes, None
-        )
+        return StepBatch(self._seen(), reward.astype(np.float32), terminated, truncated, {"obs": obs}, episodes)
 
     def _end_episode(self, row: int, terminated: bool, frame: int) -> EpisodeRecord:
-        record = EpisodeRecord(
-            env=row,
-            raw_return=float(self._raw_returns[row]),
-            length=int(self._lengths[row]),
-            frames=frame - int(self._first_frames[row]),
-            seed=derive_seed(self._seed, row, 0),
-            terminated=terminated,
-            info={"lives": int(self._lives[row]), "episode_frame_number": frame},
-        )
-        self._episodes[row] += 1
-        return record
+        frames, seed = frame - int(self._first_frames[row]), derive_seed(self._seed, row, 0)
+        info = {"lives": int(self._lives[row]), "episode_frame_number": frame}
+        return self._record(row, frames=frames, seed=seed, terminated=terminated, info=info)
 
     def _start_envs(self, which: NDArray[np.bool_]) -> None:
         """The first episode of these envs; the others stay as they are."""
@@ -150,33 +127,19 @@ class AleEngine(Engine):
         self._raw_returns[which] = 0
 
     def _present(self) -> StepBatch:
-        no_ends = np.zeros(self.n_envs, np.bool_)
-        return StepBatch(
-            {"obs": self._obs}, np.zeros(self.n_envs, np.float32), no_ends, no_ends.copy(), {"obs": self._obs}, [], None
-        )
+        nothing, no_ends = np.zeros(self.n_envs, np.float32), np.zeros(self.n_envs, np.bool_)
+        return StepBatch(self._seen(), nothing, no_ends, no_ends.copy(), self._seen(), [])
 
-    def save_state(self) -> dict[str, NDArray[Any]]:
-        """The same arrays as the sync engine's."""
-        taken = [self._log.of(row, length) for row, length in enumerate(self._lengths.tolist())]
-        return {
-            "obs/obs": self._obs.copy(),
-            "seed": np.array([self._seed], np.int64),
-            "episode": self._episodes.copy(),
-            "length": self._lengths.copy(),
-            "actions": np.concatenate(taken),
-        }
+    def _seen(self) -> Obs:
+        return {"obs": self._obs}
 
     def load_state(self, state: dict[str, NDArray[Any]]) -> StepBatch:
         """Plays every game again. One that then differs begins a new episode, with a warning."""
-        require_keys(state, {"seed", "episode", "length", "actions", "obs/obs"}, self.n_envs, self.engine)
-        self._seed = int(state["seed"][0])
-        self._episodes[:] = state["episode"]
-        lengths: Ints = state["length"].astype(np.int64)
-        taken = np.split(state["actions"].astype(self._actions.dtype), np.cumsum(lengths)[:-1])
-        longest = int(lengths.max())
+        taken = self._load_actions(state)
+        lengths = state["length"].astype(np.int64)
         self._start_envs(np.ones(self.n_envs, np.bool_))
         # All games are stepped together: one of k steps starts when k are left, whatever its env did until then.
-        for left in range(longest, -1, -1):
+        for left in range(int(lengths.max()), -1, -1):
             self._rewind(np.flatnonzero(lengths == left))
             if left:
                 actions = [part[len(part) - left] if len(part) >= left else 0 for part in taken]

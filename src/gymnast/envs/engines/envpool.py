@@ -15,7 +15,6 @@ import os
 import warnings
 from typing import TYPE_CHECKING, Any
 
-import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
@@ -23,8 +22,7 @@ from gymnast.core.errors import package_problem
 from gymnast.core.seeds import derive_seed
 from gymnast.envs.engines.base import Engine, obstacle_of_own_envs
 from gymnast.envs.engines.buffers import Buffers, refuse_nan
-from gymnast.envs.engines.replay import require_keys
-from gymnast.envs.spaces import ActionLayout, ObsLayout
+from gymnast.envs.engines.counted import Counted
 from gymnast.envs.suites.atari.task import MAX_FRAMES, NAMESPACE, AtariTask
 from gymnast.envs.types import LIFE_LOST, EpisodeRecord, StepBatch
 
@@ -89,7 +87,7 @@ def _atari_options(task: AtariTask, max_frames: int | None) -> dict[str, Any]:
     }
 
 
-class EnvPoolEngine(Engine):
+class EnvPoolEngine(Counted, Engine):
     engine = "envpool"
     exact_resume = False
     priority = 20
@@ -110,21 +108,15 @@ class EnvPoolEngine(Engine):
             return None
         return f"EnvPool steps {maker.config.id} faster than Python does, and nothing wraps it"
 
-    @classmethod
-    def open(cls, maker: EnvMaker, n_envs: int, threads: int | None) -> EnvPoolEngine:
-        return cls(maker, n_envs, threads)
-
     def __init__(self, maker: EnvMaker, n_envs: int, threads: int | None) -> None:
-        self.n_envs, self.name, limit = n_envs, maker.config.id, maker.config.max_episode_steps
+        env = maker()  # for its spaces, since EnvPool's own are without bounds, and its life losses
+        env.close()
+        super().__init__(maker.config.id, n_envs, env.observation_space, env.action_space)
+        limit = maker.config.max_episode_steps
         self._task = self.name.rpartition(":")[2].removeprefix(NAMESPACE)  # as EnvPool calls it
         atari = maker.task if maker.suite.Task is AtariTask else None
         self._frames_a_step = atari.frame_skip if atari else 1
-        env = maker()  # for its spaces, since EnvPool's own are without bounds, and its life losses
-        env.close()
         self._life_losses = bool(env.metadata.get(LIFE_LOST))
-        self._layout, self._actions = ObsLayout(env.observation_space), ActionLayout(env.action_space)
-        self.obs_space = self._layout.obs_space
-        self.action_space: gym.Space[Any] = self._actions.space
         self._leaf = self._layout.leaves[0]
         self._buffers = Buffers.allocate(self._layout, n_envs, None)
         self._options: dict[str, Any] = {"num_threads": threads or min(n_envs, os.cpu_count() or 1)}
@@ -133,11 +125,7 @@ class EnvPoolEngine(Engine):
         elif limit is not None:
             self._options["max_episode_steps"] = limit
         self._pool: Any = None
-        self._seed = 0
         self._seeds: list[int] = []
-        self._lengths = np.zeros(n_envs, np.int64)
-        self._raw_returns = np.zeros(n_envs)
-        self._episodes = np.zeros(n_envs, np.int64)
         self._lives = np.zeros(n_envs, np.int64)
 
     def reset(self, seed: int) -> StepBatch:
@@ -200,28 +188,13 @@ class EnvPoolEngine(Engine):
         self._lives[:] = lives
 
     def _end_episode(self, row: int) -> EpisodeRecord:
-        length = int(self._lengths[row])
-        record = EpisodeRecord(
-            env=row,
-            raw_return=float(self._raw_returns[row]),
-            length=length,
-            frames=length * self._frames_a_step,  # up to a decision's frames too many where a game ends within it
-            seed=self._seeds[row],
-            terminated=bool(self._buffers.terminated[row]),
-        )
-        self._lengths[row] = 0
-        self._raw_returns[row] = 0.0
-        self._episodes[row] += 1
-        return record
-
-    def save_state(self) -> dict[str, NDArray[Any]]:
-        return {"seed": np.array([self._seed], np.int64), "episode": self._episodes.copy()}
+        frames = int(self._lengths[row]) * self._frames_a_step  # a game that ends within a decision had fewer
+        return self._record(row, frames=frames, seed=self._seeds[row], terminated=bool(self._buffers.terminated[row]))
 
     def load_state(self, state: dict[str, NDArray[Any]]) -> StepBatch:
         """New episodes, seeded by how many there were before: not those of the start again."""
-        require_keys(state, {"seed", "episode"}, self.n_envs, self.engine)
-        self._seed = int(state["seed"][0])
-        self._episodes[:] = state["episode"] + 1  # the interrupted episodes are over
+        self._load_counts(state)
+        self._episodes += 1  # the interrupted episodes are over
         return self._begin()
 
     def close(self) -> None:

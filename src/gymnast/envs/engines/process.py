@@ -7,6 +7,7 @@ crashes, dies or falls silent ends the run with what is known about it; nothing 
 from __future__ import annotations
 
 import itertools
+import math
 import multiprocessing
 import os
 import time
@@ -23,7 +24,7 @@ from gymnast.core.errors import EnvFailure, UserError
 from gymnast.envs.engines.base import Engine
 from gymnast.envs.engines.buffers import Buffers
 from gymnast.envs.engines.replay import require_keys
-from gymnast.envs.engines.worker import Task, shared_arrays, work
+from gymnast.envs.engines.worker import work
 from gymnast.envs.spaces import ActionLayout, ObsLayout, mask_size
 from gymnast.envs.types import StepBatch
 from gymnast.jobs.worker import how_it_ended
@@ -52,38 +53,33 @@ class ProcessEngine(Engine):
             return f"{maker.config.id} takes over a millisecond a step"
         return None
 
-    @classmethod
-    def open(cls, maker: EnvMaker, n_envs: int, threads: int | None) -> ProcessEngine:
-        return cls(maker, n_envs, threads)
-
     def __init__(self, maker: EnvMaker, n_envs: int, threads: int | None) -> None:
         self.n_envs, self.name, self._timeout = n_envs, maker.title, maker.config.step_timeout
-        action_masks = maker.config.action_masks
         _refuse_unsendable(maker)
         probe = maker()  # an error of the config shows here, in the open, before any process starts
         layout, self._actions = ObsLayout(probe.observation_space), ActionLayout(probe.action_space)
-        masks = mask_size(self._actions.space) if action_masks else None
-        size = Buffers.size_of(layout, n_envs, masks) + n_envs * self._actions.dtype.itemsize * max(
-            1, int(np.prod(self._actions.shape))
-        )
+        probe.close()
         self.obs_space = layout.obs_space
         self.action_space: gym.Space[Any] = self._actions.space
         # spawn: a fork would copy torch's locks. RawArray: memory without a name, so that none is left behind by a kill
         context = multiprocessing.get_context("spawn")
-        block = context.RawArray("B", size)
-        self._buffers, self._taken = shared_arrays(probe.observation_space, self._actions, n_envs, action_masks, block)
-        probe.close()
+        blocks: list[Any] = []
+
+        def shared(shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
+            blocks.append(context.RawArray("B", math.prod(shape) * np.dtype(dtype).itemsize))
+            return np.ndarray(shape, dtype, blocks[-1])
+
+        masks = mask_size(self._actions.space) if maker.config.action_masks else None
+        self._buffers = Buffers.allocate(layout, n_envs, masks, shared)
+        self._taken = shared((n_envs, *self._actions.shape), self._actions.dtype)
         count = n_envs if maker.one_per_process else min(n_envs, threads or os.cpu_count() or 1)
-        edges = [n_envs * i // count for i in range(count + 1)]
-        self._slices = list(itertools.pairwise(edges))
+        self._slices = list(itertools.pairwise(n_envs * i // count for i in range(count + 1)))
         self._connections: list[Connection] = []
         self._processes: list[Any] = []
         for start, stop in self._slices:
             here, there = context.Pipe()
-            task = Task(maker, self.name, action_masks, n_envs, start, stop)
-            process = context.Process(
-                target=work, args=(task, there, block), daemon=True, name=f"envs {start}-{stop - 1}"
-            )
+            task = (maker, n_envs, start, stop, there, blocks)
+            process = context.Process(target=work, args=task, daemon=True, name=f"envs {start}-{stop - 1}")
             process.start()
             there.close()  # so that this end sees the end of a dead worker
             self._connections.append(here)
@@ -91,20 +87,17 @@ class ProcessEngine(Engine):
         self._receive_all(_START_SECONDS + self._timeout, "starting")
 
     def reset(self, seed: int) -> StepBatch:
-        self._send_all("reset", [seed] * len(self._connections))
-        self._receive_all(self._timeout, "a reset")
+        self._ask_all("reset", [seed] * len(self._slices), self._timeout, "a reset")
         return self._buffers.batch([])
 
     def step(self, actions: NDArray[Any]) -> StepBatch:
         self._taken[:] = self._actions.batch(actions, self.n_envs)
-        self._send_all("step", [None] * len(self._connections))
-        parts = self._receive_all(self._timeout, "a step")
+        parts = self._ask_all("step", [None] * len(self._slices), self._timeout, "a step")
         return self._buffers.batch([record for part in parts for record in part])
 
     def save_state(self) -> dict[str, NDArray[Any]]:
         """The same arrays as the sync engine's."""
-        self._send_all("save", [None] * len(self._connections))
-        parts = self._receive_all(self._timeout, "saving its state")
+        parts = self._ask_all("save_state", [None] * len(self._slices), self._timeout, "saving its state")
         state = {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
         return state | {"seed": parts[0]["seed"]}
 
@@ -115,15 +108,14 @@ class ProcessEngine(Engine):
         for start, stop in self._slices:
             part = {key: array[start:stop] for key, array in state.items() if key not in ("seed", "actions")}
             parts.append(part | {"seed": state["seed"], "actions": state["actions"][ends[start] : ends[stop]]})
-        self._send_all("load", parts)
         longest = max(int(part["length"].sum()) for part in parts)  # the most steps one worker has to replay
-        self._receive_all(self._timeout * (1 + longest), "the replay of its episodes")
+        self._ask_all("load_state", parts, self._timeout * (1 + longest), "the replay of its episodes")
         return self._buffers.batch([])
 
     def close(self) -> None:
         for connection in self._connections:
             try:
-                connection.send(("close", None))
+                connection.send(None)
             except OSError:
                 continue  # dead already
         deadline = time.monotonic() + _CLOSE_SECONDS
@@ -131,7 +123,7 @@ class ProcessEngine(Engine):
             process.join(max(0.0, deadline - time.monotonic()))
         self._end_processes()
 
-    def _send_all(self, command: str, arguments: list[Any]) -> None:
+    def _ask_all(self, command: str, arguments: list[Any], seconds: float, doing: str) -> list[Any]:
         if not self._connections:
             raise EnvFailure(f"{self.name}: the env workers are closed.")
         for index, (connection, argument) in enumerate(zip(self._connections, arguments, strict=True)):
@@ -139,6 +131,7 @@ class ProcessEngine(Engine):
                 connection.send((command, argument))
             except OSError:
                 self._report_death(index)
+        return self._receive_all(seconds, doing)
 
     def _receive_all(self, seconds: float, doing: str) -> list[Any]:
         deadline = time.monotonic() + seconds

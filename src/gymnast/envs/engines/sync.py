@@ -15,10 +15,10 @@ from gymnast.core.errors import EnvFailure, UserError
 from gymnast.core.seeds import derive_seed
 from gymnast.envs.engines.base import Engine
 from gymnast.envs.engines.buffers import Buffers, refuse_nan
-from gymnast.envs.engines.replay import ActionLog, require_keys
+from gymnast.envs.engines.counted import Replayed
 from gymnast.envs.recorder import recorder_of
-from gymnast.envs.spaces import ActionLayout, ObsLayout, mask_parts, mask_size, scalars
-from gymnast.envs.types import LIFE_LOST, EpisodeRecord, StepBatch
+from gymnast.envs.spaces import mask_parts, mask_size, scalars
+from gymnast.envs.types import LIFE_LOST, EpisodeRecord, Obs, StepBatch
 
 if TYPE_CHECKING:
     from gymnast.envs.make import EnvMaker
@@ -26,11 +26,10 @@ if TYPE_CHECKING:
 _CHECKED_STEPS = 3  # of the vector, after every reset: long enough to see each env's first observations and rewards
 
 
-class SyncEngine(Engine):
+class SyncEngine(Replayed, Engine):
     """`first_env` and `buffers`: for a worker that owns a slice of a larger vector, its place in it."""
 
     engine = "sync"
-    exact_resume = True
 
     @classmethod
     def obstacle(cls, maker: EnvMaker) -> str | None:
@@ -56,23 +55,16 @@ class SyncEngine(Engine):
         first_env: int = 0,
         buffers: Buffers | None = None,
     ) -> None:
-        self.n_envs, self.name, self.first_env = n_envs, name, first_env
         self.envs = [make_env() for _ in range(n_envs)]
-        self._layout = ObsLayout(self.envs[0].observation_space)
-        self._actions = ActionLayout(self.envs[0].action_space)
-        self.obs_space = self._layout.obs_space
-        self.action_space: gym.Space[Any] = self._actions.space
+        super().__init__(name, n_envs, self.envs[0].observation_space, self.envs[0].action_space)
+        self.first_env = first_env
         self._mask_size = mask_size(self.action_space) if action_masks else None
         self._mask_parts = mask_parts(self.action_space)
         self._buffers = buffers or Buffers.allocate(self._layout, n_envs, self._mask_size)
         self._recorders = [recorder_of(env) for env in self.envs]
         self._steppers = [env.step for env in self.envs]
         self._life_losses = bool(self.envs[0].metadata.get(LIFE_LOST))
-        self._log = ActionLog(n_envs, self._actions.shape, self._actions.dtype)
         self._rewards: list[Any] = [0.0] * n_envs
-        self._lengths = np.zeros(n_envs, np.int64)  # decisions of the current episodes
-        self._episodes = np.zeros(n_envs, np.int64)  # index of the current episodes
-        self._seed = 0
         self._seeds = [0] * n_envs  # what the current episodes were reset with
         self._flags_set = False
         self._steps_to_check = 0
@@ -196,25 +188,15 @@ class SyncEngine(Engine):
         trace = "".join(traceback.format_exception(error)).rstrip()
         return EnvFailure(f"{self.name}: env {self.first_env + row} crashed in {where}.\n{trace}")
 
-    def save_state(self) -> dict[str, NDArray[Any]]:
-        taken = [self._log.of(row, int(length)) for row, length in enumerate(self._lengths)]
-        state = {f"obs/{name}": array.copy() for name, array in self._buffers.obs.items()}
-        return state | {
-            "seed": np.array([self._seed], np.int64),
-            "episode": self._episodes.copy(),
-            "length": self._lengths.copy(),
-            "actions": np.concatenate(taken),
-        }
+    def _seen(self) -> Obs:
+        return self._buffers.obs
 
     def load_state(self, state: dict[str, NDArray[Any]]) -> StepBatch:
         """Replays every env's episode from its seed. An env that then differs begins a new one, with a warning."""
-        require_keys(state, {"seed", "episode", "length", "actions"}, self.n_envs, self.engine)
-        self._seed = int(state["seed"][0])
-        self._episodes[:] = state["episode"]
+        taken = self._load_actions(state)
         self._lengths[:] = state["length"]
         self._steps_to_check = _CHECKED_STEPS
         self._buffers.clear()
-        taken = np.split(state["actions"].astype(self._actions.dtype), np.cumsum(state["length"])[:-1])
         for row in range(self.n_envs):
             self._write(row, *self._replay(row, taken[row]))
             if not self._same_as_saved(row, state):

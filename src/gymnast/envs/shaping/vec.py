@@ -61,16 +61,8 @@ class ShapedVecEnv:
         self._shaped_returns += self._reward
         for record in batch.episodes:
             self._close_episode(record)
-        return StepBatch(
-            batch.obs,
-            self._reward,
-            batch.terminated,
-            batch.truncated,
-            batch.final_obs,
-            batch.episodes,
-            batch.mask,
-            parts,
-        )
+        batch.reward, batch.components = self._reward, parts
+        return batch
 
     def save_state(self) -> dict[str, NDArray[Any]]:
         """Potentials are not in it: they follow from the observations."""

@@ -8,9 +8,10 @@ are undiscounted sums over the steps that are left, so the best policy may depen
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 import numpy as np
@@ -21,8 +22,8 @@ from gymnast.config.facts import Optimum
 from gymnast.envs.make import make_env
 from gymnast.envs.recorder import Recorder
 from gymnast.envs.spaces import ObsLayout
-from gymnast.envs.types import Obs, ObsSpace
-from gymnast.envs.wrappers.action_remap import ActionRemap
+from gymnast.envs.types import Obs, VecEnv
+from gymnast.envs.wrappers.actions import ActionRemap
 from gymnast.envs.wrappers.base import NamedWrapper
 from gymnast.envs.wrappers.time_limit import TimeLimit
 
@@ -32,11 +33,6 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 DIGITS = 4  # that an optimum is shown with, and that a threshold is held against
 _PLAIN_LAYERS = (Recorder, gym.wrappers.OrderEnforcing, gym.wrappers.PassiveEnvChecker, gym.wrappers.TimeLimit)
-
-
-class HasSpaces(Protocol):
-    obs_space: ObsSpace
-    action_space: gym.Space[Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,21 +55,20 @@ class Table:
     def best_value(self) -> float:
         """Expected return of the best policy: backward induction, from the last step to the first."""
         forbidden = 0.0 if self.mask is None else np.where(self.mask, 0.0, -np.inf)
-        value = np.zeros(len(self.start))
-        for _ in range(self.horizon):
-            before, value = value, (self.action_values(value) + forbidden).max(axis=1)
-            if np.array_equal(value, before):  # a fixed point: so it stays for all steps before
-                break
-        return float(self.start @ value)
+        return self._from_the_end(lambda value: (self.action_values(value) + forbidden).max(axis=1))
 
     def value_of(self, policy: Floats) -> float:
         """Expected return of a policy [states, actions] of probabilities that does not depend on the time."""
         moves = policy[:, :, np.newaxis] * self.chance
         gain = (policy * self.reward).sum(axis=1)
+        return self._from_the_end(lambda value: gain + (moves * value[self.following]).sum(axis=(1, 2)))
+
+    def _from_the_end(self, step_before: Callable[[Floats], Floats]) -> float:
+        """The value of a start, if `step_before` says from the values of all states what they are a step earlier."""
         value = np.zeros(len(self.start))
         for _ in range(self.horizon):
-            before, value = value, gain + (moves * value[self.following]).sum(axis=(1, 2))
-            if np.array_equal(value, before):
+            after, value = value, step_before(value)
+            if np.array_equal(value, after):  # a fixed point: so it stays for all steps before
                 break
         return float(self.start @ value)
 
@@ -96,7 +91,7 @@ def find_table(cfg: EnvConfig) -> Table | None:
         env.close()
 
 
-def table_of(cfg: EnvConfig, env: HasSpaces) -> Table | None:
+def table_of(cfg: EnvConfig, env: VecEnv) -> Table | None:
     """`find_table` for one who has a vector of these envs: it makes none where the spaces already say that there is no
     table."""
     leaves = list(env.obs_space.values())

@@ -1,4 +1,4 @@
-"""Wrappers by name, one file each. `problems` checks a wrapper's parameters before any env exists."""
+"""Wrappers by name. `problems` checks a wrapper's parameters before any env exists."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import Annotated, Any, Union
 
 from gymnast.core.errors import did_you_mean
 from gymnast.core.registry import WRAPPERS
-from gymnast.envs.wrappers.params import Between
 
 
 def problems(name: str, kwargs: Mapping[str, Any]) -> list[str]:
@@ -57,5 +56,3 @@ def _wrong_value(hint: Any, value: Any) -> str | None:
 
 
 _NAMES = {int: "a whole number", float: "a number", bool: "true or false", list: "a list"}
-
-__all__ = ["Between", "problems"]

@@ -28,6 +28,23 @@ class NamedWrapper(gym.Wrapper[Any, Any, Any, Any]):
         return UserError(f"env.wrappers: {self.name}: {problem}")
 
 
+class ObservationWrapper(NamedWrapper):
+    """Changes every observation, by `change`, and nothing else."""
+
+    keeps_numbers = False
+
+    def change(self, observation: Any) -> Any:
+        raise NotImplementedError
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        observation, info = super().reset(seed=seed, options=options)
+        return self.change(observation), info
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        return self.change(observation), reward, terminated, truncated, info
+
+
 class RandomWrapper(NamedWrapper):
     """Draws from `rng`, which starts again from the seed of each episode: the same seed replays the same episode."""
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
 from typing import Annotated, Any
 
 import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
-from gymnast.envs.spaces import is_channels_last
+from gymnast.envs.spaces import each_leaf, is_channels_last
 from gymnast.envs.wrappers.base import NamedWrapper
 from gymnast.envs.wrappers.params import Between
 
@@ -33,13 +32,13 @@ class FrameStack(NamedWrapper):
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         observation, info = self.env.reset(seed=seed, options=options)
-        self._frames.extend([_copy(self._source, observation)] * self.n)
-        return _stack(self._source, self._frames), info
+        self._frames.extend([each_leaf(self._source, _copy, observation)] * self.n)
+        return each_leaf(self._source, _stack, *self._frames), info
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         observation, reward, terminated, truncated, info = self.env.step(action)
-        self._frames.append(_copy(self._source, observation))
-        return _stack(self._source, self._frames), reward, terminated, truncated, info
+        self._frames.append(each_leaf(self._source, _copy, observation))
+        return each_leaf(self._source, _stack, *self._frames), reward, terminated, truncated, info
 
     def _stacked_space(self, space: gym.Space[Any]) -> gym.Space[Any]:
         if isinstance(space, spaces.Dict):
@@ -54,26 +53,18 @@ class FrameStack(NamedWrapper):
         if isinstance(space, spaces.MultiBinary) and len(space.shape) == 1:
             return spaces.MultiBinary(space.shape[0] * self.n)
         if isinstance(space, spaces.Box):
-            low, high = _stack(space, [space.low] * self.n), _stack(space, [space.high] * self.n)
+            low, high = _stack(space, *[space.low] * self.n), _stack(space, *[space.high] * self.n)
             return spaces.Box(low, high, dtype=space.dtype)
         raise self.refuse(f"cannot stack {space}; put flatten before it.")
 
 
 def _copy(space: gym.Space[Any], observation: Any) -> Any:
     """Envs may reuse the array they return, so what is kept must be a copy."""
-    if isinstance(space, spaces.Dict):
-        return {key: _copy(child, observation[key]) for key, child in space.spaces.items()}
-    if isinstance(space, spaces.Tuple):
-        return tuple(_copy(child, part) for child, part in zip(space.spaces, observation, strict=True))
     return np.array(observation, dtype=space.dtype)
 
 
-def _stack(space: gym.Space[Any], frames: Sequence[Any] | deque[Any]) -> Any:
-    if isinstance(space, spaces.Dict):
-        return {key: _stack(child, [frame[key] for frame in frames]) for key, child in space.spaces.items()}
-    if isinstance(space, spaces.Tuple):
-        return tuple(_stack(child, [frame[i] for frame in frames]) for i, child in enumerate(space.spaces))
+def _stack(space: gym.Space[Any], *frames: Any) -> Any:
     if is_channels_last(space):
         return np.concatenate([np.moveaxis(frame, -1, 0) for frame in frames])
     is_image = space.dtype == np.uint8 and len(space.shape or ()) == 3
-    return np.concatenate(list(frames)) if is_image or len(space.shape or ()) == 1 else np.stack(list(frames))
+    return np.concatenate(frames) if is_image or len(space.shape or ()) == 1 else np.stack(frames)

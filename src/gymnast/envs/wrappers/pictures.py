@@ -10,16 +10,14 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from gymnast.envs.spaces import is_channels_last
-from gymnast.envs.wrappers.base import NamedWrapper
+from gymnast.envs.wrappers.base import ObservationWrapper
 from gymnast.envs.wrappers.params import Between
 
 _LUMINANCE = np.array([0.299, 0.587, 0.114], np.float32)  # how bright an eye sees red, green and blue (ITU-R BT.601)
 
 
-class PictureWrapper(NamedWrapper):
-    """Changes every picture [H, W, C] of bytes; `shape` is what comes out."""
-
-    keeps_numbers = False
+class PictureWrapper(ObservationWrapper):
+    """Changes every picture [H, W, C] of bytes; `show` says what comes out."""
 
     def __init__(self, env: gym.Env[Any, Any]) -> None:
         super().__init__(env)
@@ -31,17 +29,6 @@ class PictureWrapper(NamedWrapper):
 
     def show(self, *shape: int) -> None:
         self.observation_space = spaces.Box(0, 255, shape, np.uint8)
-
-    def change(self, picture: NDArray[np.uint8]) -> NDArray[np.float32]:
-        raise NotImplementedError
-
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        observation, info = self.env.reset(seed=seed, options=options)
-        return np.rint(self.change(observation)).astype(np.uint8), info
-
-    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        observation, reward, terminated, truncated, info = self.env.step(action)
-        return np.rint(self.change(observation)).astype(np.uint8), reward, terminated, truncated, info
 
 
 class Grayscale(PictureWrapper):
@@ -55,8 +42,8 @@ class Grayscale(PictureWrapper):
             raise self.refuse(f"needs red, green and blue; this env's pictures have {self.source[2]} channels.")
         self.show(*self.source[:2], 1)
 
-    def change(self, picture: NDArray[np.uint8]) -> NDArray[np.float32]:
-        return (picture @ _LUMINANCE)[..., None]
+    def change(self, observation: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        return np.rint(observation @ _LUMINANCE).astype(np.uint8)[..., None]
 
 
 class Resize(PictureWrapper):
@@ -71,10 +58,10 @@ class Resize(PictureWrapper):
         self._rows, self._columns = _coverage(self.source[0], height), _coverage(self.source[1], width)
         self.show(height, width, self.source[2])
 
-    def change(self, picture: NDArray[np.uint8]) -> NDArray[np.float32]:
+    def change(self, observation: NDArray[np.uint8]) -> NDArray[np.uint8]:
         height, width, channels = self.source
-        lower = (self._rows @ picture.reshape(height, width * channels)).reshape(-1, width, channels)
-        return self._columns @ lower
+        lower = (self._rows @ observation.reshape(height, width * channels)).reshape(-1, width, channels)
+        return np.rint(self._columns @ lower).astype(np.uint8)
 
 
 def _coverage(source: int, target: int) -> NDArray[np.float32]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import cycle
 from xml.sax.saxutils import escape
 
 from gymnast.report.charts.model import Chart, Curve, Point, Points
@@ -52,7 +53,8 @@ def draw(chart: Chart, width: int = 640, height: int = 360) -> str:
     values = [y for _, y in points] + ([] if level is None else [level])
     low, high = min(values), max(values)
     margin = 0.05 * (high - low) or 0.5
-    names = [] if chart.small else [(c.name, COLOURS[index % len(COLOURS)]) for index, c in enumerate(curves)]
+    coloured = list(zip(curves, cycle(COLOURS), strict=False))
+    names = [] if chart.small else [(curve.name, colour) for curve, colour in coloured]
     names += [(chart.level_name, LEVEL)] if level is not None and chart.level_name else []
     legend = legend_places([name for name, _ in names], width)
     top = TOP + LINE * (1 + max((line for _, line in legend), default=-1))
@@ -68,8 +70,8 @@ def draw(chart: Chart, width: int = 640, height: int = 360) -> str:
     parts += _axes(frame, chart.unit)
     if level is not None:
         parts.append(frame.line([(0, level), (frame.end, level)], f'stroke="{LEVEL}" stroke-dasharray="6 4"'))
-    for index, curve in enumerate(curves):
-        parts += _curve(frame, curve, COLOURS[index % len(COLOURS)])
+    for curve, colour in coloured:
+        parts += _curve(frame, curve, colour)
     return "\n".join([*parts, "</svg>", ""])
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby, pairwise
+from itertools import cycle, groupby, pairwise
 
 from rich.text import Text
 
@@ -111,12 +111,8 @@ def _frame(grid: Grid, cells: Cells, labels: Mapping[int, str], margin: int, uni
 
 def _marks(curves: Sequence[Curve]) -> list[tuple[str, str]]:
     """A mark and a style for each curve; all dots have the same."""
-    lines = iter(range(len(curves)))
-    places = [next(lines) if curve.joined else None for curve in curves]
-    return [
-        (DOT, DOT_STYLE) if place is None else (MARKS[place % len(MARKS)], COLOURS[place % len(COLOURS)])
-        for place in places
-    ]
+    lines = zip(cycle(MARKS), cycle(COLOURS), strict=False)
+    return [next(lines) if curve.joined else (DOT, DOT_STYLE) for curve in curves]
 
 
 def _heading(chart: Chart, marks: Sequence[tuple[str, str]], level_drawn: bool) -> Text:

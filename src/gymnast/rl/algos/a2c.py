@@ -8,7 +8,7 @@ from pydantic import Field
 
 from gymnast.config import algos as settings
 from gymnast.core.schedule import Schedule
-from gymnast.rl.learner import Learner, Metrics, explained_variance, normalized
+from gymnast.rl.learner import Learner, Metrics, explained_variance
 
 if TYPE_CHECKING:
     from gymnast.rl.rollout import Rollout
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class A2CConfig(settings.AlgoSettings):
     """Advantage actor-critic, synchronous."""
 
-    name: Literal["a2c"] = Field(default="a2c", description="Algorithm.")
+    name: Literal["a2c"] = Field("a2c", description="Algorithm.")
     learning_rate: settings.LearningRate = Schedule.constant(7e-4)
     n_steps: settings.Steps = 5
     gamma: settings.Gamma = 0.99
@@ -28,7 +28,7 @@ class A2CConfig(settings.AlgoSettings):
     normalize_advantage: settings.NormalizeAdvantage = "off"
     value_loss: settings.ValueLoss = "mse"
     huber_delta: settings.HuberDelta = 1.0
-    optimizer: Literal["rmsprop", "adam"] = Field(default="rmsprop", description="Optimizer.")
+    optimizer: Literal["rmsprop", "adam"] = Field("rmsprop", description="Optimizer.")
     optimizer_eps: settings.OptimizerEps = 1e-5
     reset_optimizer_on_lr_jump: settings.LrJump = None
     extensions: settings.Extensions = Field(default_factory=list)
@@ -45,15 +45,10 @@ class A2C(Learner):
     algo: A2CConfig
 
     def update(self, rollout: Rollout, progress: float) -> Metrics:
-        scheduled = self.schedule(progress)
         batch = self.batch(rollout)
-        advantage = batch["advantage"]
-        if self.algo.normalize_advantage != "off":
-            advantage = normalized(advantage)
         return {
-            **scheduled,
-            **self.policy_gradient(batch, advantage, batch["returns"], progress),
+            **self.schedule(progress),
+            **self.policy_gradient(batch, self.weighed(batch["advantage"]), batch["returns"], progress),
             "train/approx_kl": self.kl_since(batch),
             "train/explained_variance": explained_variance(batch["value"], batch["returns"]),
-            "train/optimizer_resets": float(self.optimizer_resets),
         }

@@ -11,19 +11,9 @@ from gymnast.config import algos as settings
 from gymnast.config.fields import Count, Positive, Rate
 from gymnast.core.lazy import np, torch
 from gymnast.core.schedule import Schedule
-from gymnast.rl.learner import (
-    Expression,
-    Learner,
-    Metrics,
-    explained_variance,
-    huber_delta,
-    kernels,
-    loss_metrics,
-    normalized,
-)
+from gymnast.rl.learner import Expression, Learner, Loss, Metrics, explained_variance, kernels, loss_metrics, normalized
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
     from torch import Tensor
 
     from gymnast.agent.nets.dense_net import DenseNet
@@ -33,22 +23,22 @@ if TYPE_CHECKING:
 class PPOConfig(settings.AlgoSettings):
     """Proximal policy optimisation."""
 
-    name: Literal["ppo"] = Field(default="ppo", description="Algorithm.")
+    name: Literal["ppo"] = Field("ppo", description="Algorithm.")
     learning_rate: settings.LearningRate = Schedule.constant(3e-4)
     n_steps: settings.Steps = 2048
-    batch_size: Count = Field(default=64, description="Samples a gradient step; must divide n_envs x n_steps.")
-    n_epochs: Count = Field(default=10, description="Passes over each rollout.")
+    batch_size: Count = Field(64, description="Samples a gradient step; must divide n_envs x n_steps.")
+    n_epochs: Count = Field(10, description="Passes over each rollout.")
     gamma: settings.Gamma = 0.99
     gae_lambda: settings.GaeLambda = 0.95
     clip_range: Rate = Field(
-        default=Schedule.constant(0.2), description="How far an update may move action probabilities; may be scheduled."
+        Schedule.constant(0.2), description="How far an update may move action probabilities; may be scheduled."
     )
-    clip_range_vf: Rate | None = Field(default=None, description="The same for the value estimate; null: no clipping.")
+    clip_range_vf: Rate | None = Field(None, description="The same for the value estimate; null: no clipping.")
     ent_coef: settings.EntCoef = Schedule.constant(0.0)
     vf_coef: settings.VfCoef = Schedule.constant(0.5)
     max_grad_norm: settings.MaxGradNorm = 0.5
     target_kl: Positive | None = Field(
-        default=None, description="Stop an update's epochs early when the KL exceeds 1.5 times this."
+        None, description="Stop an update's epochs early when the KL exceeds 1.5 times this."
     )
     normalize_advantage: settings.NormalizeAdvantage = "batch"
     value_loss: settings.ValueLoss = "mse"
@@ -91,16 +81,13 @@ class PPO(Learner):
     algo: PPOConfig
 
     def update(self, rollout: Rollout, progress: float) -> Metrics:
-        scheduled = self.schedule(progress)
         batch = self.batch(rollout)
         if self.algo.normalize_advantage == "rollout":
             batch = batch.with_columns(advantage=normalized(batch["advantage"]))
-        learned = self.epochs(batch, progress)
         return {
-            **scheduled,
-            **learned,
+            **self.schedule(progress),
+            **self.epochs(batch, progress),
             "train/explained_variance": explained_variance(batch["value"], batch["returns"]),
-            "train/optimizer_resets": float(self.optimizer_resets),
         }
 
     def epochs(self, batch: Batch, progress: float) -> Metrics:
@@ -112,7 +99,7 @@ class PPO(Learner):
             for some in self.minibatches(data, algo.batch_size):
                 slopes = losses.slopes(net.forward(some), some)
                 # Asking for the number waits for the device, so it is done only where the config sets a limit.
-                if algo.kl_limit and losses.last("train/approx_kl") > algo.kl_limit:
+                if algo.kl_limit and float(losses.metric("train/approx_kl", -1)) > algo.kl_limit:
                     kl_stop = True
                     break
                 net.backward(slopes)
@@ -123,14 +110,17 @@ class PPO(Learner):
         return {
             **losses.metrics(),
             **net.norm_metrics(steps, algo.max_grad_norm),
+            "train/ratio_first": losses.metric("train/ratio", 0),
             "train/epochs": float(epochs),
             "train/kl_stop": float(kl_stop),
         }
 
-    def losses(self, progress: float) -> Losses | PPOKernel:
-        return PPOKernel(self, progress) if self.uses_kernels else Losses(self, progress)
+    def losses(self, progress: float) -> Expression | PPOKernel:
+        if self.uses_kernels:
+            return PPOKernel(self, progress)
+        return Expression(lambda out, batch: self.loss(out, batch, progress), self.extensions)
 
-    def loss(self, out: Outputs, batch: Batch, progress: float) -> tuple[Tensor, dict[str, Tensor]]:
+    def loss(self, out: Outputs, batch: Batch, progress: float) -> Loss:
         """The clipped objective on one minibatch, and what there is to see in it."""
         clip = self.algo.clip_range.value(progress)
         advantage = batch["advantage"]
@@ -161,16 +151,6 @@ class PPO(Learner):
         return old + change.clamp(-limit, limit), {"train/clip_fraction_vf": beyond}
 
 
-class Losses(Expression):
-    """PPO's loss on any network."""
-
-    def __init__(self, ppo: PPO, progress: float) -> None:
-        super().__init__(lambda out, batch: ppo.loss(out, batch, progress), ppo.extensions)
-
-    def metrics(self) -> Metrics:
-        return super().metrics() | {"train/ratio_first": self.seen[0]["train/ratio"]}
-
-
 class PPOKernel:
     """The slopes of `PPO.loss`, compiled, for networks that take arrays; `tests/unit/test_losses.py` holds them to it.
 
@@ -181,48 +161,29 @@ class PPOKernel:
         algo = ppo.algo
         self.net, self.size = cast("DenseNet", ppo.net), algo.batch_size
         self.vf_coef, self.ent_coef = algo.vf_coef.value(progress), algo.ent_coef.value(progress)
-        limit = None if algo.clip_range_vf is None else algo.clip_range_vf.value(progress)
-        self.clips_value = limit is not None
-        bounds = algo.clip_range.value(progress), -1 if limit is None else limit, huber_delta(algo), self.vf_coef
+        limit = -1 if algo.clip_range_vf is None else algo.clip_range_vf.value(progress)
+        bounds = algo.clip_range.value(progress), limit, ppo.huber_bound, self.vf_coef
         self.numbers = [np.float32(number) for number in (*bounds, -self.ent_coef / self.size)]
         self.normalizes = algo.normalize_advantage == "batch" and self.size > 1
-        self.seen: list[NDArray[np.float64]] = []
+        self.sums = {} if algo.clip_range_vf is None else {"clip_fraction_vf": kernels.VALUE_CLIPPED}
+        self.sums |= {"approx_kl": kernels.KL, "clip_fraction": kernels.CLIPPED, "ratio": kernels.RATIO}
+        self.seen: list[tuple[float, ...]] = []  # sums of each minibatch
 
     def slopes(self, out: Outputs, batch: Batch) -> Outputs:
-        sums, advantage, slopes = np.zeros(kernels.SUMS), batch["advantage"], self.net.slopes()
+        advantage, slopes = batch["advantage"], self.net.slopes()
         if self.normalizes:
             kernels.normalize_rows(advantage.reshape(1, -1))
-        kernels.ppo_slopes(
-            out.logp,
-            batch["logp"],
-            out.entropy,
-            advantage,
-            out.values[VALUE],
-            batch["value"],
-            batch["returns"],
-            *self.numbers,
-            slopes.logp,
-            slopes.entropy,
-            slopes.values[VALUE],
-            sums,
-        )
-        self.seen.append(sums)
+        policy = out.logp, batch["logp"], out.entropy, advantage
+        value = out.values[VALUE], batch["value"], batch["returns"]
+        into = slopes.logp, slopes.entropy, slopes.values[VALUE]
+        self.seen.append(kernels.ppo_slopes(*policy, *value, *self.numbers, *into))
         return slopes
 
-    def last(self, metric: str) -> float:
-        assert metric == "train/approx_kl"
-        return float(self.seen[-1][kernels.KL]) / self.size
+    def metric(self, name: str, step: int) -> float:
+        return self.seen[step][self.sums[name.removeprefix("train/")]] / self.size
 
     def metrics(self) -> Metrics:
-        means = (np.stack(self.seen).mean(0) / self.size).tolist()
-        found: Metrics = loss_metrics(
-            -means[kernels.GAIN], means[kernels.VALUE_LOSS], means[kernels.ENTROPY], self.vf_coef, self.ent_coef
-        )
-        if self.clips_value:
-            found["train/clip_fraction_vf"] = means[kernels.VALUE_CLIPPED]
-        return found | {
-            "train/approx_kl": means[kernels.KL],
-            "train/clip_fraction": means[kernels.CLIPPED],
-            "train/ratio": means[kernels.RATIO],
-            "train/ratio_first": float(self.seen[0][kernels.RATIO]) / self.size,
-        }
+        means = (np.array(self.seen).mean(0) / self.size).tolist()
+        losses = -means[kernels.GAIN], means[kernels.VALUE_LOSS], means[kernels.ENTROPY]
+        found = {f"train/{name}": means[place] for name, place in self.sums.items()}
+        return loss_metrics(*losses, self.vf_coef, self.ent_coef) | found

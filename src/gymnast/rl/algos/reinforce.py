@@ -6,7 +6,7 @@ Only complete episodes are learned from, and nothing is thrown away: what an unf
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -16,7 +16,7 @@ from gymnast.config import algos as settings
 from gymnast.core.errors import UserError
 from gymnast.core.lazy import torch
 from gymnast.core.schedule import Schedule
-from gymnast.rl.learner import Learner, Metrics, explained_variance, group, normalized
+from gymnast.rl.learner import Learner, Metrics, explained_variance, group
 from gymnast.rl.returns import discounted_returns
 
 if TYPE_CHECKING:
@@ -31,16 +31,12 @@ Columns = dict[str, "Tensor"]  # named tensors over the steps of one env's timel
 class ReinforceConfig(settings.AlgoSettings):
     """REINFORCE on complete episodes."""
 
-    name: Literal["reinforce"] = Field(default="reinforce", description="Algorithm.")
+    name: Literal["reinforce"] = Field("reinforce", description="Algorithm.")
     learning_rate: settings.LearningRate = Schedule.constant(1e-3)
     n_steps: settings.Steps = 256
     gamma: settings.Gamma = 0.99
-    baseline: Literal["none", "mean", "value"] = Field(
-        default="value", description="What is subtracted from the returns."
-    )
-    target: Literal["returns", "advantages"] = Field(
-        default="advantages", description="What weighs the log-probabilities."
-    )
+    baseline: Literal["none", "mean", "value"] = Field("value", description="What is subtracted from the returns.")
+    target: Literal["returns", "advantages"] = Field("advantages", description="What weighs the log-probabilities.")
     normalize_advantage: settings.NormalizeAdvantage = "batch"
     ent_coef: settings.EntCoef = Schedule.constant(0.0)
     vf_coef: settings.VfCoef = Schedule.constant(0.5)
@@ -51,21 +47,23 @@ class ReinforceConfig(settings.AlgoSettings):
     reset_optimizer_on_lr_jump: settings.LrJump = None
     extensions: settings.Extensions = Field(default_factory=list)
 
+    # Advantages are only charted: whole returns where an episode ends in the rollout, values beyond its end elsewhere.
+    gae_lambda: ClassVar[float] = 1.0
+
     @property
     def trains_critic(self) -> bool:
         return self.baseline == "value"
 
     def problems(self, config: Any) -> list[settings.RuleProblem]:
+        found = super().problems(config)
         if self.target == "advantages" and self.baseline == "none":
-            text = (
-                "advantages are returns minus a baseline, and algo.baseline is none."
-                " Use algo.target=returns, or algo.baseline=mean or value."
-            )
-            return [settings.RuleProblem(("algo.target", "algo.baseline"), text)]
+            text = "advantages are returns minus a baseline, and algo.baseline is none."
+            fix = "Use algo.target=returns, or algo.baseline=mean or value."
+            found.append(settings.RuleProblem(("algo.target", "algo.baseline"), f"{text} {fix}"))
         if config.agent.memory is not None:
             text = f"reinforce learns from whole episodes, not from sequences with agent.memory={config.agent.memory}."
-            return [settings.RuleProblem(("algo.name", "agent.memory"), f"{text} Use ppo or a2c.")]
-        return super().problems(config)
+            found.append(settings.RuleProblem(("algo.name", "agent.memory"), f"{text} Use ppo or a2c."))
+        return found
 
 
 class Reinforce(Learner):
@@ -93,11 +91,7 @@ class Reinforce(Learner):
         metrics = self.schedule(progress)
         data = self.complete_episodes(rollout)
         waiting = sum(len(columns["reward"]) for columns in self.pending)
-        metrics |= {
-            "train/pending_steps": float(waiting),
-            "train/optimizer_resets": float(self.optimizer_resets),
-            "train/complete_episodes": 0.0,
-        }
+        metrics |= {"train/pending_steps": float(waiting), "train/complete_episodes": 0.0}
         if data is None:
             return metrics
         returns = data.pop("returns")
@@ -106,9 +100,7 @@ class Reinforce(Learner):
         obs = {key: rows.numpy() for key, rows in batch.obs.items()}
         value = self.net.values(obs, {}, np.zeros(len(batch), np.bool_))[VALUE]
         baseline = self.baseline(returns, value)
-        weight = returns if self.algo.target == "returns" else returns - baseline
-        if self.algo.normalize_advantage != "off":
-            weight = normalized(weight)
+        weight = self.weighed(returns if self.algo.target == "returns" else returns - baseline)
         target = returns if self.algo.trains_critic else None  # nothing else teaches the critic
         metrics |= self.policy_gradient(batch, weight, target, progress)
         if self.algo.baseline == "mean":  # moved after use: an estimate that contains its own sample is biased
@@ -120,10 +112,6 @@ class Reinforce(Learner):
             "train/approx_kl": self.kl_since(batch),
             "train/explained_variance": explained_variance(value, returns),
         }
-
-    def advantages(self, rollout: Rollout) -> None:
-        """Only charted: whole returns where an episode ends in the rollout, values beyond its end elsewhere."""
-        self.generalised_advantages(rollout, 1.0)
 
     def baseline(self, returns: Tensor, value: Tensor) -> Tensor:
         """What is subtracted from the returns: it lowers the gradient's variance and leaves its mean alone."""

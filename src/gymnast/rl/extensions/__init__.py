@@ -50,8 +50,5 @@ class Extension:
 
 
 def make_extensions(config: RunConfig) -> list[Extension]:
-    found = []
-    for spec in config.algo.extensions:
-        kind = EXTENSIONS.get(spec.name)
-        found.append(kind(kind.Settings.model_validate(spec.kwargs), config))
-    return found
+    kinds = [(EXTENSIONS.get(spec.name), spec.kwargs) for spec in config.algo.extensions]
+    return [kind(kind.Settings.model_validate(settings), config) for kind, settings in kinds]

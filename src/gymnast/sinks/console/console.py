@@ -50,9 +50,8 @@ class ConsoleSink(Sink):
         self._stream = stream if stream is not None else sys.stdout
         self._quiet = info.quiet
         self._live: Live | None = None
-        self._row: dict[
-            str, float
-        ] = {}  # the last one; `_latest` also knows what earlier ones said, e.g. of an evaluation
+        # the last one; `_latest` also knows what earlier ones said, e.g. of an evaluation
+        self._row: dict[str, float] = {}
         self._latest: dict[str, float] = {}
         self._previous: dict[str, float] = {}
         self._written_at: dict[str, int] = {}
@@ -141,15 +140,15 @@ class ConsoleSink(Sink):
 
     def render(self) -> RenderableType:
         """The picture of this moment, for a terminal of the live display's size."""
-        from gymnast.sinks.console.panels import render_row
+        from gymnast.sinks.console.panels import Dashboard
 
         now = perf_counter()
-        return render_row(
-            self._latest,
+        return Dashboard(
+            row=self._latest,
             title=self._title,
             total_steps=self._total_steps,
             previous=self._previous,
-            facts={"threshold": self._threshold},
+            threshold=self._threshold,
             step=self._step,
             elapsed=self._latest.get("time/elapsed", 0.0) + (now - self._row_time),
             remaining=self._remaining(now),

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import zip_longest
 from math import isfinite
-from typing import Any
 
 from rich import box
-from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.console import Console, ConsoleOptions, Group, RenderResult
 from rich.panel import Panel
 from rich.text import Text
 
@@ -33,56 +32,22 @@ PHASE_COLOURS = {
 }
 
 
-def render_row(
-    row: Mapping[str, float],
-    *,
-    title: str,
-    total_steps: int,
-    previous: Mapping[str, float] | None = None,
-    facts: Mapping[str, Any] | None = None,
-    step: int | None = None,
-    elapsed: float | None = None,
-    remaining: float | None = None,
-    history: Sequence[float] = (),
-    written_at: Mapping[str, int] | None = None,
-    lines: int | None = None,
-    alerts: Sequence[Alert] = (),
-) -> RenderableType:
-    """A row as the live display shows it.
-
-    `previous` gives the arrows, `history` (returns so far) the curve, `written_at` the step each value is from, `lines`
-    how high it may be: what does not fit is left out, details first. `step` and `elapsed` may be later than the row.
-    """
-    return Dashboard(
-        row=row,
-        title=title,
-        total_steps=total_steps,
-        previous=previous or {},
-        facts=facts or {},
-        step=int(row.get("time/total_timesteps", 0)) if step is None else step,
-        elapsed=row.get("time/elapsed", 0.0) if elapsed is None else elapsed,
-        remaining=remaining,
-        history=history,
-        written_at=written_at or {},
-        lines=lines,
-        alerts=alerts,
-    )
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Dashboard:
+    """A row as the live display shows it. `step` and `elapsed` may be later than the row."""
+
     row: Mapping[str, float]
     title: str
     total_steps: int
-    previous: Mapping[str, float]
-    facts: Mapping[str, Any]
     step: int
     elapsed: float
-    remaining: float | None
-    history: Sequence[float]
-    written_at: Mapping[str, int]
-    lines: int | None
-    alerts: Sequence[Alert]
+    previous: Mapping[str, float] = field(default_factory=dict)  # gives the arrows
+    threshold: float | None = None  # that counts as solved
+    remaining: float | None = None  # seconds
+    history: Sequence[float] = ()  # returns so far: the curve
+    written_at: Mapping[str, int] = field(default_factory=dict)  # the step each value is from
+    lines: int | None = None  # how high it may be: what does not fit is left out, details first
+    alerts: Sequence[Alert] = ()
 
     @property
     def done(self) -> float:
@@ -127,8 +92,8 @@ class Dashboard:
         if value is None:
             return None
         tail = Text().append("  " + catalogue().get("rollout/ep_rew_mean").text(value), style="bold cyan")
-        if self.facts.get("threshold") is not None:
-            tail.append(f"  solved at {self.facts['threshold']:g}", style="dim")
+        if self.threshold is not None:
+            tail.append(f"  solved at {self.threshold:g}", style="dim")
         room = max(width - 8 - tail.cell_len, 4)
         curve = sparkline(self.history, max(round(room * self.done), 1)).ljust(room)
         text = Text(no_wrap=True, overflow="ellipsis").append("return  ", style="dim")
@@ -198,11 +163,8 @@ class Dashboard:
         written = self.written_at.get({"eval": "eval/mean_reward", "verdict": "verdict/mean"}.get(name, ""))
         if written is not None and written != self.step:
             title = f"{title} at {written:,}"  # not renewed by every row
-        return (
-            Text()
-            .append(title + " ", style="yellow")
-            .append("─" * max(width - len(title) - 3, 0) + "  ", style="bright_black")
-        )
+        line = "─" * max(width - len(title) - 3, 0) + "  "
+        return Text().append(title + " ", style="yellow").append(line, style="bright_black")
 
     def _arrow(self, metric: Metric, value: float) -> tuple[str, str]:
         before = self.previous.get(metric.name)

@@ -50,3 +50,23 @@ class Tracker:
 
     def close(self, status: str) -> None:
         """The run has ended: finished, interrupted, crashed or killed."""
+
+
+class MediaTracker(Tracker):
+    """One whose `write` takes more than numbers: `sdk`, its package, has histograms and videos of its own."""
+
+    sdk: Any
+
+    def diagnostics(self, step: int, record: Mapping[str, Any]) -> None:
+        self.write(step, self.histograms(record))
+
+    def histograms(self, record: Mapping[str, Any]) -> dict[str, Any]:
+        found = {name: (one["counts"], one["edges"]) for name, one in record["histograms"].items()}
+        return {f"histograms/{name}": self.sdk.Histogram(np_histogram=pair) for name, pair in found.items()}
+
+    def checkpoint(self, step: int, saved: Mapping[str, Any]) -> None:
+        """A point for each checkpoint, at its step: the seconds it took."""
+        self.write(step, {f"checkpoints/{name.partition('_')[0]}": saved["seconds"] for name in saved["names"]})
+
+    def video(self, step: int, path: str) -> None:
+        self.write(step, {f"videos/{Path(path).stem.partition('_')[0]}": self.sdk.Video(path, format="mp4")})

@@ -5,18 +5,17 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from gymnast.alerts.alert import Alert
 from gymnast.alerts.text import alert_line
-from gymnast.sinks.trackers.tracker import Opening, Tracker
+from gymnast.sinks.trackers.tracker import MediaTracker, Opening
 
 PROJECT = "gymnast"
 REMOTE = ("TRACKIO_SPACE_ID", "TRACKIO_SERVER_URL")  # a user who sets one of these asks for the network
 
 
-class TrackioTracker(Tracker):
+class TrackioTracker(MediaTracker):
     package = extra = "trackio"
     brings = "runs in a local dashboard"
 
@@ -25,7 +24,7 @@ class TrackioTracker(Tracker):
             os.environ["HF_HUB_OFFLINE"] = "1"
         import trackio
 
-        self._trackio = trackio
+        self.sdk = trackio
         self._troubles: list[str] = []
         warnings.showwarning = self._listen  # trackio never raises: it warns, and drops what it could not keep
         warnings.simplefilter("always", UserWarning)
@@ -33,37 +32,19 @@ class TrackioTracker(Tracker):
         self._run = trackio.init(PROJECT, name=run.name, config=run.config, resume="allow", embed=False)
         self.note = f'trackio: see it with: trackio show --project "{PROJECT}"'
 
-    def write(self, step: int, row: Mapping[str, float]) -> None:
-        self._log(step, row)
-
-    def diagnostics(self, step: int, record: Mapping[str, Any]) -> None:
-        self._log(
-            step,
-            {
-                f"histograms/{name}": self._trackio.Histogram(np_histogram=(found["counts"], found["edges"]))
-                for name, found in record["histograms"].items()
-            },
-        )
-
-    def checkpoint(self, step: int, saved: Mapping[str, Any]) -> None:
-        self._log(step, {f"checkpoints/{name.partition('_')[0]}": saved["seconds"] for name in saved["names"]})
-
-    def video(self, step: int, path: str) -> None:
-        self._log(step, {f"videos/{Path(path).stem.partition('_')[0]}": self._trackio.Video(path)})
+    def write(self, step: int, row: Mapping[str, Any]) -> None:
+        self._run.log(dict(row), step=step)
+        self._raise_troubles()
 
     def alert(self, step: int, data: Mapping[str, Any]) -> None:
         alert = Alert.from_json(data)
-        levels = self._trackio.AlertLevel
+        levels = self.sdk.AlertLevel
         level = {"error": levels.ERROR, "warning": levels.WARN, "info": levels.INFO}[alert.severity]
         self._run.alert(alert.rule, alert_line(alert), level=level, step=step)
         self._raise_troubles()
 
     def close(self, status: str) -> None:
         self._run.finish()
-        self._raise_troubles()
-
-    def _log(self, step: int, data: Mapping[str, Any]) -> None:
-        self._run.log(dict(data), step=step)
         self._raise_troubles()
 
     def _listen(self, message: Any, category: type[Warning], *place: Any, **more: Any) -> None:

@@ -10,7 +10,6 @@ import os
 import tempfile
 import traceback
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from gymnast.alerts.alert import Alert
@@ -18,12 +17,12 @@ from gymnast.alerts.text import alert_line
 from gymnast.metrics.rows import STEP
 from gymnast.runs.references import Run, zip_run
 from gymnast.sinks.trackers.sink import UPLOAD_SECONDS
-from gymnast.sinks.trackers.tracker import Opening, Tracker
+from gymnast.sinks.trackers.tracker import MediaTracker, Opening
 
 PROJECT = "gymnast"
 
 
-class WandbTracker(Tracker):
+class WandbTracker(MediaTracker):
     package = extra = "wandb"
     brings = "runs in Weights & Biases"
 
@@ -31,7 +30,7 @@ class WandbTracker(Tracker):
         os.environ.setdefault("WANDB_ERROR_REPORTING", "false")  # no network but the user's own
         import wandb
 
-        self._wandb, self._opening = wandb, opening
+        self.sdk, self._opening = wandb, opening
         self._count = opening.logged + 1
         try:
             self._run = self._open(None)
@@ -60,7 +59,7 @@ class WandbTracker(Tracker):
 
     def _open(self, mode: Any) -> Any:
         run = self._opening.run
-        return self._wandb.init(
+        return self.sdk.init(
             project=os.environ.get("WANDB_PROJECT", PROJECT),
             id=run.id,
             name=run.name,
@@ -69,30 +68,22 @@ class WandbTracker(Tracker):
             tags=[run.env[:64], run.algo],
             dir=run.place / "trackers",
             mode=mode,
-            settings=self._wandb.Settings(console="off", init_timeout=UPLOAD_SECONDS / 2),
+            settings=self.sdk.Settings(console="off", init_timeout=UPLOAD_SECONDS / 2),
         )
 
-    def write(self, step: int, row: Mapping[str, float]) -> None:
-        self._log(step, row)
+    def write(self, step: int, row: Mapping[str, Any]) -> None:
+        # W&B's own counter only orders the logs. It goes on where an earlier part of the run left it, so that parts
+        # written offline can be uploaded one after the other.
+        self._run.log({STEP: step, **row}, step=self._count, commit=True)
+        self._count += 1
 
     def diagnostics(self, step: int, record: Mapping[str, Any]) -> None:
         """Gradients by parameter are in the rows; here is what has a shape."""
-        shapes: dict[str, Any] = {
-            f"histograms/{name}": self._wandb.Histogram(np_histogram=(found["counts"], found["edges"]))
-            for name, found in record["histograms"].items()
-        }
-        actions = record["actions"]
+        shapes, actions = self.histograms(record), record["actions"]
         if "frequency" in actions:
             shares = zip(actions["labels"], actions["frequency"], strict=True)
             shapes |= {f"actions/{label}": share for label, share in shares}
-        self._log(step, shapes)
-
-    def checkpoint(self, step: int, saved: Mapping[str, Any]) -> None:
-        """A point for each checkpoint, at its step: the seconds it took."""
-        self._log(step, {f"checkpoints/{name.partition('_')[0]}": saved["seconds"] for name in saved["names"]})
-
-    def video(self, step: int, path: str) -> None:
-        self._log(step, {f"videos/{Path(path).stem.partition('_')[0]}": self._wandb.Video(path, format="mp4")})
+        self.write(step, shapes)
 
     def alert(self, step: int, data: Mapping[str, Any]) -> None:
         alert = Alert.from_json(data)
@@ -105,22 +96,16 @@ class WandbTracker(Tracker):
             self._keep_files()
         self._run.finish(exit_code=0 if status in ("finished", "interrupted") else 1)
 
-    def _log(self, step: int, data: Mapping[str, Any]) -> None:
-        # W&B's own counter only orders the logs. It goes on where an earlier part of the run left it, so that parts
-        # written offline can be uploaded one after the other.
-        self._run.log({STEP: step, **data}, step=self._count, commit=True)
-        self._count += 1
-
     def _keep_files(self) -> None:
         """The best agent, and everything in the run's folder but what trackers put there."""
         run = Run.open(self._opening.run.place)
         best = [path for path in sorted(run.checkpoints_dir.glob("best.*")) if path.is_file()]
         if best:
-            model = self._wandb.Artifact(f"{run.id}-best", type="model", metadata=dict(run.read().summary))
+            model = self.sdk.Artifact(f"{run.id}-best", type="model", metadata=dict(run.read().summary))
             for path in [*best, run.config_path]:
                 model.add_file(str(path))
             self._run.log_artifact(model, aliases=["best"])
         with tempfile.TemporaryDirectory() as folder:
-            archive = self._wandb.Artifact(f"{run.id}-run", type="run")
+            archive = self.sdk.Artifact(f"{run.id}-run", type="run")
             archive.add_file(str(zip_run(run, folder, without=("trackers",))))
             self._run.log_artifact(archive)

@@ -12,14 +12,7 @@ from gymnast.core.text import number, or_never, score
 from gymnast.report.blocks import table
 from gymnast.report.charts.svg import draw
 from gymnast.verbs.benchmark.store import Store
-from gymnast.verbs.benchmark.summary import (
-    MEASURES,
-    RowSummary,
-    SideSummary,
-    chart_of,
-    overall_improvement,
-    summarise,
-)
+from gymnast.verbs.benchmark.summary import MEASURES, RowSummary, SideSummary, chart_of, overall_improvement, summarise
 
 SOLVED = ("solved", "median score", "IQM [95 %]", "target", "steps", "seconds")  # of `solved_cells`
 HEAD = """# Results

@@ -75,17 +75,13 @@ def _seeds_text(value: Any) -> Any:
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
-def _names(value: Any) -> Any:
-    return [value] if isinstance(value, str) else value
-
-
 def _good_seeds(text: str) -> str:
     parse_seeds(text)
     return text
 
 
 Seeds = Annotated[str, BeforeValidator(_seeds_text), AfterValidator(_good_seeds)]
-Names = Annotated[list[str], BeforeValidator(_names)]
+Names = Annotated[list[str], BeforeValidator(lambda value: [value] if isinstance(value, str) else value)]
 
 
 class Row(Section):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -15,19 +15,11 @@ from gymnast.config import RunConfig
 from gymnast.core.seeds import derive_seed
 from gymnast.envs.make import make_training_vec
 from gymnast.envs.types import EpisodeRecord, Obs, StepBatch, VecEnv
-from gymnast.verbs.envs.results import (
-    Bin,
-    Distribution,
-    Episodes,
-    Outliers,
-    Parallel,
-    Rewards,
-    Seeding,
-    Transitions,
-)
-from gymnast.verbs.picture import check_picture
+from gymnast.verbs.envs.play import distribution, endings, random_steps
+from gymnast.verbs.extras import check_picture
 from gymnast.verbs.progress import SILENT, Progress
-from gymnast.verbs.random_actions import random_actions, same_actions
+from gymnast.verbs.random_actions import same_actions
+from gymnast.verbs.result import Facts
 from gymnast.verbs.train import resolve_config
 
 PROBE = 200  # vector steps of each comparison between two seeds
@@ -40,26 +32,6 @@ VALUES, BINS = 12, 15  # a bar for each value if there are no more of them, else
 Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class EnvAudit:
-    target: str
-    env: str
-    engine: str
-    n_envs: int
-    seed: int
-    steps: int  # of all envs
-    reward: Rewards
-    episodes: Episodes
-    transitions: Transitions
-    parallel: Parallel
-    seeding: Seeding
-    warnings: list[str]
-    picture: str | None  # that was written
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self) | {"reward": self.reward.to_json(), "episodes": self.episodes.to_json()}
-
-
 def audit_env(
     target: str,
     overrides: Sequence[str],
@@ -67,7 +39,7 @@ def audit_env(
     seed: int | None = None,
     picture: Path | None = None,
     progress: Progress = SILENT,
-) -> EnvAudit:
+) -> Facts:
     if picture is not None:
         check_picture("--picture", picture)
     resolved = resolve_config(target, overrides)
@@ -86,28 +58,33 @@ def audit_env(
     finally:
         env.close()
     differs = [step for step, (a, b) in enumerate(zip(first.prints, again.prints, strict=True)) if a != b]
-    audit = EnvAudit(
-        target=resolved.target,
-        env=config.env.id,
-        engine=env.engine,
-        n_envs=env.n_envs,
-        seed=root,
-        steps=steps * env.n_envs,
-        reward=seen.rewards_report(),
-        episodes=seen.episodes_report(),
-        transitions=seen.transitions_report(),
-        parallel=Parallel(len(first.prints) - 1, len(set(first.prints[0])), len(set(zip(*first.prints, strict=True)))),
-        seeding=Seeding(not differs, differs[0] if differs else None, first.prints != other.prints),
-        warnings=[],
-        picture=None if picture is None else str(picture),
-    )
+    data: dict[str, Any] = {
+        "target": resolved.target,
+        "env": config.env.id,
+        "engine": env.engine,
+        "n_envs": env.n_envs,
+        "seed": root,
+        "steps": steps * env.n_envs,
+        **seen.report(),
+        "parallel": {  # how many envs differ under the same actions
+            "steps": len(first.prints) - 1,
+            "first_observations": len(set(first.prints[0])),
+            "trajectories": len(set(zip(*first.prints, strict=True))),
+        },
+        "seeding": {
+            "same_seed_same": not differs,
+            "differs_from_step": differs[0] if differs else None,
+            "other_seed_differs": first.prints != other.prints,
+        },
+        "picture": picture,
+    }
     if picture is not None:
         from gymnast.report.charts.figure import save_histograms
 
         subjects = ("reward of a step", "return of an episode", "length of an episode")
-        title = f"{audit.target}: {audit.steps:,} steps of random actions"
+        title = f"{resolved.target}: {data['steps']:,} steps of random actions"
         save_histograms(picture, title, dict(zip(subjects, seen.samples(), strict=True)))
-    return replace(audit, warnings=_warnings(audit, config))
+    return Facts(data | {"warnings": _warnings(data, config)})
 
 
 @dataclass
@@ -143,46 +120,37 @@ def _probe(env: VecEnv, seed: int, actions_seed: int, steps: int, progress: Prog
 class Seen:
     """What came out of an env under random actions."""
 
-    stds: dict[str, Any]  # of the observations' components
     rewards: list[NDArray[np.float32]] = field(default_factory=list)  # [envs] each
     episodes: list[EpisodeRecord] = field(default_factory=list)
     transitions: list[list[bytes]] = field(default_factory=list)  # by step and env
 
-    def rounded(self, obs: Obs) -> list[Any]:
-        """Leaves without differences that are small beside the component's standard deviation."""
-        with np.errstate(invalid="ignore"):
-            return [
-                np.rint(leaf / self.stds[name] * FINENESS).astype(np.float32) + np.float32(0.0)  # no -0
-                if name in self.stds
-                else leaf.copy()
-                for name, leaf in obs.items()
-            ]
-
-    def rewards_report(self) -> Rewards:
+    def report(self) -> dict[str, Any]:
+        rewards, returns, lengths = self.samples()
         table = np.array(self.rewards, np.float64)  # [steps, envs]
-        rewards = table.ravel()
-        finite = self.samples()[0]
-        nonzero = float((rewards != 0).mean())
+        nonzero = float((table != 0).mean())
         gaps = [gap for column in table.T for gap in np.diff(np.flatnonzero(column)).tolist()]
-        return Rewards(
-            each=Distribution.of(finite),
-            finite=len(finite) == len(rewards),
-            zero_fraction=1 - nonzero,
-            samples_per_reward=1 / nonzero if nonzero else None,
-            steps_between_rewards=Distribution.of(gaps),
-            outliers=_outliers(finite),
-            histogram=_histogram(finite),
-        )
-
-    def episodes_report(self) -> Episodes:
-        terminated = sum(record.terminated for record in self.episodes)
-        returns, lengths = map(Distribution.of, self.samples()[1:])
-        return Episodes(len(self.episodes), terminated, len(self.episodes) - terminated, returns, lengths)
-
-    def transitions_report(self) -> Transitions:
-        every = [mark for row in self.transitions for mark in row]
-        at_once = [len(set(row)) / len(row) for row in self.transitions]
-        return Transitions(len(set(every)) / len(every), float(np.mean(at_once)))
+        marks = [mark for row in self.transitions for mark in row]
+        return {
+            "reward": {  # of all steps, as the learner gets them before its own scaling
+                **distribution(rewards),
+                "finite": len(rewards) == table.size,
+                "zero_fraction": 1 - nonzero,
+                "samples_per_reward": 1 / nonzero if nonzero else None,
+                "steps_between_rewards": distribution(gaps),
+                "outliers": _outliers(rewards),
+                "histogram": _histogram(rewards),
+            },
+            "episodes": {
+                "count": len(self.episodes),
+                **endings(self.episodes),
+                "return": distribution(returns),
+                "length": distribution(lengths),
+            },
+            "transitions": {  # shares of what is new: of all, and of those at one moment
+                "distinct": len(set(marks)) / len(marks),
+                "distinct_at_once": float(np.mean([len(set(row)) / len(row) for row in self.transitions])),
+            },
+        }
 
     def samples(self) -> tuple[Floats, Floats, Floats]:
         """Rewards, returns and lengths, those that are numbers."""
@@ -193,25 +161,31 @@ class Seen:
 
 
 def _play(env: VecEnv, steps: int, seed: int, stds: dict[str, Any], progress: Progress) -> Seen:
-    seen = Seen(stds)
-    rng = np.random.default_rng(derive_seed(seed, "audit"))
-    env.action_space.seed(derive_seed(seed, "audit"))
-    batch = env.reset(derive_seed(seed, "train"))
-    for _ in range(steps):
-        before = seen.rounded(batch.obs)
-        actions = random_actions(env, batch.mask, rng)
-        batch = env.step(actions)
-        ended = batch.terminated | batch.truncated
-        after = [
-            np.where(ended.reshape(-1, *[1] * (last.ndim - 1)), last, now)
-            for last, now in zip(seen.rounded(batch.final_obs), seen.rounded(batch.obs), strict=True)
-        ]
-        rows = range(env.n_envs)
-        seen.transitions.append([_print(*(leaf[i] for leaf in (*before, actions, *after))) for i in rows])
-        seen.rewards.append(batch.reward.copy())
-        seen.episodes += batch.episodes
-        progress.done()
+    seen = Seen()
+    before: list[Any] = []
+    for actions, batch, _ in random_steps(env, steps, seed, "audit", progress):
+        now = _rounded(batch.obs, stds)
+        if actions is not None:
+            ended = batch.terminated | batch.truncated
+            after = [
+                np.where(ended.reshape(-1, *[1] * (last.ndim - 1)), last, new)
+                for last, new in zip(_rounded(batch.final_obs, stds), now, strict=True)
+            ]
+            rows = range(env.n_envs)
+            seen.transitions.append([_print(*(leaf[i] for leaf in (*before, actions, *after))) for i in rows])
+            seen.rewards.append(batch.reward.copy())
+            seen.episodes += batch.episodes
+        before = now
     return seen
+
+
+def _rounded(obs: Obs, stds: dict[str, Any]) -> list[Any]:
+    """Leaves without differences that are small beside the component's standard deviation."""
+    with np.errstate(invalid="ignore"):
+        return [
+            np.rint(leaf / stds[name] * FINENESS).astype(np.float32) + np.float32(0.0) if name in stds else leaf.copy()
+            for name, leaf in obs.items()  # + 0: no -0
+        ]
 
 
 def _print(*arrays: Any) -> bytes:
@@ -222,49 +196,53 @@ def _print(*arrays: Any) -> bytes:
     return mark.digest()
 
 
-def _outliers(rewards: Floats) -> Outliers:
+def _outliers(rewards: Floats) -> dict[str, Any]:
     std = float(rewards.std()) if len(rewards) else 0.0
     away = np.abs(rewards - rewards.mean()) / std if std > 0 else np.zeros(len(rewards))
     count = int((away > FAR).sum())
-    return Outliers(FAR, count, count / max(1, len(away)), float(away.max()) if len(away) else 0.0)
+    furthest = float(away.max()) if len(away) else 0.0
+    return {"beyond": FAR, "count": count, "fraction": count / max(1, len(away)), "furthest": furthest}
 
 
-def _histogram(rewards: Floats) -> list[Bin]:
+def _histogram(rewards: Floats) -> list[dict[str, Any]]:
     """From the least to the greatest: a bar for each value where they are few, else for each of some bins."""
     values, counts = np.unique(rewards, return_counts=True)
-    if len(values) <= VALUES:
-        return [Bin(value, value, count) for value, count in zip(values.tolist(), counts.tolist(), strict=True)]
-    counts, edges = np.histogram(rewards, BINS)
-    return [Bin(*found) for found in zip(edges[:-1].tolist(), edges[1:].tolist(), counts.tolist(), strict=True)]
+    lows = highs = values
+    if len(values) > VALUES:
+        counts, edges = np.histogram(rewards, BINS)
+        lows, highs = edges[:-1], edges[1:]
+    bars = zip(lows.tolist(), highs.tolist(), counts.tolist(), strict=True)
+    return [{"low": low, "high": high, "count": count} for low, high, count in bars]
 
 
-def _warnings(audit: EnvAudit, config: RunConfig) -> list[str]:
+def _warnings(data: dict[str, Any], config: RunConfig) -> list[str]:
     """What a user should look at."""
-    reward, seeding, n_envs = audit.reward, audit.seeding, audit.n_envs
+    reward, seeding, n_envs = data["reward"], data["seeding"], data["n_envs"]
     found = []
-    if not reward.finite:
+    if not reward["finite"]:
         found.append("a reward is not finite: training on it cannot work")
-    if not seeding.same_seed_same:
-        step = seeding.differs_from_step
+    if not seeding["same_seed_same"]:
+        step = seeding["differs_from_step"]
         found.append(f"the same seed and actions gave something else from step {step} on: no run can be repeated")
-    alike = audit.parallel.trajectories
+    alike = data["parallel"]["trajectories"]
     if n_envs > 1 and alike < n_envs:
         which = f"all {n_envs} envs run" if alike == 1 else f"only {alike} of {n_envs} envs differ; the others run"
-        why = "" if seeding.other_seed_differs else ", whatever the seed"
+        why = "" if seeding["other_seed_differs"] else ", whatever the seed"
         found.append(f"{which} the same under the same actions{why}: only the agent's sampling tells them apart")
-    elif not seeding.other_seed_differs:
+    elif not seeding["other_seed_differs"]:
         found.append("another seed changes nothing under the same actions: every episode is the same task")
-    if reward.samples_per_reward is None:
+    samples, furthest = reward["samples_per_reward"], reward["outliers"]["furthest"]
+    if samples is None:
         found.append("random actions met no reward at all: expect a slow start, or shape it")
-    elif reward.samples_per_reward > RARE:
-        found.append(f"rewards are rare: {reward.samples_per_reward:,.0f} samples for one")
+    elif samples > RARE:
+        found.append(f"rewards are rare: {samples:,.0f} samples for one")
     tamed = config.agent.normalize_reward or config.env.reward.clip is not None
-    dense = reward.zero_fraction < 0.5  # a rare reward is far from a mean of zeros, and no outlier of its kind
-    if reward.outliers.furthest > EXTREME and dense and not tamed:
+    dense = reward["zero_fraction"] < 0.5  # a rare reward is far from a mean of zeros, and no outlier of its kind
+    if furthest > EXTREME and dense and not tamed:
         found.append(
-            f"a reward is {reward.outliers.furthest:.0f} standard deviations away from the mean:"
+            f"a reward is {furthest:.0f} standard deviations away from the mean:"
             " consider agent.normalize_reward or env.reward.clip"
         )
-    if not audit.episodes.count:
+    if not data["episodes"]["count"]:
         found.append("no episode ended: ask for more --steps; if none ever does, set env.max_episode_steps")
     return found

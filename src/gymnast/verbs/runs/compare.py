@@ -15,7 +15,7 @@ from gymnast.report.charts.model import finite
 from gymnast.report.run_facts import EVALUATION, EXACT, RETURN, RunFacts
 from gymnast.verbs.runs.reasons import LETTERS, reasons
 from gymnast.verbs.runs.show import brief
-from gymnast.verbs.runs.sides import Side, differing_settings, find_sides, labels
+from gymnast.verbs.runs.sides import Side, by_side, differing, differing_settings, find_sides, labels
 
 CURVES = (EXACT, EVALUATION, RETURN)
 
@@ -46,15 +46,6 @@ class Gap:
 
 
 @dataclass(frozen=True)
-class SideGaps:
-    of: str
-    gaps: dict[str, Gap]  # by measure
-
-    def to_json(self) -> dict[str, Any]:
-        return {"of": self.of, "from": LETTERS[0], **{name: gap.to_json() for name, gap in self.gaps.items()}}
-
-
-@dataclass(frozen=True)
 class Comparison:
     sides: list[Side]  # A, B and so on
     labels: list[str]
@@ -62,31 +53,24 @@ class Comparison:
     curve: str | None  # the metric that areas and thresholds are measured on
     curve_until: float | None  # env steps that all runs have of it
     measures: dict[str, list[Measured]]  # a value a side
-    differences: list[SideGaps]  # from the first side
+    differences: list[dict[str, Gap]]  # by measure, of each side but the first from the first
     config: dict[str, list[Any]]
     versions: dict[str, list[str]]
     alerts: dict[str, list[int]]  # rule: how many runs of each side had it
     history: list[list[str]]
 
-    @property
-    def reasons(self) -> list[str]:
-        return reasons(self)
-
     def to_json(self) -> dict[str, Any]:
         sides = zip(LETTERS, self.labels, self.sides, strict=False)
         return {
+            **{name: value for name, value in vars(self).items() if name != "labels"},
             "runs": [run.info.id for side in self.sides for run in side.runs],
             "sides": [{"name": n, "label": label, "runs": [brief(run) for run in s.runs]} for n, label, s in sides],
-            "envs": self.envs,
-            "curve": self.curve,
-            "curve_until": self.curve_until,
             "measures": {name: [asdict(side) for side in sides] for name, sides in self.measures.items()},
-            "differences": [found.to_json() for found in self.differences],
-            "config": self.config,
-            "versions": self.versions,
-            "alerts": self.alerts,
-            "history": self.history,
-            "reasons": self.reasons,
+            "differences": [
+                {"of": name, "from": LETTERS[0], **{measure: gap.to_json() for measure, gap in gaps.items()}}
+                for name, gaps in zip(LETTERS[1:], self.differences, strict=False)
+            ],
+            "reasons": reasons(self),
         }
 
 
@@ -104,13 +88,16 @@ def compare_runs(refs: Sequence[str], runs_dir: Path, group: str) -> Comparison:
 def comparison(sides: Sequence[Side]) -> Comparison:
     envs = list(dict.fromkeys(env for side in sides for env in side.envs))
     metric = curve_metric(sides)
-    measures = {name: [measured(name, side, of) for side in sides] for name, of in measures_of(sides, metric).items()}
+    # How far every run's curve goes: beyond that, a run that was solved early would have no area
+    end = None if metric is None else min(facts.curve(metric)[-1][0] for side in sides for facts in side.runs)
+    taken = measures_of(metric, end)
+    measures = {name: [measured(name, side, of) for side in sides] for name, of in taken.items()}
     return Comparison(
         sides=list(sides),
         labels=labels(sides),
         envs=envs,
         curve=metric,
-        curve_until=common_end(sides, metric),
+        curve_until=end,
         measures=measures,
         differences=[] if len(envs) > 1 else [gaps_of(measures, index) for index in range(1, len(sides))],
         config=differing_settings(sides),
@@ -126,16 +113,7 @@ def curve_metric(sides: Sequence[Side]) -> str | None:
     return next((name for name in CURVES if all(len(facts.curve(name)) > 1 for facts in runs)), None)
 
 
-def common_end(sides: Sequence[Side], metric: str | None) -> float | None:
-    """How far every run's curve goes: beyond that, a run that was solved early would have no area."""
-    if metric is None:
-        return None
-    return min(facts.curve(metric)[-1][0] for side in sides for facts in side.runs)
-
-
-def measures_of(sides: Sequence[Side], metric: str | None) -> dict[str, Measure]:
-    end = common_end(sides, metric)
-
+def measures_of(metric: str | None, end: float | None) -> dict[str, Measure]:
     def area(facts: RunFacts) -> float | None:
         points = [] if metric is None or end is None else finite(p for p in facts.curve(metric) if p[0] <= end)
         return area_under_curve(points) if points else None
@@ -168,7 +146,7 @@ def measured(name: str, side: Side, measure: Measure) -> Measured:
     return Measured(values, float(iqm(values)), *(interval(iqm, values) if len(values) > 1 else ()))
 
 
-def gaps_of(measures: Mapping[str, Sequence[Measured]], index: int) -> SideGaps:
+def gaps_of(measures: Mapping[str, Sequence[Measured]], index: int) -> dict[str, Gap]:
     """What a side has more than the first; with several runs on both sides its interval and a chance."""
     found = {}
     for name, sides in measures.items():
@@ -181,47 +159,36 @@ def gaps_of(measures: Mapping[str, Sequence[Measured]], index: int) -> SideGaps:
             found[name] = Gap(gap, low, high, float(improvement(mine.values, first.values)))
         else:
             found[name] = Gap(gap)
-    return SideGaps(LETTERS[index], found)
+    return found
 
 
 def differing_versions(sides: Sequence[Side]) -> dict[str, list[str]]:
-    def of(facts: RunFacts) -> dict[str, str]:
-        return {**facts.info.versions, "machine": facts.info.machine, "host": facts.info.host}
-
-    found = [[of(facts) for facts in side.runs] for side in sides]
-    keys = dict.fromkeys(key for runs in found for versions in runs for key in versions)
-    rows = {key: [sorted({versions.get(key, "") for versions in runs}) for runs in found] for key in keys}
-    return {key: [", ".join(side) for side in row] for key, row in rows.items() if any(side != row[0] for side in row)}
+    found = by_side(sides, lambda run: {**run.info.versions, "machine": run.info.machine, "host": run.info.host})
+    return differing({key: [", ".join(sorted({v or "" for v in side})) for side in row] for key, row in found.items()})
 
 
 def differing_alerts(sides: Sequence[Side]) -> dict[str, list[int]]:
     """Rule: how many runs of each side had it; those that all runs have, or none, are left out."""
-    rules = dict.fromkeys(alert.rule for side in sides for facts in side.runs for alert in facts.alerts)
-    counts = {
-        rule: [sum(any(alert.rule == rule for alert in facts.alerts) for facts in side.runs) for side in sides]
-        for rule in rules
-    }
-    runs = [len(side.runs) for side in sides]
-    shares = {rule: {count / n for count, n in zip(row, runs, strict=True)} for rule, row in counts.items()}
-    return {rule: row for rule, row in counts.items() if len(shares[rule]) > 1}
+    had = by_side(sides, lambda facts: {alert.rule: 1 for alert in facts.alerts})
+    shares = differing({rule: [sum(map(bool, side)) / len(side) for side in row] for rule, row in had.items()})
+    return {rule: [sum(map(bool, side)) for side in had[rule]] for rule in shares}
 
 
 def history(facts: RunFacts) -> list[str]:
     """What a run went through besides being trained from its first step to its end."""
-    info, token = facts.info, facts.token
-    said = [f"{token} started from {info.parent}"] if info.parent else []
-    said += (
-        [f"{token} was resumed at {', '.join(f'{step:,}' for step in info.resumed_at)} steps"]
-        if info.resumed_at
-        else []
-    )
+    info, steps = facts.info, f"{facts.env_steps:,} of {facts.total_steps:,} steps"
     endings = {
-        "running": f"{token} is still being trained: {facts.env_steps:,} of {facts.total_steps:,} steps so far",
-        "interrupted": f"{token} was interrupted at {facts.env_steps:,} of {facts.total_steps:,} steps",
-        "killed": f"{token} was killed at {facts.env_steps:,} of {facts.total_steps:,} steps",
-        "crashed": f"{token} crashed at {facts.env_steps:,} of {facts.total_steps:,} steps",
+        "running": f"is still being trained: {steps} so far",
+        "interrupted": f"was interrupted at {steps}",
+        "killed": f"was killed at {steps}",
+        "crashed": f"crashed at {steps}",
     }
-    said += [endings[info.status]] if info.status in endings else []
-    said += [f"{token} was never evaluated"] if facts.rows and not facts.curve(EVALUATION) else []
-    said += [f"{token} has written no metrics"] if not facts.rows else []
-    return said
+    resumed = ", ".join(f"{step:,}" for step in info.resumed_at)
+    said = {
+        f"started from {info.parent}": info.parent,
+        f"was resumed at {resumed} steps": resumed,
+        endings.get(info.status, ""): info.status in endings,
+        "was never evaluated": facts.rows and not facts.curve(EVALUATION),
+        "has written no metrics": not facts.rows,
+    }
+    return [f"{facts.token} {words}" for words, is_so in said.items() if is_so]

@@ -10,7 +10,7 @@ from typing import Any
 from gymnast.core.errors import UserError
 from gymnast.report.charts.model import Chart, thinned
 from gymnast.report.run_facts import EVALUATION, RETURN
-from gymnast.verbs.picture import check_picture
+from gymnast.verbs.extras import check_picture
 from gymnast.verbs.runs.sides import CLOCKS, GRID, Side, find_sides, labels, mean_curve, metric_name
 
 SCORES = (RETURN, EVALUATION, "eval/best_mean_reward", "eval/stochastic_mean_reward", "verdict/mean")
@@ -22,15 +22,11 @@ class Plot:
     charts: list[Chart]  # one a metric, whose name is the title
     notes: list[str]
     out: Path | None  # the picture that was written
+    text: bool  # whether the charts are shown as text
 
     def to_json(self) -> dict[str, Any]:
         panels = [{"metric": c.title, "threshold": c.level, "sides": _sides(c)} for c in self.charts]
-        return {
-            "x": self.x,
-            "panels": panels,
-            "notes": self.notes,
-            "out": None if self.out is None else str(self.out),
-        }
+        return {"x": self.x, "panels": panels, "notes": self.notes, "out": self.out}
 
 
 def _sides(chart: Chart) -> dict[str, Any]:
@@ -41,8 +37,9 @@ def _sides(chart: Chart) -> dict[str, Any]:
 
 
 def plot_runs(
-    refs: Sequence[str], runs_dir: Path, metrics: Sequence[str], x: str, group: str, out: Path | None
+    refs: Sequence[str], runs_dir: Path, metrics: Sequence[str], x: str, group: str, out: Path | None, text: bool
 ) -> Plot:
+    """`text`: the charts as text also where a picture is written."""
     if out is not None:
         check_picture("--out", out)
     sides = find_sides(refs, runs_dir, group)
@@ -62,7 +59,7 @@ def plot_runs(
         from gymnast.report.charts.figure import save_charts
 
         save_charts(out, charts)
-    return Plot(x, charts, list(dict.fromkeys(notes)), out)
+    return Plot(x, charts, list(dict.fromkeys(notes)), out, text or out is None)
 
 
 def _usual_metric(sides: Sequence[Side]) -> str:

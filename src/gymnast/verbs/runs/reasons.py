@@ -9,7 +9,7 @@ from gymnast.core.text import duration, setting
 from gymnast.report.run_facts import RETURN
 
 if TYPE_CHECKING:
-    from gymnast.verbs.runs.compare import Comparison, SideGaps
+    from gymnast.verbs.runs.compare import Comparison, Gap
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"  # what sides are called
 SHOWN = 6  # settings named in a sentence; the table has all
@@ -21,24 +21,21 @@ def reasons(data: Comparison) -> list[str]:
     if len(data.envs) > 1:
         return [f"Runs of different envs ({', '.join(data.envs)}): their scores do not compare."]
     said = []
-    for index, found in enumerate(data.differences, start=1):
-        said += _better(data, found, index)
-        said += _sooner(data, index)
-        said += _longer(data, index)
-        said += _settings(data, index)
-        said += _versions(data, index)
-        said += _alerts(data, index)
+    for index, gaps in enumerate(data.differences, start=1):
+        said += _better(data, gaps, index)
+        for about in (_sooner, _longer, _settings, _versions, _alerts):
+            said += about(data, index)
     return said
 
 
-def _better(data: Comparison, found: SideGaps, index: int) -> list[str]:
+def _better(data: Comparison, gaps: dict[str, Gap], index: int) -> list[str]:
     height = f"mean {data.curve} over the first {data.curve_until or 0:,.0f} steps"
     titles = {"exact": "exact value", "score": "score", "area": height, "last": "last training return"}
-    measure = next((key for key in titles if key in found.gaps), None)
+    measure = next((key for key in titles if key in gaps), None)
     if measure is None:
-        return [f"{found.of} and A have no score in common: nothing says which is better."]
+        return [f"{LETTERS[index]} and A have no score in common: nothing says which is better."]
     a, b = (data.measures[measure][side] for side in (0, index))
-    gap, who, name = found.gaps[measure], found.of, titles[measure]
+    gap, who, name = gaps[measure], LETTERS[index], titles[measure]
     assert a.value is not None
     assert b.value is not None
     if gap.value is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -83,30 +83,35 @@ def fingerprint(facts: RunFacts) -> str:
 
 
 def flat_settings(facts: RunFacts) -> dict[str, Any]:
-    flat: dict[str, Any] = {}
+    def leaves(settings: dict[Any, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+        for key, value in settings.items():
+            if isinstance(value, dict) and value:
+                yield from leaves(value, f"{prefix}{key}.")
+            else:
+                yield f"{prefix}{key}", value
 
-    def walk(prefix: str, value: Any) -> None:
-        if isinstance(value, dict) and value:
-            for key, inner in value.items():
-                walk(f"{prefix}.{key}" if prefix else str(key), inner)
-        else:
-            flat[prefix] = value
+    return dict(leaves(facts.settings))
 
-    walk("", facts.settings)
-    flat.pop("", None)
-    return flat
+
+def by_side(sides: Sequence[Side], of: Callable[[RunFacts], dict[str, Any]]) -> dict[str, list[list[Any]]]:
+    """What is said of runs, by its name: a list a side, with a value a run; None where nothing is said of one."""
+    found = [[of(facts) for facts in side.runs] for side in sides]
+    names = dict.fromkeys(name for runs in found for said in runs for name in said)
+    return {name: [[said.get(name) for said in runs] for runs in found] for name in names}
+
+
+def differing(rows: dict[str, list[Any]]) -> dict[str, list[Any]]:
+    return {name: row for name, row in rows.items() if any(value != row[0] for value in row)}
 
 
 def differing_settings(sides: Sequence[Side]) -> dict[str, list[Any]]:
     """A value a side; where its runs differ, a list of theirs."""
-    flat = [[flat_settings(facts) for facts in side.runs] for side in sides]
-    keys = dict.fromkeys(key for runs in flat for settings in runs for key in settings)
-    rows = {key: [_common([settings.get(key) for settings in runs]) for runs in flat] for key in keys}
-    return {key: values for key, values in rows.items() if any(value != values[0] for value in values)}
 
+    def common(values: list[Any]) -> Any:
+        return values[0] if all(value == values[0] for value in values) else values
 
-def _common(values: list[Any]) -> Any:
-    return values[0] if all(value == values[0] for value in values) else values
+    found = by_side(sides, flat_settings)
+    return differing({name: [common(values) for values in row] for name, row in found.items()})
 
 
 def labels(sides: Sequence[Side]) -> list[str]:

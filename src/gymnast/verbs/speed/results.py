@@ -7,138 +7,21 @@ from typing import Any
 
 
 @dataclass(frozen=True)
-class Rates:
-    env: float  # alone, with random actions
-    collect: float
-    update: float
-    whole: float
-
-
-@dataclass(frozen=True)
-class Limit:
-    """What would be left if nothing but the env and the network's arithmetic took time, one after the other."""
-
-    flops_per_step: float
-    matmul_gflops: float
-    matmul_shape: list[int]
-    arithmetic: float  # rate of the arithmetic alone
-    network: float  # rate of torch's passes alone
-    env: float
-    whole: float  # env and arithmetic
-    share: float  # of it that training reaches
-    torch: float  # env and torch's passes
-    torch_share: float
-
-
-@dataclass(frozen=True)
-class ThreadSetting:
-    threads: int | None  # None: the library's own default
-    rate: float
-    windows: list[float]
-    ratio: float  # ours over theirs, as are the other ratios
-
-
-@dataclass(frozen=True)
-class OtherLibrary:
-    version: str
-    python: str
-    default_threads: int
-    settings: list[ThreadSetting]
-    compile_seconds: float | None  # None: it does not compile
-    memory_mb: float | None
-    best: float
-    ratio: float
-    ratio_default: float
-
-
-@dataclass(frozen=True)
-class Tried:
-    """A single change, measured in turns with the run as it is."""
-
-    change: str
-    set: list[str]
-    rate: float
-    gain: float
-    steady: bool  # every round shows the gain
-    note: str
-
-
-@dataclass(frozen=True)
-class Advice:
-    base: float
-    tried: list[Tried]
-    best: Tried | None
-
-
-@dataclass(frozen=True)
-class Training:
-    """The long middle of a run, without evaluations."""
-
-    engine: str
-    why: str
-    threads: int
-    rates: Rates
-    windows: list[float]
-    shares: dict[str, float]  # of the time, by phase
-    memory_mb: float
-    limit: Limit
-    against: dict[str, OtherLibrary]
-    advice: Advice | None
-
-
-@dataclass(frozen=True)
-class Start:
-    """Seconds from the start of a process; the best of several."""
-
-    who: str
-    threads: int | None
-    first_update: float
-    whole: float
-    runs: list[float]
-
-
-@dataclass(frozen=True)
-class Startup:
-    target: str
-    steps: int
-    rows: list[Start]
-    share_of: dict[str, float]  # our time over theirs
-    command: str
-
-
-@dataclass(frozen=True)
-class Solved:
-    threads: int | None
-    median_seconds: float  # a seed that was never solved took for ever
-    median_steps: float
-    solved: int
-    runs: list[dict[str, Any]]  # seed, solved_at, seconds
-
-
-@dataclass(frozen=True)
-class Solving:
-    threshold: float
-    episodes: int
-    every: int
-    rows: dict[str, Solved]
-    times_as_fast_as: dict[str, float]
-
-
-@dataclass(frozen=True)
 class Speed:
+    """Its parts are JSON already; the functions that make them say what is in them."""
+
     target: str
     env: str
     machine: dict[str, Any]
     settings: dict[str, Any]
     notes: list[str]  # what another library could not be asked for
-    training: Training | None = None
-    startup: Startup | None = None
-    solve: Solving | None = None
+    training: dict[str, Any] | None = None
+    startup: dict[str, Any] | None = None
+    solve: dict[str, Any] | None = None
 
     def to_json(self) -> dict[str, Any]:
         """What was not asked for has no key."""
-        data = asdict(self)
-        data |= data.pop("training") or {}
+        data = {**vars(self), **(self.training or {}), "training": None}
         return {key: value for key, value in data.items() if value is not None}
 
 

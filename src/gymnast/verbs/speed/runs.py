@@ -8,17 +8,16 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gymnast import config as configs
 from gymnast.core.errors import UserError
-from gymnast.jobs.worker import Worker
+from gymnast.jobs.worker import Job, Worker
 from gymnast.verbs.progress import Progress
 from gymnast.verbs.speed.libraries import Baseline
-from gymnast.verbs.speed.process import our_worker
-from gymnast.verbs.speed.results import Solved, Solving, Start, Startup
 
 if TYPE_CHECKING:
     from gymnast.config import RunConfig
@@ -32,6 +31,19 @@ PROBE = 2.0  # seconds to find a library's best thread setting
 SAME_WORK = ("eval.every=0", "stop.on_solved=false")  # no other library's script does more
 
 
+def our_worker() -> Worker:
+    """Our own process that is measured."""
+    return Worker(Job("gymnast.verbs.speed.worker:measure"), name="gymnast")
+
+
+@contextmanager
+def timed(progress: Progress, what: str, seconds: float) -> Iterator[None]:
+    """Around something that takes about so long, which is planned already."""
+    progress.step(what)
+    yield
+    progress.done(seconds)
+
+
 def measure_startup(
     name: str,
     target: str,
@@ -40,8 +52,8 @@ def measure_startup(
     baselines: Sequence[Baseline],
     rounds: int,
     progress: Progress,
-) -> Startup:
-    """Wall time from the start of a process to its first update and to its end, in turns; the best of each."""
+) -> dict[str, Any]:
+    """Seconds from the start of a process to its first update and to its end, in turns; the best of each."""
     steps = max(SHORT_RUN, config.rollout_steps)
     command = [sys.executable, "-m", "gymnast", "train", target, "--steps", str(steps), "--quiet"]
     for setting in (*overrides, *SAME_WORK):
@@ -50,9 +62,8 @@ def measure_startup(
     defaults: dict[str, int] = {}
     progress.plan(SHORT_RUN_SECONDS * rounds * (1 + 2 * len(baselines)))
     for turn in range(rounds):
-        progress.step(f"start {turn + 1} of {rounds}: gymnast")
-        starts.setdefault(("gymnast", config.train.threads), []).append(_our_start(command))
-        progress.done(SHORT_RUN_SECONDS)
+        with timed(progress, f"start {turn + 1} of {rounds}: gymnast", SHORT_RUN_SECONDS):
+            starts.setdefault(("gymnast", config.train.threads), []).append(_our_start(command))
         for baseline in baselines:
             for threads in (None, 1):
                 if threads is None or threads != defaults[baseline.name]:
@@ -60,12 +71,19 @@ def measure_startup(
                     took, defaults[baseline.name] = _their_start(baseline, threads, steps)
                     starts.setdefault((baseline.name, threads), []).append(took)
                 progress.done(SHORT_RUN_SECONDS)
-    rows = [
-        Start(who, threads, min(first for first, _ in took), min(end for _, end in took), [end for _, end in took])
-        for (who, threads), took in starts.items()
-    ]
-    shares = {one.name: rows[0].whole / min(row.whole for row in rows if row.who == one.name) for one in baselines}
-    return Startup(name, steps, rows, shares, " ".join(command[1:]))
+    rows: list[dict[str, Any]] = []
+    for (who, threads), times in starts.items():
+        firsts, ends = zip(*times, strict=True)
+        best = {"first_update": min(firsts), "whole": min(ends)}
+        rows.append({"who": who, "threads": threads, **best, "runs": list(ends)})
+    wholes = {who: min(row["whole"] for row in rows if row["who"] == who) for who, _ in starts}
+    return {
+        "target": name,
+        "steps": steps,
+        "rows": rows,
+        "share_of": {one.name: wholes["gymnast"] / wholes[one.name] for one in baselines},  # our time over theirs
+        "command": " ".join(command[1:]),
+    }
 
 
 def _our_start(command: Sequence[str]) -> tuple[float, float]:
@@ -103,7 +121,7 @@ def _their_start(baseline: Baseline, threads: int | None, steps: int) -> tuple[t
 
 def measure_solving(
     config: RunConfig, threshold: float | None, baselines: Sequence[Baseline], seeds: int, progress: Progress
-) -> Solving:
+) -> dict[str, Any]:
     """Training time until 20 greedy episodes, every 5,000 steps, reach the threshold; over seeds, in turns."""
     if threshold is None:
         raise UserError(f"--solve: no threshold is known for {config.env.id}. Add --set stop.threshold=X.")
@@ -111,27 +129,26 @@ def measure_solving(
     runs: dict[str, list[dict[str, Any]]] = {who: [] for who in ("gymnast", *threads)}
     progress.plan(float(seeds * len(runs)))
     for seed in range(seeds):
-        progress.step(f"seed {seed}: gymnast")
-        runs["gymnast"].append({"seed": seed, **_solve_ours(config, threshold, seed)})
-        progress.done(1.0)
+        with timed(progress, f"seed {seed}: gymnast", 1.0):
+            runs["gymnast"].append({"seed": seed, **_solve_ours(config, threshold, seed)})
         for baseline in baselines:
-            progress.step(f"seed {seed}: {baseline.name}")
-            answer = _solve_theirs(baseline, threshold, seed, threads[baseline.name])
-            runs[baseline.name].append({"seed": seed, **answer})
-            progress.done(1.0)
-    rows = {
-        who: Solved(
-            threads=threads.get(who),
-            median_seconds=_median([run["seconds"] for run in of]),
-            median_steps=_median([run["solved_at"] for run in of]),
-            solved=sum(run["solved_at"] is not None for run in of),
-            runs=of,
-        )
+            with timed(progress, f"seed {seed}: {baseline.name}", 1.0):
+                answer = _solve_theirs(baseline, threshold, seed, threads[baseline.name])
+                runs[baseline.name].append({"seed": seed, **answer})
+    rows: dict[str, dict[str, Any]] = {
+        who: {
+            "threads": threads.get(who),
+            "median_seconds": _median([run["seconds"] for run in of]),
+            "median_steps": _median([run["solved_at"] for run in of]),
+            "solved": sum(run["solved_at"] is not None for run in of),
+            "runs": of,
+        }
         for who, of in runs.items()
     }
-    ours = rows["gymnast"].median_seconds
-    ratios = {name: rows[name].median_seconds / ours if math.isfinite(ours) else math.nan for name in threads}
-    return Solving(threshold, SOLVE_EPISODES, SOLVE_EVERY, rows, ratios)
+    ours = rows["gymnast"]["median_seconds"]
+    ratios = {name: rows[name]["median_seconds"] / ours if math.isfinite(ours) else math.nan for name in threads}
+    criterion = {"threshold": threshold, "episodes": SOLVE_EPISODES, "every": SOLVE_EVERY}
+    return {**criterion, "rows": rows, "times_as_fast_as": ratios}
 
 
 def _solve_ours(config: RunConfig, threshold: float, seed: int) -> dict[str, Any]:

@@ -7,8 +7,8 @@ Whatever is compared is measured in one run, in turns, one process working at a 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -21,9 +21,8 @@ from gymnast.verbs.progress import SILENT, Progress
 from gymnast.verbs.speed.advice import changes
 from gymnast.verbs.speed.libraries import Baseline, baselines_for, parse_names, parse_paths
 from gymnast.verbs.speed.libraries.command import Commands
-from gymnast.verbs.speed.process import our_worker
-from gymnast.verbs.speed.results import Advice, Limit, OtherLibrary, Rates, Speed, ThreadSetting, Training, Tried
-from gymnast.verbs.speed.runs import measure_solving, measure_startup
+from gymnast.verbs.speed.results import Speed
+from gymnast.verbs.speed.runs import measure_solving, measure_startup, our_worker, timed
 from gymnast.verbs.train import resolve_config
 
 if TYPE_CHECKING:
@@ -128,18 +127,10 @@ def steady(config: RunConfig, *more: str) -> RunConfig:
     )
 
 
-@contextmanager
-def timed(progress: Progress, what: str, seconds: float) -> Iterator[None]:
-    """Around something that takes about so long, which is planned already."""
-    progress.step(what)
-    yield
-    progress.done(seconds)
-
-
 def measure_training(
     config: RunConfig, baselines: Sequence[Baseline], seconds: float, windows: int, advice: bool, progress: Progress
-) -> Training:
-    """Rates of env, collect, update and the whole; the limit; the other libraries; the best change."""
+) -> dict[str, Any]:
+    """The long middle of a run, without evaluations: its rates; the limit; the other libraries; the best change."""
     base = steady(config).model_dump(mode="json")
     progress.plan(seconds * windows * 2 * (1 + len(baselines)) + LIMIT_SECONDS)
     progress.step("starting")
@@ -162,32 +153,33 @@ def measure_training(
             memory = ours.ask(do="memory")["memory_mb"]
             with timed(progress, "the machine's limit", LIMIT_SECONDS):
                 limit = limits(env.best, whole, ours.ask(do="limit", name="ours"))
-        return Training(
-            engine=about["engine"],
-            why=about["why"],
-            threads=about["threads"],
-            rates=Rates(env.best, whole.rate_of(COLLECTING), whole.rate_of(LEARNING), whole.best),
-            windows=whole.rates,
-            shares=whole.shares(),
-            memory_mb=memory,
-            limit=limit,
-            against={other.baseline.name: other.report(whole.best) for other in others},
-            advice=advise(ours, config, about, env.best, seconds / 2, progress) if advice else None,
-        )
+        return {
+            **about,  # engine, why, threads
+            "rates": {
+                "env": env.best,  # alone, with random actions
+                "collect": whole.rate_of(COLLECTING),
+                "update": whole.rate_of(LEARNING),
+                "whole": whole.best,
+            },
+            "windows": whole.rates,
+            "shares": whole.shares(),
+            "memory_mb": memory,
+            "limit": limit,
+            "against": {other.baseline.name: other.report(whole.best) for other in others},
+            "advice": advise(ours, config, about, env.best, seconds / 2, progress) if advice else None,
+        }
 
 
-def limits(env_alone: float, whole: Windows, network: dict[str, Any]) -> Limit:
+def limits(env_alone: float, whole: Windows, network: dict[str, Any]) -> dict[str, Any]:
+    """What would be left if nothing but the env and the network took time, one after the other.
+
+    `network`: the rates of its arithmetic alone and of torch's passes alone, and how they were found.
+    """
     env = max(env_alone, whole.rate_of(["env"]))  # random play resets more often than an agent does
     together = 1.0 / (1.0 / env + 1.0 / network["arithmetic"])
     in_torch = 1.0 / (1.0 / env + 1.0 / network["network"])
-    return Limit(
-        **network,
-        env=env,
-        whole=together,
-        share=whole.best / together,
-        torch=in_torch,
-        torch_share=whole.best / in_torch,
-    )
+    mine = {"env": env, "whole": together, "share": whole.best / together}
+    return {**network, **mine, "torch": in_torch, "torch_share": whole.best / in_torch}
 
 
 @dataclass(frozen=True)
@@ -199,22 +191,23 @@ class Running:
     about: dict[str, Any]
     results: dict[int | None, Windows]  # by thread setting
 
-    def report(self, ours: float) -> OtherLibrary:
+    def report(self, ours: float) -> dict[str, Any]:
+        """Ratios are our rate over theirs."""
         best = max(self.results.values(), key=lambda result: result.best)
-        return OtherLibrary(
-            version=self.about["version"],
-            python=self.baseline.python,
-            default_threads=self.about["threads"],
-            settings=[
-                ThreadSetting(threads, result.best, result.rates, ours / result.best)
+        return {
+            "version": self.about["version"],
+            "python": self.baseline.python,
+            "default_threads": self.about["threads"],
+            "settings": [
+                {"threads": threads, "rate": result.best, "windows": result.rates, "ratio": ours / result.best}
                 for threads, result in self.results.items()
             ],
-            compile_seconds=best.compile_seconds,
-            memory_mb=best.memory_mb,
-            best=best.best,
-            ratio=ours / best.best,
-            ratio_default=ours / self.results[None].best,
-        )
+            "compile_seconds": best.compile_seconds,
+            "memory_mb": best.memory_mb,
+            "best": best.best,
+            "ratio": ours / best.best,
+            "ratio_default": ours / self.results[None].best,
+        }
 
 
 def start(baseline: Baseline, config: RunConfig, running: ExitStack, progress: Progress) -> Running:
@@ -233,7 +226,7 @@ def thread_settings(default: int, two_may_pay: bool) -> list[int | None]:
 
 def advise(
     ours: Worker, config: RunConfig, about: dict[str, Any], env_rate: float, seconds: float, progress: Progress
-) -> Advice:
+) -> dict[str, Any]:
     """Every single change that could help, measured in turns with the run as it is."""
     tried = [(change, Windows()) for change in changes(config, about["engine"], about["threads"], env_rate)]
     progress.plan(ADVICE_ROUNDS * seconds * (len(tried) + 1))
@@ -245,17 +238,17 @@ def advise(
         for name, result in [("ours", base), *((change.text, result) for change, result in tried)]:
             with timed(progress, f"{'as it is' if result is base else name}, round {turn + 1}", seconds):
                 result.add(ours.ask(do="window", name=name, seconds=seconds))
-    rows = [
-        Tried(
-            change=change.text,
-            set=list(change.overrides),
-            rate=result.best,
-            gain=result.best / base.best - 1.0,
-            steady=all(its > as_it_is for its, as_it_is in zip(result.rates, base.rates, strict=True)),
-            note=change.note,
-        )
+    rows: list[dict[str, Any]] = [
+        {
+            "change": change.text,
+            "set": list(change.overrides),
+            "rate": result.best,
+            "gain": result.best / base.best - 1.0,
+            "steady": all(its > as_it_is for its, as_it_is in zip(result.rates, base.rates, strict=True)),
+            "note": change.note,
+        }
         for change, result in tried
     ]
-    rows.sort(key=lambda row: -row.gain)
-    best = next((row for row in rows if row.gain > WORTH_SAYING and row.steady), None)
-    return Advice(base.best, rows, best)
+    rows.sort(key=lambda row: -row["gain"])
+    best = next((row for row in rows if row["gain"] > WORTH_SAYING and row["steady"]), None)
+    return {"base": base.best, "tried": rows, "best": best}

@@ -6,6 +6,7 @@ with is the config as it stands, measured in the same turns.
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 import time
@@ -25,8 +26,8 @@ from gymnast.core.machine import cores, cpu_model
 from gymnast.jobs.worker import Worker
 from gymnast.verbs.progress import SILENT, Progress
 from gymnast.verbs.speed.advice import FEWEST_STEPS, engines_for, steps_for, thread_counts
-from gymnast.verbs.speed.process import our_worker
 from gymnast.verbs.speed.results import Candidate, Tuning
+from gymnast.verbs.speed.runs import our_worker
 from gymnast.verbs.speed.speed import steady
 from gymnast.verbs.train import resolve_config
 
@@ -69,7 +70,8 @@ def tune(
         machine={"cpu": cpu_model(), "cores": cores()},
         best=best,
         current=now,
-        table=search.ranked(),
+        # those that came furthest first, and the fastest of them
+        table=sorted(search.candidates, key=lambda candidate: (-len(candidate.rates), -candidate.rate)),
         steps_between_rewards=search.reward_every,
         n_steps_advice=search.fewest_steps if search.fewest_steps > config.algo.n_steps else None,
         seconds=search.spent(),
@@ -104,14 +106,20 @@ class Search:
             self.reward_every = alone["steps"] / alone["rewards"]
         self.fewest_steps = steps_to_see_a_reward(self.reward_every)
         waiting = self.possible(alone["engine"], alone["steps"] / alone["seconds"])
-        self.first_round(waiting)
+        length = max(SHORTEST, FIRST_SHARE * self.budget / len(waiting) / 2)
+        for candidate in waiting:
+            if self.candidates and self.spent() > FIRST_SHARE * self.budget:
+                break
+            self.enter(candidate, length)
         rounds = max(1, math.ceil(math.log2(max(2, len(self.alive)) / LAST)))
         for number in range(rounds):  # longer windows for fewer, until few enough are left for the last round
             self.cut(max(LAST, math.ceil(len(self.alive) / 2)))
             self.turns(FIRST_SHARE * self.left() / (rounds - number))
-        for candidate in self.other_threads():
+        # only of the few that are left: threads hardly change which engine is the best
+        others = [threads for threads in thread_counts() if threads != self.threads]
+        for one, threads in itertools.product(list(self.alive), others):
             if self.left() > 2 * SHORTEST:
-                self.enter(candidate, SHORTEST)
+                self.enter(Candidate(one.engine, one.n_envs, one.n_steps, threads), SHORTEST)
         self.cut(LAST)
         self.turns(self.left() / 2)
         self.turns(self.left())
@@ -130,29 +138,9 @@ class Search:
                     found.append(Candidate(name, n_envs, n_steps, config.train.threads))
         return sorted(found, key=lambda one: (not one.current, one.engine == "process"))  # processes start slowly
 
-    def other_threads(self) -> list[Candidate]:
-        """Only of the few that are left: threads hardly change which engine is the best."""
-        return [
-            Candidate(one.engine, one.n_envs, one.n_steps, threads)
-            for one in self.alive
-            for threads in thread_counts()
-            if threads != self.threads
-        ]
-
     @property
     def current(self) -> Candidate:
         return self.candidates[0]
-
-    def ranked(self) -> list[Candidate]:
-        """Those that came furthest first, and the fastest of them."""
-        return sorted(self.candidates, key=lambda candidate: (-len(candidate.rates), -candidate.rate))
-
-    def first_round(self, waiting: Sequence[Candidate]) -> None:
-        length = max(SHORTEST, FIRST_SHARE * self.budget / len(waiting) / 2)
-        for candidate in waiting:
-            if self.candidates and self.spent() > FIRST_SHARE * self.budget:
-                return
-            self.enter(candidate, length)
 
     def enter(self, candidate: Candidate, seconds: float) -> None:
         """Builds it and gives it a first window."""
@@ -176,10 +164,10 @@ class Search:
     def turns(self, seconds: float) -> None:
         """A window for each that is left, all of them in so many seconds."""
         for candidate in self.alive:
-            self.progress.step(candidate.name)
             self.window(candidate, max(SHORTEST, seconds / len(self.alive)))
 
     def window(self, candidate: Candidate, seconds: float) -> None:
+        self.progress.step(candidate.name)
         answer = self.worker.ask(do="window", name=candidate.name, seconds=seconds)
         candidate.rates.append(answer["steps"] / answer["seconds"])
         now = time.monotonic()

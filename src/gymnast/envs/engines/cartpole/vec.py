@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from gymnast.envs.engines.buffers import Buffers
 from gymnast.envs.engines.cartpole.seeds import derive_seeds, first_uniforms
-from gymnast.envs.engines.replay import require_keys
-from gymnast.envs.spaces import ActionLayout, ObsLayout
+from gymnast.envs.engines.counted import Counted
 from gymnast.envs.types import EpisodeRecord, StepBatch
 
 _CHECKED_STEPS = 3
@@ -71,25 +70,16 @@ def _advance(
     return any_ended
 
 
-class CartPoleVec:
+class CartPoleVec(Counted):
     engine = "cartpole"
-    exact_resume = True
 
     def __init__(self, n_envs: int, *, name: str, max_episode_steps: int, sutton_barto_reward: bool = False) -> None:
-        self.n_envs, self.name = n_envs, name
-        self._limit, self._punishes = max_episode_steps, sutton_barto_reward
         most = np.array([2 * _MOST_X, np.inf, 2 * _MOST_THETA, np.inf], np.float32)
-        self._layout = ObsLayout(gym.spaces.Box(-most, most, dtype=np.float32))
-        self._actions = ActionLayout(gym.spaces.Discrete(2))
-        self.obs_space = self._layout.obs_space
-        self.action_space: gym.Space[Any] = self._actions.space
+        super().__init__(name, n_envs, gym.spaces.Box(-most, most, dtype=np.float32), gym.spaces.Discrete(2))
+        self._limit, self._punishes = max_episode_steps, sutton_barto_reward
         self._buffers = Buffers.allocate(self._layout, n_envs, None)
         self._state = np.zeros((4, n_envs))
         self._cosine, self._sine = np.zeros(n_envs), np.zeros(n_envs)
-        self._steps = np.zeros(n_envs, np.int64)
-        self._raw_returns = np.zeros(n_envs)
-        self._episodes = np.zeros(n_envs, np.int64)
-        self._seed = 0
         self._block_seeds = np.zeros((n_envs, _BLOCK), np.uint32)
         self._block_starts = np.zeros((n_envs, _BLOCK, 4))
         self._steps_to_check = 0
@@ -115,7 +105,7 @@ class CartPoleVec:
             np.cos(theta, out=self._cosine),
             np.sin(theta, out=self._sine),
             taken,
-            self._steps,
+            self._lengths,
             self._limit,
             self._punishes,
             self._raw_returns,
@@ -134,17 +124,9 @@ class CartPoleVec:
         return buffers.batch(episodes)
 
     def _end_episode(self, row: int) -> EpisodeRecord:
-        length = int(self._steps[row])
-        record = EpisodeRecord(
-            env=row,
-            raw_return=float(self._raw_returns[row]),
-            length=length,
-            frames=length,
-            seed=int(self._block_seeds[row, self._episodes[row] % _BLOCK]),
-            terminated=bool(self._buffers.terminated[row]),
-        )
-        self._episodes[row] += 1
-        self._raw_returns[row] = 0.0
+        seed = int(self._block_seeds[row, self._episodes[row] % _BLOCK])
+        terminated = bool(self._buffers.terminated[row])
+        record = self._record(row, frames=int(self._lengths[row]), seed=seed, terminated=terminated)
         if self._episodes[row] % _BLOCK == 0:
             self._fill_blocks(np.array([row]))
         self._start_episode(row)
@@ -152,7 +134,7 @@ class CartPoleVec:
 
     def _start_episode(self, row: int) -> None:
         self._state[:, row] = self._block_starts[row, self._episodes[row] % _BLOCK]
-        self._steps[row] = 0
+        self._lengths[row] = 0
 
     def _fill_blocks(self, rows: NDArray[np.int64]) -> None:
         """Seeds and first states of the block of episodes that each of these envs is in."""
@@ -170,22 +152,15 @@ class CartPoleVec:
         return self._buffers.batch([])
 
     def save_state(self) -> dict[str, NDArray[Any]]:
-        return {
-            "seed": np.array([self._seed], np.int64),
-            "episode": self._episodes.copy(),
-            "steps": self._steps.copy(),
-            "state": self._state.copy(),
-            "raw_return": self._raw_returns.copy(),
-        }
+        mine = {"steps": self._lengths, "state": self._state, "raw_return": self._raw_returns}
+        return super().save_state() | {key: array.copy() for key, array in mine.items()}
 
     def load_state(self, state: dict[str, NDArray[Any]]) -> StepBatch:
-        require_keys(state, {"seed", "episode", "steps", "state", "raw_return"}, self.n_envs, self.engine)
-        self._seed = int(state["seed"][0])
-        self._episodes[:] = state["episode"]
+        self._load_counts(state, "steps", "state", "raw_return")
         self._raw_returns[:] = state["raw_return"]
         self._fill_blocks(np.arange(self.n_envs))
         self._state[:] = state["state"]
-        self._steps[:] = state["steps"]
+        self._lengths[:] = state["steps"]
         return self._present()
 
     def close(self) -> None:

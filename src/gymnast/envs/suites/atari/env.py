@@ -15,8 +15,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from gymnast.envs.recorder import Recorder
-from gymnast.envs.suites.atari.task import MAX_FRAMES, AtariTask
+from gymnast.envs.suites.atari.task import AtariTask
 from gymnast.envs.types import LIFE_LOST
 
 _SEED_BITS = 0x7FFF_FFFF  # ALE's seeds are not negative and have 31 bits
@@ -167,17 +166,3 @@ def _area_taps(source: int, target: int) -> tuple[NDArray[np.intp], NDArray[np.f
     index = np.array([[i for i, _ in covered] for covered in padded], np.intp).T
     weight = np.array([[w for _, w in covered] for covered in padded], np.float32).T
     return index, weight
-
-
-def make(
-    spec: gym.envs.registration.EnvSpec,
-    task: AtariTask,
-    max_frames: int | None,
-    render_mode: str | None = None,
-    training: bool = False,
-) -> gym.Env[Any, Any]:
-    """One Atari env with its recorder inside. `training`: a lost life is reported, if the task wants it."""
-    game: gym.Env[Any, Any] = AtariGame(spec.kwargs["game"], task, render_mode)
-    game.spec = spec
-    limited = gym.wrappers.TimeLimit(game, max_frames or MAX_FRAMES)
-    return AtariPictures(Recorder(limited), task, training and task.episodic_life)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from gymnast.envs.suites.atari.task import NAMESPACE, AtariTask
+from gymnast.envs.suites.atari.task import MAX_FRAMES, NAMESPACE, AtariTask
 from gymnast.envs.suites.base import Suite
 
 if TYPE_CHECKING:
@@ -20,9 +20,16 @@ class AtariSuite(Suite):
     def make(
         self, spec: EnvSpec, task: Any, limit: int | None, render_mode: str | None, training: bool
     ) -> gym.Env[Any, Any]:
-        from gymnast.envs.suites.atari import env
+        """With its recorder inside. `limit`: of frames. `training`: a lost life is reported, if the task wants it."""
+        import gymnasium as gym
 
-        return env.make(spec, task, limit, render_mode, training)
+        from gymnast.envs.recorder import Recorder
+        from gymnast.envs.suites.atari.env import AtariGame, AtariPictures
+
+        game = AtariGame(spec.kwargs["game"], task, render_mode)
+        game.spec = spec
+        limited: gym.Env[Any, Any] = gym.wrappers.TimeLimit(game, limit or MAX_FRAMES)
+        return AtariPictures(Recorder(limited), task, training and task.episodic_life)
 
     def is_slow(self, env_id: str) -> bool:
         return True

@@ -1,6 +1,7 @@
 """A library that is nothing but a command: one process for each thread setting, whose output reports its progress.
 
 Only one process works at a time: it is stopped (SIGSTOP) when its window is over and goes on where it was in the next.
+A stopped process cannot see that its parent is gone, so a guard sees it in its place and kills it.
 """
 
 from __future__ import annotations
@@ -11,13 +12,13 @@ import queue
 import re
 import signal
 import subprocess
+import sys
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from gymnast.core.errors import UserError
 STEPS = "{steps}"  # in the arguments: how long the run is
 ENDLESS = 10**12  # steps of a run that is measured in windows: its schedules stay at their start
 RUNNERS = Path(__file__).with_name("runners")
+GUARD = Path(__file__).with_name("guard.py")
 COMPILED = re.compile(r"^compiled in ([\d.]+) s$")  # what a runner prints that compiles before it trains
 
 
@@ -99,13 +101,18 @@ class Process:
         compiled = {} if self.compile_seconds is None else {"compile_seconds": self.compile_seconds}
         return {"steps": self.steps - before, "seconds": at - began, **compiled}
 
+    @property
+    def group(self) -> int:
+        """The process group that it and all the processes it starts are in."""
+        return self._process.pid
+
     def kill(self) -> None:
         self._signal(signal.SIGKILL)
         self._process.wait()
 
     def _signal(self, number: signal.Signals) -> None:
         with suppress(ProcessLookupError):  # whoever waits for its report learns why it is gone
-            os.killpg(self._process.pid, number)
+            os.killpg(self.group, number)
 
 
 class Commands(ExitStack):
@@ -119,19 +126,18 @@ class Commands(ExitStack):
             self._environment["PYTHONPATH"] = str(modules)
         self._running: dict[int | None, Process] = {}
         self._folder = self.enter_context(tempfile.TemporaryDirectory(ignore_cleanup_errors=True))
+        guard = [sys.executable, "-IS", str(GUARD)]  # in a session of its own: no signal from a terminal reaches it
+        self._guard = self.enter_context(subprocess.Popen(guard, stdin=subprocess.PIPE, start_new_session=True))
+        self.callback(self._guard.kill)  # after an orderly end there is nothing for it to do
 
-    @cached_property
-    def _about(self) -> dict[str, Any]:
+    def ready(self) -> dict[str, Any]:
+        """Version and default threads. It starts when it is first asked."""
         probe = [self._python, str(RUNNERS / "probe.py"), self._command.distribution, *self._command.needs]
         found = subprocess.run(probe, cwd=self._folder, env=self._environment, capture_output=True, text=True)
         if found.returncode:
             said = found.stderr.strip().splitlines()
             raise UserError(f"{self.name}: {self._python} {said[-1] if said else 'fails'}. Run: {self._how_to_get}")
         return dict(json.loads(found.stdout.splitlines()[-1]))
-
-    def ready(self) -> dict[str, Any]:
-        """Version and default threads. It starts when it is first asked."""
-        return self._about
 
     def ask(self, *, threads: int | None, **request: Any) -> dict[str, Any]:
         """A window of some `seconds`, or a whole run of some `steps`."""
@@ -150,6 +156,9 @@ class Commands(ExitStack):
         limit = {} if threads is None else dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), str(threads))
         process = Process(self.name, arguments, self._folder, self._environment | limit, self._command)
         self.callback(process.kill)
+        assert self._guard.stdin is not None
+        self._guard.stdin.write(f"{process.group}\n".encode())
+        self._guard.stdin.flush()
         return process
 
     def _once(self, threads: int | None, steps: int) -> dict[str, Any]:

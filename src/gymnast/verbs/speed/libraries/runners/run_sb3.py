@@ -124,14 +124,12 @@ class Windows(BaseCallback):
     def __init__(self, channel: Any) -> None:
         super().__init__()
         self.channel = channel
-        self.rounds = self.began_with = 0
-        self.began = 0.0
+        self.began_with, self.began = 0, 0.0
         self.length: float | None = None
 
     def _on_rollout_start(self) -> None:
         now = time.perf_counter()
-        self.rounds += 1
-        if self.rounds == 1:  # the first iteration warms everything up
+        if not self.num_timesteps:  # the first iteration warms everything up
             return
         if self.length is None:
             self.channel.ready(version=sb3.__version__, torch=torch.__version__, threads=DEFAULT_THREADS)
@@ -235,14 +233,10 @@ class Benchmark(BaseCallback):
 class FirstUpdate(BaseCallback):
     """When the first update was done, by the clock that other processes share."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.rounds = 0
-        self.at: float | None = None
+    at: float | None = None
 
     def _on_rollout_start(self) -> None:
-        self.rounds += 1
-        if self.rounds == 2:
+        if self.num_timesteps and self.at is None:
             self.at = time.time()
 
     def _on_step(self) -> bool:
@@ -256,18 +250,14 @@ def windows(channel: Any, spec: dict[str, Any]) -> None:
 
 def benchmark(channel: Any, spec: dict[str, Any], asked: dict[str, Any]) -> dict[str, Any]:
     """A whole run, judged as ours are."""
-    model, eval_env = model_and_eval_env(spec, asked)
+    torch.set_num_threads(asked["threads"] or DEFAULT_THREADS)
+    model = make_model(spec, asked["seed"])
+    eval_env = make_vec(spec, min(EVAL_ENVS, asked["episodes"]), asked["seed"] + 10_000, training=False)
     watch = Benchmark(channel, eval_env, asked)
     model.learn(spec["total_timesteps"], watch, log_interval=spec["log_interval"])
     packages = {"stable-baselines3": sb3, "torch": torch, "gymnasium": gym, "numpy": np}
     versions = {name: package.__version__ for name, package in packages.items()}
     return watch.finish() | {"versions": {"python": sys.version.split()[0]} | versions}
-
-
-def model_and_eval_env(spec: dict[str, Any], asked: dict[str, Any]) -> tuple[Any, VecEnv]:
-    torch.set_num_threads(asked["threads"] or DEFAULT_THREADS)
-    model = make_model(spec, asked["seed"])
-    return model, make_vec(spec, min(EVAL_ENVS, asked["episodes"]), asked["seed"] + 10_000, training=False)
 
 
 def once(channel: Any, spec: dict[str, Any]) -> dict[str, Any]:
