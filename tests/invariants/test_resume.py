@@ -215,7 +215,7 @@ def test_stopped_and_resumed_through_the_command(number: signal.Signals, tmp_pat
     with command("train", "CartPole-v1", *settings, runs=tmp_path) as process:
         wait_for(lambda: len(rows_in(tmp_path)) >= 5, "fifth row", process)
         process.send_signal(number)
-        assert process.wait(60) == (0 if number == signal.SIGTERM else -number)
+        assert process.wait(60) == (130 if number == signal.SIGTERM else -number)
     (run,) = tmp_path.iterdir()
     before = len(rows_in(tmp_path))
     if number == signal.SIGTERM:
@@ -223,7 +223,7 @@ def test_stopped_and_resumed_through_the_command(number: signal.Signals, tmp_pat
     with command("resume", "@last", runs=tmp_path) as process:
         wait_for(lambda: len(rows_in(tmp_path)) >= before + 3, "row of the resumed run", process)
         process.send_signal(signal.SIGTERM)
-        assert process.wait(60) == 0
+        assert process.wait(60) == 130
     assert list(tmp_path.iterdir()) == [run]  # it is the same run
     rows = rows_in(tmp_path)
     equal(uninterrupted(len(rows)), rows)

@@ -115,7 +115,8 @@ def with_budget(config: RunConfig, session: TrainState, steps: int, log_interval
 def set_envs(session: TrainState, config: RunConfig, source: EnvSource, threshold: float | None, closes: bool) -> None:
     """Puts other envs under an agent that goes on learning; `closes`: the old ones are nobody else's."""
     env = make_training_vec(config, source.factory)
-    judge = make_judge(config, threshold, session.net, env, source.factory)  # may refuse: nothing has changed yet
+    # may refuse: nothing has changed yet
+    judge = make_judge(config, threshold, session.net, env, source.factory, session.pulse)
     before = session.judge.record  # each evaluation and verdict has its own episodes, in these envs too
     judge.record.evaluations, judge.record.verdicts = before.evaluations, before.verdicts
     if closes:
@@ -123,7 +124,7 @@ def set_envs(session: TrainState, config: RunConfig, source: EnvSource, threshol
     session.judge.close()
     session.judge = judge
     session.config, session.factory, session.collector.env = config, source.factory, env
-    session.rollout = make_rollout(config, session.learner)
+    session.rollout, session.counters.unjudged = make_rollout(config, session.learner), False
     session.learner.reward_carry = session.learner.reward_carry.new_zeros(config.env.n_envs)
     session.restart_episodes(_fresh_seed(session))
 
