@@ -101,7 +101,9 @@ class TrainConfig(Section):
     device: Literal["auto", "cpu", "cuda", "mps"] = Field("auto", description="Where the network lives.")
     threads: Count | None = Field(None, description="Threads of the network's arithmetic; null: chosen by the code.")
     checkpoint_every: Count | None = Field(None, description="Env steps between kept checkpoints; null: keep none.")
-    checkpoint_seconds: Positive = Field(60.0, description="How old the last checkpoint may grow; the first is saved after the first update.")
+    checkpoint_seconds: Positive = Field(
+        60.0, description="How old the last checkpoint may grow; the first is saved after the first update."
+    )
 
 
 class EvalConfig(Section):
