@@ -154,7 +154,6 @@ def test_learning_again_asks_on_other_episodes(judged: Any) -> None:
     )
     for _ in range(4):
         model.learn(256)
-    model.close()
     numbers = [asked.number for asked, _ in judged]
     assert numbers == sorted(set(numbers))
     seen = [tuple(verdict.evaluation.returns) for _, verdict in judged]
