@@ -146,3 +146,23 @@ def test_eval_shows_how_far_it_is(trained: Trained) -> None:
         at.until(lambda text: re.search(r"evaluating.*━", text), "bar")
         os.write(at.ours, CTRL_C)
         assert at.end() == 130
+
+
+UNCLOSED = """
+from gymnast.config import validate
+from gymnast.envs.make import make_vec
+
+if __name__ == "__main__":
+    config = validate({"env": {"id": "tests.envs_for_tests:test/Slow-v0", "engine": "process"}})
+    env = make_vec(config.env, 2, "train")
+    print(env.engine)
+"""
+
+
+def test_a_script_that_closes_nothing_comes_to_its_end(tmp_path: Path) -> None:
+    """Python ends a script's workers by SIGTERM, which env workers leave to their parent, and waits for them."""
+    script = tmp_path / "script.py"
+    script.write_text(UNCLOSED)
+    env = environment(PYTHONPATH=str(ROOT))
+    done = subprocess.run([sys.executable, script], env=env, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (0, "process\n"), done.stderr

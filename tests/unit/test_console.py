@@ -264,10 +264,10 @@ def test_the_rate_counts_no_evaluation(monkeypatch: pytest.MonkeyPatch) -> None:
     now += 10.0
     pulse.begin("verdict", 1000, step=1000)
     now += 90.0
-    pulse.done = 130
+    pulse.done, pulse.steps = 130, 2500
     shown = "\n".join(draw(sink.render(30), 100))
     assert "1:40 elapsed" in shown
-    assert " 100 steps/s   verdict 130 / 1,000" in shown
+    assert " 100 steps/s   verdict 130 / 1,000, step 2,500" in shown
     pulse.begin(pulse_module.DONE)
     assert " 100 steps/s" in "\n".join(draw(sink.render(30), 100))
 

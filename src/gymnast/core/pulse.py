@@ -34,7 +34,7 @@ class Pulse:
     """Costs training one attribute a vector step. Nothing is locked: a reader may be a moment late."""
 
     def __init__(self) -> None:
-        self.done = 0
+        self.done = self.steps = 0  # `steps`: of the envs of an evaluation, whose episodes may all end at once
         self.stopping = False  # the user asked for an end
         self.start(0, 0.0, None)
 
@@ -49,7 +49,7 @@ class Pulse:
     def begin(self, name: str, total: int = 0, each: int = 1, step: int | None = None) -> None:
         last, now = self.activity, perf_counter()
         judged = last.judged + (now - last.began if last.name in JUDGING else 0.0)
-        self.done = 0  # before the name changes: nobody shall see the count of one under the name of the other
+        self.done = self.steps = 0  # before the name changes: no count shall be seen under the next name
         self.activity = Activity(name, total, each, last.step if step is None else step, now, judged)
 
     def check(self) -> None:

@@ -69,7 +69,7 @@ def evaluate(
                 waited = 0
         if not quota.any():
             break
-        pulse.done = before + len(done)
+        pulse.done, pulse.steps = before + len(done), pulse.steps + 1
         pulse.check()
         waited += 1
         if waited > MOST_STEPS:

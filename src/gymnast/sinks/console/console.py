@@ -159,7 +159,7 @@ class ConsoleSink(Sink):
                 alerts=list(self._alerts),
                 lines=lines,
                 rate=self._rate(activity, done, now),
-                doing=doing(activity, done),
+                doing=doing(pulse, activity, done),
                 stopping=self._stopping(activity),
             )
 
@@ -175,7 +175,7 @@ class ConsoleSink(Sink):
                 self._print(stopping)
             elif now - self._shown_at >= SILENT_SECONDS and activity.name != DONE:
                 self._shown_at = now
-                self._print(f"{duration(now - self._pulse.zero)} elapsed, {doing(activity, done)}")
+                self._print(f"{duration(now - self._pulse.zero)} elapsed, {doing(self._pulse, activity, done)}")
 
     def _stopping(self, activity: Activity) -> str:
         if not self._pulse.stopping or activity.name == DONE:
@@ -250,12 +250,13 @@ def step_now(activity: Activity, done: int) -> int:
     return activity.step + (done * activity.each if activity.name == "collecting" else 0)
 
 
-def doing(activity: Activity, done: int) -> str:
-    """collecting 312 / 2,048"""
+def doing(pulse: Pulse, activity: Activity, done: int) -> str:
+    """collecting 312 / 2,048; evaluating 3 / 20, step 150"""
     if activity.name == DONE:
         return ""
     count = f" {min(done, activity.total) * activity.each:,} / {activity.total * activity.each:,}"
-    return activity.name + (count if activity.total else "")
+    step = f", step {pulse.steps:,}" if activity.name in JUDGING else ""
+    return activity.name + (count + step if activity.total else "")
 
 
 def _is_rich_terminal(stream: IO[str]) -> bool:
