@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gymnast import config as configs
-from gymnast.runs.references import resolve_checkpoint, runs_dir_option
+from gymnast.runs.references import SavedFile, resolve_checkpoint, runs_dir_option
 from gymnast.training.record import exact_result, solved_threshold
 from gymnast.verbs.result import Scored
 
@@ -27,6 +27,7 @@ def evaluate_ref(
     from gymnast.runs.saved_agent import SavedAgent
 
     saved = checkpoint.load(path)
+    saved.require_env()
     config = configs.override(configs.validate(saved.state["config"]), overrides)
     episodes = episodes or config.stop.episodes
     env = make_vec(config.env, min(episodes, 32), "eval")
@@ -45,6 +46,7 @@ def evaluate_ref(
     else:
         solved = weigh(scores.returns, threshold, seen).shown if exact is None else exact.value >= threshold
     show = f"gymnast runs show {run.id.split('-')[0]}{runs_dir_option(runs_dir)}"
+    follows = [] if isinstance(run, SavedFile) else [(show, "all about this run")]
     data = {
         "run": run.id,
         "checkpoint": path.stem,
@@ -60,4 +62,4 @@ def evaluate_ref(
         "solved": solved,  # these episodes alone show it, with an error of 5 %
         "seed": root,
     }
-    return Scored(data, run.id, config, threshold, [(show, "all about this run")])
+    return Scored(data, run.id, config, threshold, follows)
