@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import importlib
+import warnings
 from collections.abc import Callable
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
 from gymnast.api.model import Model
 from gymnast.api.policy import Policy
 from gymnast.api.sources import source_of
-from gymnast.api.vec_env import VecEnv, as_step
+from gymnast.api.vec_env import VecEnv, as_step, wrappers_of
 from gymnast.core.errors import UserError
 from gymnast.envs import types
+from gymnast.envs.engines.given import is_monitored
 from gymnast.envs.make import make_vec
 from gymnast.judge.evaluate import Evaluation, evaluate
 
@@ -39,7 +43,8 @@ def evaluate_policy(
     `callback(locals, globals)` is called for every step of every env whose quota is not played, with `model`, `env`,
     `observations`, `actions`, `new_observations`, `rewards`, `dones`, `infos`, and `i`, `reward`, `done`, `info` of
     that env. A mean that is not above `reward_threshold` is an AssertionError.
-    `warn` is accepted for scripts' sake: rewards are recorded below every wrapper, so there is nothing to warn of.
+    Scores are taken below the wrappers that Gymnast puts around an env, and where there is one by stable-baselines3's
+    Monitor; `warn`: say so, where wrappers of the user's own lie in between.
     """
     owner: Model = model._model if isinstance(model, Policy) else model
     if not isinstance(owner, Model):
@@ -48,6 +53,13 @@ def evaluate_policy(
         )
     if n_eval_episodes < 1:
         raise UserError(f"n_eval_episodes: must be at least 1, not {n_eval_episodes}.")
+    env, true = _monitored(owner, env)
+    if warn and not true:
+        warnings.warn(
+            "evaluate_policy: scores are of the rewards and episodes that this env gives, its own wrappers included. "
+            "A Monitor below those that change them would score the env itself; warn=False if this is meant.",
+            stacklevel=2,
+        )
     around = Looked(model, owner, env, n_eval_episodes, render, callback) if render or callback else None
     scores = _scores(owner, env, n_eval_episodes, deterministic, around)
     if reward_threshold is not None and not scores.mean > reward_threshold:
@@ -55,6 +67,19 @@ def evaluate_policy(
     if return_episode_rewards:
         return scores.returns.tolist(), scores.lengths.tolist()
     return scores.mean, scores.std
+
+
+def _monitored(model: Model, env: Any) -> tuple[Any, bool]:
+    """The env, and whether its scores are those of the env below all wrappers that may change them. One that has a
+    Monitor inside becomes a vector, whose infos say what the Monitor saw."""
+    if isinstance(env, gym.Env):
+        layers = wrappers_of(env)
+        if not any(type(layer).__name__ == "Monitor" for layer in layers):
+            return env, all(type(layer).__module__.startswith("gymnasium.wrappers") for layer in layers)
+        if model.config.env.wrappers:
+            return env, False
+        return importlib.import_module("stable_baselines3.common.vec_env").DummyVecEnv([lambda: env]), True
+    return env, isinstance(env, VecEnv) or not hasattr(env, "step_async") or is_monitored(env)
 
 
 def _scores(model: Model, env: Any, episodes: int, deterministic: bool, looked: Looked | None) -> Evaluation:

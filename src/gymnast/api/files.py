@@ -42,7 +42,7 @@ def read(ref: File, runs_dir: str | Path | None) -> Checkpoint:
         raise UserError(f"load: {ref!r} is neither a path nor a run's name nor a file that is open for reading bytes.")
     if ref.seekable():
         ref.seek(0)
-    return checkpoint.load(getattr(ref, "name", "of an open file"), ref.read())
+    return checkpoint.load(str(getattr(ref, "name", "in an open file")), ref.read())
 
 
 def find(ref: str | os.PathLike[str], runs_dir: str | Path | None) -> Path:

@@ -39,7 +39,7 @@ def learn(
     shown: bool,
 ) -> None:
     session = model.session
-    budget = _whole("total_timesteps", total_timesteps)
+    budget = whole("total_timesteps", total_timesteps)
     name = model.algo.upper() if tb_log_name is None else tb_log_name
     if not isinstance(name, str):
         raise UserError(f"learn(tb_log_name={name!r}): must be a name. reset_num_timesteps comes after it.")
@@ -114,7 +114,7 @@ def with_budget(config: RunConfig, session: TrainState, steps: int, log_interval
     data = config.model_dump(mode="json")
     data["train"]["total_timesteps"] = session.counters.env_steps + max(steps, config.rollout_steps)
     if log_interval is not None:
-        data["log"]["every"] = _whole("log_interval", log_interval) * config.rollout_steps
+        data["log"]["every"] = whole("log_interval", log_interval) * config.rollout_steps
     return configs.validate(data)
 
 
@@ -139,7 +139,7 @@ def _fresh_seed(session: TrainState) -> int:
     return int(torch.randint(2**31, (1,), generator=session.collector.generator).item())
 
 
-def _whole(name: str, value: Any) -> int:
+def whole(name: str, value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value) or value < 1:
         raise UserError(f"{name}: must be a whole number of at least 1, not {value!r}.")
     return int(value)

@@ -16,7 +16,7 @@ from gymnast.agent.agent import Agent
 from gymnast.agent.nets import Net
 from gymnast.api.callbacks import Callbacks
 from gymnast.api.files import File, write
-from gymnast.api.learning import learn, set_envs
+from gymnast.api.learning import learn, set_envs, whole
 from gymnast.api.names import Names
 from gymnast.api.policies import policy_and_env
 from gymnast.api.settings import moved_to, new_config
@@ -26,6 +26,7 @@ from gymnast.config import RunConfig
 from gymnast.core.errors import UserError
 from gymnast.core.registry import ALGOS
 from gymnast.core.seeds import derive_seed
+from gymnast.metrics.meter import Meter
 from gymnast.runs.checkpoint import Checkpoint
 from gymnast.runs.references import Run
 from gymnast.runs.saved_agent import SavedAgent
@@ -35,6 +36,7 @@ from gymnast.training.record import solved_threshold
 from gymnast.training.state import TrainState, restore, save_state
 
 PREDICT_RNG = "rng/predict"
+WINDOW = 100  # episodes that training scores are means of
 
 
 class Model(Names):
@@ -59,6 +61,7 @@ class Model(Names):
         verbose: int = 0,
         runs_dir: str | Path | None = None,
         tensorboard_log: str | Path | None = None,
+        stats_window_size: int = WINDOW,
         **keywords: Any,
     ) -> None:
         name = type(self).__name__
@@ -70,7 +73,7 @@ class Model(Names):
         policy, env = policy_and_env(name, policy, env)
         config, source, variant = new_config(name, self.algo, source_of(env), policy, keywords)
         self._begin(config, source, Spaces.of(config.env, source), verbose, runs_dir, variant)
-        self.tensorboard_log = tensorboard_log
+        self.tensorboard_log, self._window = tensorboard_log, whole("stats_window_size", stats_window_size)
         self._session = self._build(source)
 
     def _begin(
@@ -89,6 +92,7 @@ class Model(Names):
         self.run: Run | None = None  # the last learn()'s folder
         self.result: Result | None = None  # how the last learn() ended
         self.metrics: dict[str, float] = {}  # its last row
+        self._window = WINDOW if saved is None else (saved.state.get("about") or {}).get("window", WINDOW)
         self._saved = saved  # what the session will be restored from, once there is one
         self._loaded: SavedAgent | None = None  # of a loaded model whose envs are not built yet
         self._vec_env: VecEnv | None = None
@@ -98,7 +102,8 @@ class Model(Names):
         if self._saved is not None:
             self._saved.require_training_state()
         session = build(self.config, _threshold(self.config, source), source.factory)
-        session.about = self.spaces.to_json() | {"env": "id" if source.is_id else "object"}
+        session.meter = Meter(self._window)
+        session.about = self.spaces.to_json() | {"env": "id" if source.is_id else "object", "window": self._window}
         if self._saved is not None:
             restore(session, self._saved.tensors, self._saved.state)
         self._loaded = self._saved = None

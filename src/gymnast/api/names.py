@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import torch
 
@@ -25,6 +25,20 @@ if TYPE_CHECKING:
 
 class WrongParameters(UserError, ValueError):
     """Parameters of another model."""
+
+
+class Scheduled(float):
+    """A setting that may change over a run: the number at its start, and called the one where a share of it is left."""
+
+    schedule: Schedule
+
+    def __new__(cls, schedule: Schedule) -> Self:
+        number = super().__new__(cls, schedule.value(0.0))
+        number.schedule = schedule
+        return number
+
+    def __call__(self, left: float) -> float:
+        return float(self.schedule.value(1.0 - left))
 
 
 class Names:
@@ -115,15 +129,14 @@ class Names:
     @property
     def lr_schedule(self) -> Callable[[float], float]:
         """The learning rate by the share of the run that is left."""
-        schedule = self.config.algo.learning_rate
-        return lambda left: float(schedule.value(1.0 - left))
+        return Scheduled(self.config.algo.learning_rate)
 
     def __getattr__(self, name: str) -> Any:
         """Settings by their names, as stable-baselines3's models have them: model.gamma, model.n_steps."""
         config = vars(self).get("config")
         if config is not None and name in type(config.algo).model_fields:
             value = getattr(config.algo, name)
-            return value.value(0.0) if isinstance(value, Schedule) and value.is_constant else value
+            return Scheduled(value) if isinstance(value, Schedule) else value
         raise Lacking(
             f"{type(self).__name__} has no {name!r}.{did_you_mean(name, dir(type(self)))} Parts of "
             "stable-baselines3's loop (rollout_buffer, collect_rollouts, train and the like) have no counterpart: one "

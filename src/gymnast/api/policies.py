@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -33,8 +34,13 @@ WITHOUT_CHOICE: dict[str, tuple[tuple[Any, ...], str]] = {
     "normalize_images": ((True,), "Pictures are always scaled to 0..1."),
     "full_std": ((True,), "gSDE has a standard deviation for each feature and action."),
     "use_expln": ((False,), "gSDE's standard deviation is an exponential."),
-    "optimizer_class": (("Adam",), "PPO has Adam; A2C has use_rms_prop and optimizer."),
-    "optimizer_kwargs": ((None,), "Of the optimizer's settings, eps can be chosen."),
+    "optimizer_class": ((), "optimizer=... names those there are, and `gymnast config explain` shows them."),
+}
+# torch's optimizers, with those of their defaults that differ
+OPTIMIZERS: dict[str, dict[str, Any]] = {
+    "Adam": {"algo.optimizer": "adam"},
+    "AdamW": {"algo.optimizer": "adamw", "algo.weight_decay": 0.01},
+    "RMSprop": {"algo.optimizer": "rmsprop"},
 }
 
 
@@ -66,12 +72,14 @@ def of_policy(model: str, policy: Mapping[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, value in policy.items():
         if name == "net_arch":
-            if value is not None:  # None: the default
-                found["agent.hidden"] = hidden_sizes(model, value)
+            found |= {} if value is None else layer_sizes(model, value)  # None: the default
         elif name == "activation_fn":
             found["agent.activation"] = activation(value)
-        elif name == "optimizer_kwargs" and value and set(value) == {"eps"}:
-            found["algo.optimizer_eps"] = value["eps"]
+        elif name == "optimizer_class" and value.__name__ in OPTIMIZERS:
+            found = OPTIMIZERS[value.__name__] | found
+        elif name == "optimizer_kwargs":
+            names = {"eps": "optimizer_eps"}
+            found |= {f"algo.{names.get(key, key)}": number for key, number in (value or {}).items()}
         elif name in PLACES:
             found[PLACES[name]] = value
         elif name in WITHOUT_CHOICE:
@@ -87,18 +95,19 @@ def of_policy(model: str, policy: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def hidden_sizes(model: str, arch: Any) -> Any:
+def layer_sizes(model: str, arch: Any) -> dict[str, Any]:
+    """net_arch as keys of the agent section."""
     if isinstance(arch, list | tuple) and len(arch) == 1 and isinstance(arch[0], Mapping):
-        arch = arch[0]  # as stable-baselines3 wrote it before 1.8
+        warnings.warn("net_arch=[dict(...)]: the list around the dict is of old; leave it out.", stacklevel=2)
+        arch = arch[0]
     if not isinstance(arch, Mapping):
-        return list(arch)
-    actor, critic = arch.get("pi", []), arch.get("vf", [])
-    if list(actor) != list(critic) or not set(arch) <= {"pi", "vf"}:
+        return {"agent.hidden": list(arch)}
+    if not set(arch) <= {"pi", "vf"}:
         raise UserError(
-            f"{model}(policy_kwargs={{'net_arch': {dict(arch)}}}): actor and critic have the same sizes here. "
-            f"Use net_arch={list(actor)}."
+            f"{model}(policy_kwargs={{'net_arch': {dict(arch)}}}): has layers for pi and vf, and no others."
         )
-    return list(actor)
+    actor, critic = list(arch.get("pi", [])), list(arch.get("vf", []))
+    return {"agent.hidden": actor} if actor == critic else {"agent.hidden": actor, "agent.critic_hidden": critic}
 
 
 def activation(value: Any) -> Any:

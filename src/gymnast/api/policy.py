@@ -10,6 +10,7 @@ from torch import Tensor
 
 from gymnast.agent.agent import Agent
 from gymnast.agent.batch import VALUE
+from gymnast.api.files import File
 from gymnast.core.errors import Lacking, UserError, did_you_mean
 
 if TYPE_CHECKING:
@@ -17,12 +18,21 @@ if TYPE_CHECKING:
 
 # of stable-baselines3's policies, and what to do instead
 INSTEAD = {
-    "save": "An agent is saved with its model: model.save(path).",
-    "load": "An agent is loaded with its model: PPO.load(path).",
     "optimizer": "The optimizer belongs to the network: model.get_parameters()['policy.optimizer'] has its state.",
     "evaluate_actions": "policy(obs) gives actions, values and log-probabilities.",
     "get_distribution": "policy(obs) gives actions, values and log-probabilities.",
 }
+
+
+class PolicyClass(Agent):
+    """What isinstance() takes a policy for: it stands for its agent. Nothing is ever made of it."""
+
+    @staticmethod
+    def load(path: File, device: Any = None) -> Any:
+        """The policy of a saved model."""
+        from gymnast.api.loading import load
+
+        return load(path, device=device).policy
 
 
 class Policy:
@@ -31,8 +41,11 @@ class Policy:
     def __init__(self, model: Model) -> None:
         object.__setattr__(self, "_model", model)
 
-    # isinstance() is to say what it stands for
-    __class__ = property(lambda self: Agent)
+    __class__ = property(lambda self: PolicyClass)
+
+    def save(self, path: File) -> None:
+        """With all of its model: `load` of its class, or of the model's, takes the file."""
+        self._model.save(path)
 
     @property
     def net_arch(self) -> list[int]:

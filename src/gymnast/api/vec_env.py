@@ -127,7 +127,8 @@ class VecEnv:
         """A Monitor always: episodes are recorded, as it does, whatever the engine."""
         if wrapper_class.__name__ == "Monitor":
             return [True for _ in self._rows(indices)]
-        return [is_wrapped(env, wrapper_class) for env in self._objects("env_is_wrapped", indices)]
+        layers = [wrappers_of(env) for env in self._objects("env_is_wrapped", indices)]
+        return [any(isinstance(layer, wrapper_class) for layer in row) for row in layers]
 
     def getattr_depth_check(self, name: str, already_found: bool) -> str | None:
         """For stable-baselines3's wrappers, which ask what an attribute of theirs would hide."""
@@ -171,12 +172,13 @@ def as_step(now: types.StepBatch, spaces: Spaces) -> Step:
     return spaces.layout.to_raw(now.obs), now.reward.copy(), dones, infos
 
 
-def is_wrapped(env: gym.Env[Any, Any], wrapper_class: type) -> bool:
+def wrappers_of(env: gym.Env[Any, Any]) -> list[gym.Env[Any, Any]]:
+    """Outermost first."""
+    layers: list[gym.Env[Any, Any]] = []
     while isinstance(env, gym.Wrapper):
-        if isinstance(env, wrapper_class):
-            return True
+        layers.append(env)
         env = env.env
-    return False
+    return layers
 
 
 def _row(observation: Any, index: int) -> Any:
