@@ -18,9 +18,9 @@ File = str | os.PathLike[str] | IO[bytes]
 
 
 def with_suffix(path: str | os.PathLike[str]) -> Path:
-    """m and m.safetensors: m.safetensors. A name that ends in .zip is kept, as scripts look for that file."""
+    """m: m.safetensors. A name that ends in letters (m.zip, m.pkl) is kept, as scripts look for that very file."""
     path = Path(path)
-    return path if path.suffix in (CHECKPOINT_SUFFIX, ".zip") else path.with_name(path.name + CHECKPOINT_SUFFIX)
+    return path if path.suffix[1:].isalpha() else path.with_name(path.name + CHECKPOINT_SUFFIX)
 
 
 def write(

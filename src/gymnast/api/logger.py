@@ -19,11 +19,10 @@ PREFIX = "custom/"  # in rows: a name of their own, beside the metrics that the 
 class Logger:
     """`record("x", 1.0)`: `custom/x` in the next row of metrics, and so wherever rows go. Numbers only."""
 
-    output_formats: tuple[Any, ...] = ()
-
     def __init__(self, model: Model) -> None:
         self._model = model
         self._said: set[str] = set()
+        self.output_formats: list[Any] = []  # rows go to the run's sinks
 
     def record(self, key: str, value: Any, exclude: Any = None) -> None:
         number = np.asarray(value) if isinstance(value, numbers.Number | np.generic | np.ndarray) else value

@@ -273,8 +273,8 @@ class Model(Names):
     def save(self, path: File, exclude: Any = None, include: Any = None) -> None:
         """Everything in one file: agent, optimizer, normaliser, counters, episodes under way. No pickle.
 
-        `path`: "m" and "m.safetensors" are written to m.safetensors, "m.zip" to m.zip, in the same format; or a file
-        that is open for writing bytes. What would be excluded or included elsewhere has no counterpart here.
+        `path`: "m" is written to m.safetensors, "m.zip" to m.zip, in the same format; or a file that is open for
+        writing bytes. What would be excluded or included elsewhere has no counterpart here.
         """
         if exclude or include:
             raise UserError(f"{type(self).__name__}.save(exclude=..., include=...): a file always has all of a model.")

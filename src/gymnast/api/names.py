@@ -149,4 +149,7 @@ class Names:
                 f"{type(self).__name__}.{name} = ...: settings do not change while a model lives. Save it and "
                 f"{type(self).__name__}.load(path, {name}=...) trains on with another one."
             )
+        known = getattr(type(self), name, None)
+        if isinstance(known, property) and known.fset is None:
+            raise UserError(f"{type(self).__name__}.{name} = ...: can be read and not be set.")
         super().__setattr__(name, value)

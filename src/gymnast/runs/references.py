@@ -131,7 +131,7 @@ def _find(ref: str, runs_dir: Path) -> tuple[Run, str | None]:
 
 def _file_of_its_own(path: Path) -> Path | None:
     """A model that was saved from Python, wherever it lies."""
-    if path.suffix not in (CHECKPOINT_SUFFIX, ".zip") or not path.is_file():
+    if not path.is_file():
         return None
     above = path.resolve().parent
     return None if any((folder / "run.json").is_file() for folder in (above, above.parent)) else path
