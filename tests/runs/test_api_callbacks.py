@@ -12,6 +12,7 @@ from stable_baselines3.common import callbacks as theirs
 from stable_baselines3.common.logger import configure
 
 from gymnast import A2C, PPO
+from gymnast.core.errors import UserError
 from tests.envs_for_tests import Counting
 from tests.runs.test_api import same, small_ppo
 
@@ -97,12 +98,14 @@ def test_callbacks_of_stable_baselines3_do_their_work(tmp_path: Path) -> None:
     assert [row["custom/eval/mean_reward"] for row in rows if "custom/eval/mean_reward" in row] == [15.0] * 4
 
 
-def test_a_callback_cannot_step_the_envs_that_are_trained_on_through_another_algorithms_eyes() -> None:
+def test_a_callback_sees_the_envs_that_are_trained_on_and_cannot_step_them() -> None:
     seen: list[Any] = []
 
     class Looks(theirs.BaseCallback):
         def _on_step(self) -> bool:
             seen.append((self.training_env.num_envs, self.training_env.get_attr("length"), self.n_calls))
+            with pytest.raises(UserError, match="Give a callback envs of its own"):
+                self.training_env.reset()
             return True
 
     small_ppo(lambda: Counting(), set={"env.engine": "sync"}).learn(32, callback=Looks())

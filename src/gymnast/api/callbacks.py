@@ -65,17 +65,17 @@ class Callbacks:
         if not self.objects and not self.functions:
             yield
             return
-        collector = self._session.collector
+        collector, vec_env = self._session.collector, self._model.own_env()
         inner = collector.env
         for one in self.objects:
             one.init_callback(self._model)
         for one in self.objects:
             one.on_training_start(self.locals, {})
-        collector.env = Watched(inner, self)
+        collector.env, vec_env.busy = Watched(inner, self), True
         try:
             yield
         finally:
-            collector.env = inner
+            collector.env, vec_env.busy = inner, False
         for one in self.objects:
             one.on_training_end()
 

@@ -30,7 +30,10 @@ OWN_ENCODER = "An encoder of one's own is registered and named by encoder=...: d
 # policy_kwargs that can only be what they are: those values, and why
 WITHOUT_CHOICE: dict[str, tuple[tuple[Any, ...], str]] = {
     "features_extractor_class": (("FlattenExtractor", "NatureCNN", "CombinedExtractor"), OWN_ENCODER),
-    "features_extractor_kwargs": ((None,), OWN_ENCODER),
+    "features_extractor_kwargs": (
+        (None,),
+        "What an encoder gives to the layers has a fixed size; leave it out.",
+    ),
     "normalize_images": ((True,), "Pictures are always scaled to 0..1."),
     "full_std": ((True,), "gSDE has a standard deviation for each feature and action."),
     "use_expln": ((False,), "gSDE's standard deviation is an exponential."),

@@ -32,6 +32,7 @@ class VecEnv:
         self.observation_space, self.action_space = spaces.observation, spaces.action
         self.render_mode = source.settings.get("kwargs", {}).get("render_mode")
         self.used = False  # whether anybody but training has moved the envs
+        self.busy = False  # whether training moves them right now
         self._spaces, self._open = spaces, open_engine
         self._engine: types.VecEnv | None = None
         self._seed, self._resets = 0, 0
@@ -43,6 +44,8 @@ class VecEnv:
     @property
     def engine(self) -> types.VecEnv:
         """What steps the envs. Whoever asks for it is about to move them."""
+        if self.busy:
+            raise UserError("these envs are being trained on. Give a callback envs of its own: make_vec_env(...).")
         self.used = True
         if self._engine is None:
             self._engine = self._open()
@@ -145,9 +148,9 @@ class VecEnv:
 
     def _objects(self, asked: str, indices: Any = None) -> list[gym.Env[Any, Any]]:
         """The env objects, with their wrappers."""
-        used = self.used
-        engine = self.engine
-        self.used = used  # nobody has stepped them yet
+        if self._engine is None:
+            self._engine = self._open()
+        engine = self._engine
         if not isinstance(engine, SyncEngine):
             raise Lacking(
                 f"{asked}: the {engine.engine} engine keeps no env objects in this process. "
