@@ -117,7 +117,7 @@ class TrainState:
     def forget_run(self) -> None:
         """Another run of the same agent begins: counters, metrics, alerts and scores start again."""
         self.alerts.forget(fresh=self.counters.env_steps == 0)
-        self.counters, self.meter, self.clock = Counters(), Meter(), Clock()
+        self.counters, self.meter, self.clock = Counters(), Meter(self.meter.window), Clock()
         self.judge.forget()
 
     def close(self) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from gymnast import config as configs
 from gymnast.core.pulse import Pulse
-from gymnast.runs.references import resolve_checkpoint, runs_dir_option
+from gymnast.runs.references import SavedFile, resolve_checkpoint, runs_dir_option
 from gymnast.training.record import exact_result, solved_threshold
 from gymnast.verbs.progress import SILENT, Progress
 from gymnast.verbs.result import Scored
@@ -48,6 +48,7 @@ def evaluate_ref(
     from gymnast.runs.saved_agent import SavedAgent
 
     saved = checkpoint.load(path)
+    saved.require_env()
     # what training went on for does not matter here, and may be out of reach in an env that is made otherwise
     config = configs.override(configs.validate(saved.state["config"]), ["stop.target=null", *overrides])
     episodes = episodes or config.stop.episodes
@@ -69,6 +70,7 @@ def evaluate_ref(
     else:
         solved = weigh(scores.returns, threshold, seen).shown if exact is None else exact.value >= threshold
     show = f"gymnast runs show {run.id.split('-')[0]}{runs_dir_option(runs_dir)}"
+    follows = [] if isinstance(run, SavedFile) else [(show, "all about this run")]
     data = {
         "run": run.id,
         "checkpoint": path.stem,
@@ -84,4 +86,4 @@ def evaluate_ref(
         "solved": solved,  # these episodes alone show it, with an error of 5 %
         "seed": root,
     }
-    return Scored(data, run.id, config, threshold, [(show, "all about this run")])
+    return Scored(data, run.id, config, threshold, follows)

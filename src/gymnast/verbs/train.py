@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from gymnast import config as configs
 from gymnast.alerts.advice import Origin
 from gymnast.core.errors import UserError
-from gymnast.runs.references import Run, resolve_checkpoint, runs_dir_option
+from gymnast.runs.references import Run, SavedFile, resolve_checkpoint, runs_dir_option
 from gymnast.sinks.trackers.sink import require_sinks
 from gymnast.training.record import new_run, record, solved_threshold, summary_of
 from gymnast.verbs.result import Scored
@@ -80,10 +80,10 @@ def start(
         taken, left = init_agent_from(session.agent, checkpoint.load(path).agent)
         if not taken:
             raise UserError(f"--init-from {init_from}: no layer of {origin.id} fits this agent by name and shape.")
-        notes.append(f"initialised from {origin.id}/{path.stem}: {', '.join(taken)}")
+        parent = str(path) if isinstance(origin, SavedFile) else f"{origin.id}/{path.stem}"
+        notes.append(f"initialised from {parent}: {', '.join(taken)}")
         if left:
             notes.append(f"left as they were, no layer of that name and shape: {', '.join(left)}")
-        parent = f"{origin.id}/{path.stem}"
         session.alerts.known.fresh = False
     session.alerts.known.origin = Origin(target, (*overrides, *shortcuts(seed, steps)))
     run = new_run(resolved.config, resolved.variant, runs_dir, parent)
@@ -104,6 +104,10 @@ def resume(
 
     overrides = [*overrides, *shortcuts(None, steps)]
     origin, path = resolve_checkpoint(ref, runs_dir, prefer="last")
+    if isinstance(origin, SavedFile):
+        raise UserError(
+            f"{path} is a model that was saved from Python, not a run: gymnast.load({str(path)!r}).learn(...)."
+        )
     if origin.live():
         raise UserError(f"run {origin.id} is being trained right now; stop it before resuming it.")
     say(f"resuming {origin.id} ...")
