@@ -154,7 +154,7 @@ def test_envs_list_marks_what_is_not_installed(gymnast: Command, without: Callab
     assert "LunarLander-v3 !" not in human
     poor = without("Box2D")("envs", "list").out
     assert "LunarLander-v3 !" in poor
-    assert 'pip install "gymnast[box2d]"' in poor
+    assert 'pip install "gymnast-rl[box2d]"' in poor
     everything = gymnast("envs", "list", "--all", "--json").json
     assert {"CartPole-v1", "gymnast/Bandit-v0"} <= {env["id"] for env in everything["envs"]}
     assert "CartPole-v0" in everything["others"]
@@ -252,7 +252,7 @@ def test_config_fmt(gymnast: Command, tmp_path: Path) -> None:
 def test_doctor(without: Callable[..., Command], trained: Trained) -> None:
     human = without("mujoco", "Box2D")("doctor", "--runs-dir", trained.runs_dir / "nowhere").out
     for extra in ("mujoco", "box2d"):
-        assert re.search(rf'{extra} +- .*pip install "gymnast\[{extra}\]"', human)
+        assert re.search(rf'{extra} +- .*pip install "gymnast-rl\[{extra}\]"', human)
     assert "made by the first run" in human
     assert "no problems" in human
     data = examine(trained.runs_dir).data
