@@ -52,7 +52,7 @@ def judge(facts: RunFacts) -> Verdict:
         solved=None if headline == "NOT JUDGED" else facts.solved,
         threshold=facts.threshold,
         target=facts.goal,
-        on_target=None if facts.goal is None else facts.on_target,
+        on_target=facts.on_target,
         score=_first(summary.get("eval_mean"), latest.get("verdict/mean")),
         low=low,
         high=high,

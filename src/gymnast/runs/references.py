@@ -1,8 +1,8 @@
 """Runs: the names a user gives them, and what can be done with them from outside. `folder.py` is the folder itself.
 
 One resolver serves every command: `@last` (the newest run), `@best` (the best score among the runs of the newest run's
-env), `@best:ENV`, an id, a unique prefix of one, a path to a run folder or to a checkpoint file; with `/best`, `/last`
-or `/step_20000` behind it to choose the checkpoint.
+env), `@best:ENV`, an id, a unique prefix of one, the name it was given, a path to a run folder or to a checkpoint file;
+with `/best`, `/last` or `/step_20000` behind it to choose the checkpoint.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ def _pick(ref: str, runs_dir: Path) -> RunInfo:
     for run in runs:
         if run.id == ref:
             return run
-    matching = [run for run in runs if ref and run.id.startswith(ref)]
+    matching = [run for run in runs if ref and run.name == ref] or [run for run in runs if run.id.startswith(ref)]
     if len(matching) == 1:
         return matching[0]
     if matching:

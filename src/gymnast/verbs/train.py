@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from gymnast import config as configs
 from gymnast.alerts.advice import Origin
+from gymnast.config.load import SPACES
 from gymnast.core.errors import UserError
 from gymnast.runs.references import Run, resolve_checkpoint, runs_dir_option
 from gymnast.sinks.trackers.sink import require_sinks
@@ -50,8 +52,12 @@ def start(
     init_from: str | None = None,
     quiet: bool = False,
     track: Sequence[str] = (),
+    name: str | None = None,
+    tags: Sequence[str] = (),
 ) -> Scored:
     """`gymnast train`: a new run, from its config to its verdict."""
+    if name is not None and not re.fullmatch(r"[^@/,\s][^/,\s]*", name):
+        raise UserError(f"--name {name!r}: a name is one word without '/' and ',' that does not begin with '@'.")
     resolved = resolve_config(target, overrides, seed, steps)
     if track:
         sinks = list(dict.fromkeys([*resolved.config.log.sinks, *track]))
@@ -79,7 +85,11 @@ def start(
         parent = f"{origin.id}/{path.stem}"
         session.alerts.known.fresh = False
     session.alerts.known.origin = Origin(target, (*overrides, *shortcuts(seed, steps)))
-    run = new_run(resolved.config, resolved.variant, runs_dir, parent)
+    usual = configs.diff(configs.load(target).config, resolved.config)
+    changed = {key: b for key, _, b in usual if key != "train.seed" and resolved.source(key) != SPACES}
+    run = new_run(
+        resolved.config, resolved.variant, runs_dir, parent, name=name, tags=list(dict.fromkeys(tags)), changed=changed
+    )
     return carry_out(session, run, notes, quiet)
 
 
@@ -122,7 +132,10 @@ def resume(
         run.update(resumed_at=[*run.read().resumed_at, step])
         notes.insert(0, f"resumed {run.id} at {step:,} steps")
     else:
-        run = new_run(config, origin.read().variant, runs_dir, f"{origin.id}/{path.stem}", history=origin)
+        old = origin.read()
+        now = None if old.changed is None else old.changed | {key: b for key, _, b in changed}
+        parent = f"{origin.id}/{path.stem}"
+        run = new_run(config, old.variant, runs_dir, parent, origin, tags=old.tags, changed=now)
         if session.judge.best_agent is not None:  # the best so far is part of what goes on
             for file in origin.checkpoints_dir.glob("best.*"):
                 shutil.copy2(file, run.checkpoints_dir)
