@@ -49,7 +49,10 @@ def on_a_terminal(columns: int, *args: str | Path) -> str:
 def test_runs_list(gymnast: Command, trained: Trained) -> None:
     human = gymnast("runs", "list", "--runs-dir", trained.runs_dir)
     header, newest, oldest = human.out.splitlines()
-    assert header.split() == ["run", "env", "algo", "seed", "status", "score", "solved", "steps", "time", "created"]
+    titles = ["run", "env", "algo", "seed", "status", "score", "solved", "steps", "time", "created", "changed"]
+    assert header.split() == titles  # and neither names nor tags, which none of them has
+    assert "gamma=0.9" in newest
+    assert "gamma" not in oldest
     assert newest.split()[:5] == [token(trained.second.json["run"]), "CartPole-v1", "ppo", "1", "finished"]
     assert oldest.split()[:5] == [token(trained.first.json["run"]), "CartPole-v1", "ppo", "1", "finished"]
     assert f"{trained.first.json['eval_mean']:.2f}" in oldest

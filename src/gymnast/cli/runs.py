@@ -11,7 +11,7 @@ from gymnast.cli.verbs import Verbs, app, common, show, verb
 from gymnast.core.errors import UserError
 
 
-@app.group(cls=Verbs, short_help="List, show, compare, plot, delete and zip runs.")
+@app.group(cls=Verbs, short_help="List, show, compare, plot, delete, zip and import runs.")
 def runs() -> None:
     """What has been trained. REF is @last, @best, @best:ENV, an id or its beginning, a name, or a path."""
 
@@ -124,3 +124,10 @@ def runs_delete(refs: tuple[str, ...], yes: bool, runs_dir: Path) -> None:
 @verb("runs.show:zip_ref", "runs:print_zipped")
 def runs_zip() -> None:
     """Put a run's folder into one zip file."""
+
+
+@runs.command("import", short_help="Unpack a zipped run.")
+@click.argument("path", metavar="FILE.zip", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@verb("runs.show:import_zip", "runs:print_imported")
+def runs_import() -> None:
+    """Put a run that `gymnast runs zip` made among the others: to show, evaluate, record or resume it."""

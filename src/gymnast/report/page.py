@@ -12,7 +12,7 @@ from gymnast.core.text import bar, duration, setting, sparkline, utc
 from gymnast.metrics.catalogue import catalogue
 from gymnast.metrics.rows import STEP, is_late
 from gymnast.report.blocks import Block, Bold, Code, Heading, Items, Link, Mono, Page, Table, Video, say
-from gymnast.report.charts.model import Chart, Curve, thinned
+from gymnast.report.charts.model import Chart, Curve, goals, thinned
 from gymnast.report.files import files_of, videos_of
 from gymnast.report.next_steps import next_steps
 from gymnast.report.run_facts import EVALUATION, RETURN, RunFacts
@@ -119,8 +119,7 @@ def _curves(facts: RunFacts, verdict: Verdict) -> list[Block]:
 def return_chart(facts: RunFacts) -> Chart:
     """Training returns as a line, evaluations as dots, and the threshold."""
     curves = [Curve("training", facts.curve(RETURN)), Curve("evaluation", facts.curve(EVALUATION), joined=False)]
-    name = "" if facts.threshold is None else f"solved at {facts.threshold:g}"
-    return Chart("return", tuple(curve for curve in curves if curve.points), facts.threshold, name)
+    return Chart("return", tuple(curve for curve in curves if curve.points), goals(facts.threshold, facts.goal))
 
 
 def _moments(facts: RunFacts, names: list[str]) -> list[Block]:

@@ -1,4 +1,4 @@
-"""`gymnast runs list|show|delete|zip` for people."""
+"""`gymnast runs list|show|delete|zip|import` for people."""
 
 from __future__ import annotations
 
@@ -68,6 +68,10 @@ def print_deleted(result: Facts) -> None:
 
 def print_zipped(result: Facts) -> None:
     print(f"wrote {result.data['zip']}")
+
+
+def print_imported(result: Facts) -> None:
+    print(f"imported {result.data['run']}")
 
 
 def print_run(result: ShownRun) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from gymnast.core.statistics import Estimate, area_under_curve, improvement, interval, iqm, median
-from gymnast.report.charts.model import Chart, Curve
+from gymnast.report.charts.model import Chart, Curve, Level
 from gymnast.verbs.benchmark.plan import OURS, Row, parse_seeds
 from gymnast.verbs.benchmark.store import Record, Store, slug
 
@@ -157,4 +157,5 @@ def chart_of(summary: RowSummary, runs: Mapping[str, Sequence[Record]]) -> Chart
             shown.append(Curve(who, line, band=band))
         elif curves:
             shown.append(Curve(who, runs=curves))
-    return Chart(summary.target, tuple(shown), summary.target_score)
+    level = summary.target_score
+    return Chart(summary.target, tuple(shown), () if level is None else (Level(level),))

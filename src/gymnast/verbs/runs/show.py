@@ -1,4 +1,4 @@
-"""`gymnast runs list|show|delete|zip`. Needs no torch: headers and JSON files only."""
+"""`gymnast runs list|show|delete|zip|import`. Needs no torch: headers and JSON files only."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from gymnast.report.run_facts import RunFacts
-from gymnast.runs.references import Run, delete_run, list_runs, resolve, zip_run
+from gymnast.runs.archive import import_run, zip_run
+from gymnast.runs.references import Run, delete_run, list_runs, resolve
 from gymnast.verbs.result import Facts
 
 BRIEF = ("id", "token", "name", "tags", "env", "algo", "variant", "seed", "status", "created", "parent")
@@ -107,3 +108,7 @@ def delete_runs(runs: Sequence[Run]) -> Facts:
 
 def zip_ref(ref: str, runs_dir: Path, out: Path) -> Facts:
     return Facts({"zip": zip_run(resolve(ref, runs_dir), out)})
+
+
+def import_zip(path: Path, runs_dir: Path) -> Facts:
+    return Facts({"run": import_run(path, runs_dir).id})
