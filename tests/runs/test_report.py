@@ -15,6 +15,7 @@ from click.testing import CliRunner
 
 from gymnast.cli import app
 from gymnast.core.errors import UserError
+from gymnast.report.page import return_chart
 from gymnast.report.run_facts import RunFacts
 from gymnast.runs.references import Run
 from gymnast.sinks.jsonl import read_metrics
@@ -202,6 +203,51 @@ def test_videos_are_linked(gallery: Gallery, gymnast: Verb) -> None:
     gymnast("report", gallery.tuned[1].id, "--html")
     html = (gallery.tuned[1].path / "report.html").read_text(encoding="utf-8")
     assert '<video controls preload="metadata" src="videos/my%20video.mp4"></video>' in html
+
+
+def test_a_small_video_is_part_of_the_html(gallery: Gallery, gymnast: Verb, tmp_path: Path) -> None:
+    videos = gallery.wild[1].path / "videos"
+    videos.mkdir()
+    (videos / "best.mp4").write_bytes(b"\0" * 9)
+    gymnast("report", gallery.wild[1].id, "--html", "--out", tmp_path / "page.html")
+    assert 'src="data:video/mp4;base64,AAAAAAAAAAAA"' in (tmp_path / "page.html").read_text(encoding="utf-8")
+    shutil.rmtree(videos)
+
+
+def test_the_page_says_whose_score_it_is_and_draws_what_was_learned_with(gallery: Gallery, gymnast: Verb) -> None:
+    run = next(run for run in gallery.wild if run.read().summary["last_at"] != run.read().summary["best_at"])
+    summary, data = run.read().summary, data_of(gymnast, "report", run.id)
+    agent = f"the best, at {summary['best_at']:,} steps; the last evaluation, at {summary['last_at']:,}: "
+    assert data["verdict"]["agent"].startswith(agent)
+    assert agent in page_of(run)
+    assert agent in gymnast("runs", "show", run.id)
+    chart = return_chart(RunFacts(run))
+    assert [curve.name for curve in chart.curves] == ["training", "evaluation", "verdict"]
+    evaluations, verdict = chart.curves[1:]
+    row = next(row for row in read_metrics(run.metrics_path) if "eval/mean_reward" in row)
+    error = 2 * row["eval/std_reward"] / row["eval/episodes"] ** 0.5
+    assert evaluations.band[0][2] - evaluations.points[0][1] == pytest.approx(error)
+    assert verdict.band[0][1:] == pytest.approx(tuple(summary["interval"]))
+    gymnast("report", run.id, "--html")
+    html = (run.path / "report.html").read_text(encoding="utf-8")
+    for name in ("rollout/ep_len_mean", "train/value_loss", "train/policy_gradient_loss", "train/grad_norm"):
+        assert f">{name}</text>" in html
+    assert "prefers-color-scheme: dark" in html
+    assert "over the run" in page_of(run)
+    assert "▁" not in html  # blocks stand in for pictures in Markdown only
+
+
+def test_an_unfinished_run_says_where_it_goes_on(gallery: Gallery, gymnast: Verb) -> None:
+    """With the engine's word on episodes that it cannot take up."""
+    where = "256 steps, its last checkpoint"
+    assert f"goes on at {where}" in gymnast("runs", "show", gallery.stopped.id)
+    assert f"(go on at {where})" in page_of(gallery.stopped)
+    path = gallery.folder / gallery.stopped.id.replace(gallery.stopped.id.split("-")[0], "qqqqq")
+    shutil.copytree(gallery.stopped.path, path)
+    Run(path).update(summary={"engine": "envpool", "exact_resume": False, "env_steps": 300})
+    shown = gymnast("runs", "show", "qqqqq")
+    assert f"{where}; 44 steps after it are lost; episodes in progress start again, as envpool cannot" in shown
+    shutil.rmtree(path)
 
 
 class Checked(HTMLParser):

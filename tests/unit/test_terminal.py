@@ -176,6 +176,8 @@ def test_the_summary_says_what_happened_and_what_is_next() -> None:
         "  score it on other episodes",
     ):
         assert part in summary(TRAINED)
+    resumed = summary(TRAINED, resumed_at=51_440)
+    assert "61,440 steps in 1:12, 10,000 of them since it was resumed at 51,440  5,100 steps/s" in resumed
     unsolved: dict[str, Any] = {"solved": False, "stop_reason": "steps"}
     assert "NOT SOLVED" in summary(TRAINED, **unsolved)
     interrupted = unsolved | {"stop_reason": "interrupted", "eval_mean": None, "interval": None}

@@ -21,7 +21,7 @@ from gymnast.sinks.jsonl import read_metrics
 
 RETURN, EVALUATION = "rollout/ep_rew_mean", "eval/mean_reward"
 EXACT = "eval/exact_value"  # says more than any sample
-SCORES = (RETURN, EVALUATION, "solved", "verdict/mean")
+SCORES = (RETURN, EVALUATION, "solved", "on_target", "verdict/mean")
 UNFINISHED = ("interrupted", "killed", "crashed")
 SHARE = "time/share/"
 
@@ -204,6 +204,18 @@ class RunFacts:
     @property
     def checkpoints(self) -> list[checkpoint.CheckpointInfo]:
         return checkpoint.list_checkpoints(self.run.checkpoints_dir)
+
+    @property
+    def resumes_at(self) -> str | None:
+        """Of a run that did not come to its end: where it goes on, what is lost, and what is not as it was."""
+        last = next((item.step for item in self.checkpoints if item.name == "last"), None)
+        if last is None or self.info.status not in UNFINISHED:
+            return None
+        lost = self.env_steps - last
+        where = f"{last:,} steps, its last checkpoint" + (f"; {lost:,} steps after it are lost" if lost > 0 else "")
+        if self.summary.get("exact_resume", True):
+            return where
+        return f"{where}; episodes in progress start again, as {self.summary['engine']} cannot take them up"
 
     @property
     def crash(self) -> str | None:

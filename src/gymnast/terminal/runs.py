@@ -15,7 +15,7 @@ from gymnast.metrics.rows import STEP
 from gymnast.report.charts.text import draw
 from gymnast.report.page import return_chart
 from gymnast.report.run_facts import RETURN, UNFINISHED, RunFacts
-from gymnast.report.verdict import stop_text
+from gymnast.report.verdict import agent_text, goal_text, stop_text
 from gymnast.runs.references import runs_dir_option
 from gymnast.sinks.console.panels import Dashboard
 from gymnast.terminal.format import Cell, Column, facts_grid, output, panel_width, right, status_text, table, yes_no
@@ -107,8 +107,8 @@ def _about(facts: RunFacts) -> list[tuple[str, Cell]]:
     steps = f"{facts.env_steps:,} of {facts.total_steps:,}"
     if facts.seconds is not None:
         steps += f" in {duration(facts.seconds)}"
-    if info.summary.get("fps"):
-        steps += f", {info.summary['fps']:,.0f} steps/s"
+    if facts.seconds:
+        steps += f", {facts.env_steps / facts.seconds:,.0f} steps/s"
     reason = facts.summary.get("stop_reason")
     versions = ", ".join(f"{name} {version}" for name, version in info.versions.items())
     crash = f"{facts.crash}  (all of it: {info.path / 'log.txt'})" if facts.crash else ""
@@ -124,6 +124,9 @@ def _about(facts: RunFacts) -> list[tuple[str, Cell]]:
         ("stopped", stop_text(reason) if reason else ""),
         ("crash", Text(crash, style="red")),
         ("score", _verdict(facts)),
+        ("agent", agent_text(facts.summary)),
+        ("target", goal_text(facts.goal, facts.on_target)),
+        ("resume", "" if facts.resumes_at is None else f"goes on at {facts.resumes_at}"),
         ("command", shlex.join(info.command)),
         ("versions", versions),
         ("process", f"{info.pid} on {info.host}" if facts.live else ""),

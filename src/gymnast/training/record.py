@@ -81,6 +81,7 @@ def record(
 
     config = state.config
     run.start()
+    run.update(summary={"engine": state.env.engine, "exact_resume": state.env.exact_resume})
 
     def note(text: str) -> None:
         run.log(text)

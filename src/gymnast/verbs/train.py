@@ -175,12 +175,18 @@ def refuse_if_over(run: Run, state: dict[str, Any], config: RunConfig) -> None:
 
 def carry_out(session: TrainState, run: Run, notes: Sequence[str], quiet: bool) -> Scored:
     """Trains into the run's folder."""
+    resumed_at = session.counters.env_steps or None
     try:
         result = record(session, run, notes, quiet)
     finally:
         session.close()
     alerts = session.alerts.alerts
-    data = {"run": run.id, **summary_of(session, result), "alerts": [alert.to_json() for alert in alerts]}
+    data = {
+        "run": run.id,
+        **summary_of(session, result),
+        "resumed_at": resumed_at,
+        "alerts": [alert.to_json() for alert in alerts],
+    }
     return Scored(data, run.id, session.config, session.judge.threshold, next_commands(run), alerts)
 
 

@@ -12,10 +12,10 @@ from rich.text import Text
 from gymnast.core.text import bar
 from gymnast.report.charts.model import Chart, Curve, Level, Points, tick_size
 
-DOT, LEVEL, BAND = "◆", "┄", "░"
+DOTS, LEVEL, BAND = "◆★", "┄", "░"
 MARKS = "▪●▲◇+x○△"  # of several lines, told apart without colours
 COLOURS = ("cyan", "magenta", "blue", "red", "bright_cyan", "bright_magenta", "bright_blue", "bright_red")
-LEVEL_STYLE, DOT_STYLE = "white", "bold yellow"
+LEVEL_STYLE, DOT_STYLES = "white", ("bold yellow", "bold green")
 
 
 Cells = list[list[tuple[str, str]]]  # by row from below and column: a mark and its style
@@ -115,9 +115,10 @@ def _frame(grid: Grid, cells: Cells, labels: Mapping[int, str], margin: int, uni
 
 
 def _marks(curves: Sequence[Curve]) -> list[tuple[str, str]]:
-    """A mark and a style for each curve; all dots have the same."""
+    """A mark and a style for each curve."""
     lines = zip(cycle(MARKS), cycle(COLOURS), strict=False)
-    return [next(lines) if curve.joined else (DOT, DOT_STYLE) for curve in curves]
+    dots = zip(cycle(DOTS), cycle(DOT_STYLES), strict=False)
+    return [next(lines if curve.joined else dots) for curve in curves]
 
 
 def _heading(chart: Chart, marks: Sequence[tuple[str, str]], drawn: Sequence[Level]) -> Text:
