@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gymnast.core.errors import UserError
+from gymnast.core.errors import DISTRIBUTION, UserError
 from gymnast.core.files import number_from_json, number_to_json, write_atomic, write_json
 from gymnast.runs.folder import CHECKPOINT_SUFFIX, checkpoint_order
 
@@ -211,7 +211,7 @@ def _metadata(length: bytes, header: bytes, size: int) -> dict[str, str]:
         raise ValueError("it is not a checkpoint of Gymnast")
     if int(version) > FORMAT:
         raise ValueError(
-            f"it has format {version}, this Gymnast reads up to {FORMAT}: upgrade with `pip install -U gymnast`"
+            f"it has format {version}, this Gymnast reads up to {FORMAT}: upgrade with `pip install -U {DISTRIBUTION}`"
         )
     ends = [entry["data_offsets"][1] for name, entry in fields.items() if name != "__metadata__"]
     whole = 8 + span + max(ends, default=0)
