@@ -15,6 +15,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -74,17 +75,19 @@ def agrees(shown: str, printed: str) -> bool:
 
 
 def run(command: str, folder: Path) -> str:
-    """What a terminal would show: both streams, in the order in which they were written."""
+    """What a terminal would show."""
     words = shlex.split(command, comments=True)
     assert words[0] == "gymnast", f"{command}: only gymnast is run"
+    return python("-m", "gymnast", *words[1:], folder=folder).stdout
+
+
+def python(*words: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Both streams of a process, in the order in which they were written."""
     left_out = ("GYMNAST_RUNS", "COLUMNS", "FORCE_COLOR", "WANDB_API_KEY")
     environment = {name: value for name, value in os.environ.items() if name not in left_out}
     environment |= {"PYTHONUNBUFFERED": "1", "XDG_CACHE_HOME": str(folder / "cache")}
-    call = [sys.executable, "-m", "gymnast", *words[1:]]
-    done = subprocess.run(
-        call, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
-    )
-    return done.stdout
+    streams: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    return subprocess.run([sys.executable, *words], cwd=folder, env=environment, check=False, **streams)
 
 
 @pytest.mark.timeout(300)  # some 25 commands, a process each
@@ -100,6 +103,22 @@ def test_console_blocks_print_what_they_show(tmp_path: Path) -> None:
                 with open(tmp_path / step[0], "a", encoding="utf-8") as file:
                     file.write(step[1])
     assert not wrong, "\n\n".join(["these pages show something else than what is printed:", *wrong])
+
+
+@pytest.mark.timeout(300)
+def test_python_blocks_run(tmp_path: Path) -> None:
+    """Those of CONTRIBUTING are recipes, which tests/contract follows."""
+    pages = [page for page in PAGES if page != "CONTRIBUTING.md"]
+    found = [
+        (page, body)
+        for page in pages
+        for _, kind, body in BLOCK.findall((ROOT / page).read_text("utf-8"))
+        if kind == "python" and not FILE.match(body)
+    ]
+    assert len(found) >= 5
+    for page, body in found:
+        done = python("-c", body, folder=tmp_path)
+        assert done.returncode == 0, f"{page}:\n{body}\n{done.stdout}"
 
 
 def test_a_block_that_is_not_run_says_why_and_others_are_run() -> None:

@@ -170,7 +170,7 @@ def entropy_stuck(row: Row, known: Known, memory: Memory) -> Found:
 @rule("warning", 3, "The standard deviation of continuous actions keeps growing.",
       "Noise costs nothing: actions are cut to their bounds. Set agent.squash=true, or a lower agent.log_std_init.",
       why.MUCH_ENTROPY, why.WIDE_START)  # fmt: skip
-def spread_grows(row: Row, known: Known, memory: Memory) -> Found:
+def std_grows(row: Row, known: Known, memory: Memory) -> Found:
     """A Gaussian wider than it was at the start, and than anything the env can tell apart."""
     return is_above(row, "train/std", max(warn_high("train/std"), 3 * math.exp(known.config.agent.log_std_init)))
 
