@@ -158,6 +158,17 @@ def test_every_page_is_linked_from_the_guide() -> None:
     assert {page for page in PAGES if page.parent.name in ("docs", "guide")} - linked == {guide}
 
 
+def test_pages_use_the_words_that_contributing_asks_for() -> None:
+    """Those that have no other meaning. The log and the list of words itself are left out."""
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        if page.name == "CONTRIBUTING.md":
+            text = re.sub(r"^## Words$.*?^## ", "", text, flags=re.MULTILINE | re.DOTALL)
+        if page.name != "log.md":
+            found = re.findall(r"\b(?:films?|rivals?|told|anew|spreads?|beside|of yours|what there is)\b", text)
+            assert not found, f"{page.name}: {found}"
+
+
 def anchors(text: str) -> set[str]:
     """Headings as a Markdown viewer turns them into anchors."""
     headings = re.findall(r"^#+ (.+)$", FENCE.sub("", text), re.MULTILINE)
