@@ -30,6 +30,7 @@ SUBJECTS = {
     "verdict": "The verdict on fresh episodes",
     "train": "The update",
     "net": "The network, every `log.diagnostics` steps",
+    "custom": "Numbers of your own, from Python",
 }
 
 
