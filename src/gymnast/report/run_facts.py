@@ -181,7 +181,7 @@ class RunFacts:
 
     @cached_property
     def worth_a_look(self) -> list[str]:
-        """Metrics beside the scores that matter most by the catalogue, and those an alert points at."""
+        """Metrics other than the scores that matter most by the catalogue, and those an alert points at."""
         alarming = {name for alert in self.alerts for name in alert.evidence}
         known = [catalogue().get(name) for name in self.latest if name in catalogue() and name not in SCORES]
         chosen = [one for one in known if one.emphasis or one.name in alarming or one.name == EXACT]
