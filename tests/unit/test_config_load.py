@@ -149,8 +149,8 @@ def test_env_without_a_preset_takes_defaults_then_its_spaces() -> None:
 
 
 def test_gymnasiums_module_syntax_is_an_env_id() -> None:
-    assert load("my_module:Mine-v0", known_envs=list).config.env.id == "my_module:Mine-v0"
-    assert load("my_module:Mine-v0:a2c", known_envs=list).config.algo.name == "a2c"
+    assert load("my_module:Mine-v0", require_env=len).config.env.id == "my_module:Mine-v0"
+    assert load("my_module:Mine-v0:a2c", require_env=len).config.algo.name == "a2c"
 
 
 def test_loading_imports_nothing_heavy() -> None:

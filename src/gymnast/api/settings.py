@@ -17,7 +17,7 @@ from gymnast.core.errors import UserError, did_you_mean
 from gymnast.core.registry import ALGOS
 from gymnast.core.schedule import FORMS, Schedule
 from gymnast.envs.make import space_kinds
-from gymnast.envs.suites import list_env_ids
+from gymnast.envs.suites import find_spec
 
 BUDGET_OPEN = 10**9  # env steps in a config before learn() says how many
 # stable-baselines3's names, and what each says about the agent
@@ -57,7 +57,7 @@ def new_config(
         "algo": {"name": algo},
     }
     if source.is_id and (variant := split_target(source.name)[1]) is not None:
-        resolved = configs.load(source.name, known_envs=list_env_ids)
+        resolved = configs.load(source.name, require_env=find_spec)
         if resolved.generic:
             resolved = configs.with_space_defaults(resolved, *space_kinds(resolved.config.env))
         data = resolved.config.model_dump(mode="json")

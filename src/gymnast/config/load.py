@@ -17,7 +17,7 @@ from gymnast.config.files import YamlFile, is_preset, preset_ids, read_preset
 from gymnast.config.problems import ConfigError, explain_errors, rule_line, source_of
 from gymnast.config.schema import EnvConfig, RunConfig, StopConfig
 from gymnast.config.tuned import settle_n_envs
-from gymnast.core.errors import UserError, did_you_mean
+from gymnast.core.errors import UserError
 
 ANY_ENV = "defaults/any"  # for an env without a preset
 SPACES = "from the spaces"
@@ -58,13 +58,13 @@ def load(
     *,
     seed: int | None = None,
     steps: int | None = None,
-    known_envs: Callable[[], list[str]] | None = None,
+    require_env: Callable[[str], object] | None = None,
 ) -> Resolved:
     """Resolves "ENV", "ENV:VARIANT" or "file.yaml[:VARIANT]" with `key=value` overrides; ConfigError has all problems.
 
-    `known_envs` lists the ids that exist; it is asked only about an env without a preset.
+    `require_env` refuses an id that does not exist; it is asked only about an env without a preset.
     """
-    place, variant = find(target, known_envs)
+    place, variant = find(target, require_env)
     merged = layers.Merged()
     for layer in layers.layers_of(place, variant):
         merged.add(layer)
@@ -84,7 +84,7 @@ def load(
     return Resolved(config, facts, merged.sources, name, variant, generic)
 
 
-def find(target: str, known_envs: Callable[[], list[str]] | None = None) -> tuple[layers.Place, str | None]:
+def find(target: str, require_env: Callable[[str], object] | None = None) -> tuple[layers.Place, str | None]:
     """The file and variant a target names."""
     name, variant = layers.split_target(target)
     if name.endswith((".yaml", ".yml")):
@@ -92,11 +92,8 @@ def find(target: str, known_envs: Callable[[], list[str]] | None = None) -> tupl
     elif is_preset(name) and not name.startswith("defaults/"):
         place = layers.preset_place(name)
     else:
-        if known_envs is not None and ":" not in name:  # "module:Env-v0" exists only once its module is imported
-            ids = known_envs()
-            if name not in ids:
-                hint = did_you_mean(name, [*preset_ids(), *ids]) or " `gymnast envs list` shows what there is."
-                raise UserError(f"unknown environment {name!r}.{hint}")
+        if require_env is not None:
+            require_env(name)
         place = layers.preset_place(ANY_ENV)
         return place, layers.choose_variant(replace(place, name=name), variant)
     return place, layers.choose_variant(place, variant)

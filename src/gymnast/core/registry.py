@@ -61,6 +61,7 @@ WRAPPERS = Registry(
         "action_repeat": "gymnast.envs.wrappers.actions:ActionRepeat",
         "grayscale": "gymnast.envs.wrappers.pictures:Grayscale",
         "resize": "gymnast.envs.wrappers.pictures:Resize",
+        "observation_keys": "gymnast.envs.wrappers.observations:ObservationKeys",
         "drop_components": "gymnast.envs.wrappers.observations:DropComponents",
         "rescale_observation": "gymnast.envs.wrappers.observations:RescaleObservation",
     },

@@ -6,6 +6,7 @@ are marked `training_only: true`.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -15,14 +16,13 @@ import numpy as np
 
 from gymnast.config.tuned import find as find_tuned
 from gymnast.core.errors import UserError
-from gymnast.core.registry import ENGINES, WRAPPERS
-from gymnast.envs import suites
+from gymnast.core.registry import ENGINES
+from gymnast.envs import suites, wrappers
 from gymnast.envs.recorder import Recorder, find_recorder
 from gymnast.envs.shaping.components import find_shaper
 from gymnast.envs.shaping.vec import ShapedVecEnv
 from gymnast.envs.spaces import ObsLayout
 from gymnast.envs.types import VecEnv
-from gymnast.envs.wrappers import problems
 
 if TYPE_CHECKING:
     from gymnast.config import EnvConfig, RunConfig
@@ -86,9 +86,42 @@ def make_env(
             raise UserError(f"the env factory returned {type(env).__name__}, not a gymnasium.Env.")
         env = gym.wrappers.TimeLimit(env, wanted) if wanted is not None else env
     env = env if find_recorder(env) else Recorder(env)  # a suite may have put it further down
+    _check_spaces(env)
     for spec in _active_wrappers(cfg, role):
-        env = WRAPPERS.get(spec.name)(env, **spec.kwargs)
+        env = wrappers.wrap(env, spec.name, spec.kwargs)
+    _accept_options(env)
     return env
+
+
+def _check_spaces(env: gym.Env[Any, Any]) -> None:
+    for name in ("observation_space", "action_space"):
+        if not isinstance(space := getattr(env, name, None), gym.Space):
+            raise UserError(
+                f"env.id: {type(env.unwrapped).__name__} has {'no' if space is None else f'{space!r} for'} {name}: set "
+                f"self.{name} to one of gymnasium.spaces in its __init__."
+            )
+
+
+def _accept_options(env: gym.Env[Any, Any]) -> None:
+    """Every layer is called by reset(seed=..., options=...). One without options, of which nobody sends any, is let be."""
+    layer: Any = env
+    while True:
+        parameters = inspect.signature(layer.reset).parameters
+        if not any(one.kind is one.VAR_KEYWORD for one in parameters.values()):
+            if "seed" not in parameters:
+                raise UserError(
+                    f"env.id: {type(layer).__name__}.reset takes no seed, so that no episode could be repeated: write "
+                    "def reset(self, *, seed=None, options=None) and return observation, info."
+                )
+            if "options" not in parameters:
+                layer.reset = _without_options(layer.reset)
+        if not isinstance(layer, gym.Wrapper):
+            return
+        layer = layer.env
+
+
+def _without_options(reset: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda *, seed=None, options=None: reset(seed=seed)
 
 
 def space_kinds(cfg: EnvConfig) -> tuple[bool, bool]:
@@ -122,7 +155,7 @@ def make_training_vec(config: RunConfig, factory: Factory | None = None) -> VecE
     """What training steps: the only envs whose rewards are shaped."""
     cfg = config.env
     for spec in cfg.wrappers:
-        if cfg.shaping and not WRAPPERS.get(spec.name).keeps_numbers:
+        if cfg.shaping and not wrappers.keeps_numbers(spec.name):
             raise UserError(
                 f"env.shaping: reads the env's own numbers, which the wrapper {spec.name} replaces; drop one of them."
             )
@@ -167,17 +200,19 @@ def choose_engine(
 
 
 def _active_wrappers(cfg: EnvConfig, role: Role) -> list[WrapperSpec]:
-    return [spec for spec in cfg.wrappers if role == "train" or not spec.kwargs.get("training_only", False)]
+    return [spec for spec in cfg.wrappers if role == "train" or not spec.kwargs.get(wrappers.TRAINING_ONLY, False)]
 
 
 def _check_wrappers(cfg: EnvConfig, role: Role) -> None:
-    found = [f"env.wrappers: {problem}" for spec in cfg.wrappers for problem in problems(spec.name, spec.kwargs)]
+    found = [
+        f"env.wrappers: {problem}" for spec in cfg.wrappers for problem in wrappers.problems(spec.name, spec.kwargs)
+    ]
     if not found and cfg.action_masks:
         found = [
             f"env.wrappers: {spec.name} may execute another action than the chosen one, past env.action_masks; "
             "drop one of the two."
             for spec in _active_wrappers(cfg, role)
-            if not WRAPPERS.get(spec.name).keeps_masks
+            if not wrappers.keeps_masks(spec.name)
         ]
     if found:
         raise UserError("\n".join(found))

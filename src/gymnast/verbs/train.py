@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from gymnast import config as configs
 from gymnast.alerts.advice import Origin
-from gymnast.core.errors import UserError
+from gymnast.core.errors import EnvFailure, UserError
 from gymnast.runs.references import Run, resolve_checkpoint, runs_dir_option
 from gymnast.sinks.trackers.sink import require_sinks
 from gymnast.training.record import new_run, record, solved_threshold, summary_of
@@ -26,7 +26,7 @@ def resolve_config(
     target: str, overrides: Sequence[str], seed: int | None = None, steps: int | None = None
 ) -> Resolved:
     """The config a user means, complete: preset or defaults for the env's spaces, then their own settings."""
-    resolved = configs.load(target, overrides, seed=seed, steps=steps, known_envs=known_envs)
+    resolved = configs.load(target, overrides, seed=seed, steps=steps, require_env=require_env)
     if not resolved.generic:
         return resolved
     from gymnast.envs.make import space_kinds
@@ -34,11 +34,11 @@ def resolve_config(
     return configs.with_space_defaults(resolved, *space_kinds(resolved.config.env))
 
 
-def known_envs() -> list[str]:
-    """Every id there is. Gymnasium is slow to import, and asked only about an env without a preset."""
-    from gymnast.envs.suites import list_env_ids
+def require_env(env_id: str) -> None:
+    """Gymnasium is slow to import, and asked only about an env without a preset."""
+    from gymnast.envs.suites import find_spec
 
-    return list_env_ids()
+    find_spec(env_id)
 
 
 def start(
@@ -164,6 +164,9 @@ def carry_out(session: TrainState, run: Run, notes: Sequence[str], quiet: bool) 
     """Trains into the run's folder."""
     try:
         result = record(session, run, notes, quiet)
+    except EnvFailure as failure:
+        steps = [f"  {command}  # {why}" for command, why in next_commands(run)[:2]]
+        raise EnvFailure("\n".join([str(failure), "What next:", *steps])) from failure
     finally:
         session.close()
     alerts = session.alerts.alerts

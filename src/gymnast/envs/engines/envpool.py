@@ -164,6 +164,7 @@ class EnvPoolEngine(Counted, Engine):
         taken = self._actions.batch(actions, self.n_envs) + self._actions.start
         if self._fire is not None:
             taken = np.where(self._lost, self._fire, taken).astype(taken.dtype)
+        self._taken = taken
         observation, reward, terminated, truncated, info = self._pool.step(taken)
         obs[:] = leaf.convert(observation)
         buffers.reward[:] = reward
@@ -177,13 +178,13 @@ class EnvPoolEngine(Counted, Engine):
             self._count_lives(info["lives"])
         if ended.size:
             final[ended] = obs[ended]
-            refuse_nan(final[ended], leaf.name, self.name)
+            refuse_nan(final[ended], leaf.name, lambda index: self._who(ended[index]))
             episodes = [self._end_episode(row) for row in ended.tolist()]
             started, info = self._pool.reset(ended.astype(np.int32))
             obs[info["env_id"]] = leaf.convert(started)
             if self._has_lives:
                 self._lives[info["env_id"]] = info["lives"]
-        buffers.refuse_nonfinite(self.name)
+        buffers.refuse_nonfinite(self._who)
         return buffers.batch(episodes)
 
     def _count_lives(self, lives: NDArray[np.int32]) -> None:
