@@ -103,7 +103,7 @@ def _check_spaces(env: gym.Env[Any, Any]) -> None:
 
 
 def _accept_options(env: gym.Env[Any, Any]) -> None:
-    """Every layer is called by reset(seed=..., options=...). One without options, of which nobody sends any, is let be."""
+    """Every layer is called by reset(seed=..., options=...); one without options gets none: nobody sends any."""
     layer: Any = env
     while True:
         parameters = inspect.signature(layer.reset).parameters
@@ -204,9 +204,8 @@ def _active_wrappers(cfg: EnvConfig, role: Role) -> list[WrapperSpec]:
 
 
 def _check_wrappers(cfg: EnvConfig, role: Role) -> None:
-    found = [
-        f"env.wrappers: {problem}" for spec in cfg.wrappers for problem in wrappers.problems(spec.name, spec.kwargs)
-    ]
+    each = (wrappers.problems(spec.name, spec.kwargs) for spec in cfg.wrappers)
+    found = [f"env.wrappers: {problem}" for some in each for problem in some]
     if not found and cfg.action_masks:
         found = [
             f"env.wrappers: {spec.name} may execute another action than the chosen one, past env.action_masks; "

@@ -63,12 +63,12 @@ class Buffers(StepBatch):
             for name, array in self.obs.items():
                 refuse_nan(array, name, who)
         if suspicious:
-            for row in np.flatnonzero(~np.isfinite(self.reward)):
+            for row in np.flatnonzero(~np.isfinite(self.reward)).tolist():
                 raise EnvFailure(f"{who(row)} gave the reward {self.reward[row]}.")
 
 
 def refuse_nan(array: NDArray[Any], name: str, who: Who) -> None:
     # a sum of squares is NaN only if a number in it is: infinities have no signs left to cancel by
     if array.dtype.kind == "f" and math.isnan(np.vdot(array, array)):
-        for row in np.flatnonzero(np.isnan(array).any(axis=tuple(range(1, array.ndim)))):
+        for row in np.flatnonzero(np.isnan(array).any(axis=tuple(range(1, array.ndim)))).tolist():
             raise EnvFailure(f"{who(row)} gave NaN in the observation {name!r}.")
