@@ -16,7 +16,7 @@ from gymnast.config.schema import AgentConfig, RunConfig
 from gymnast.core.errors import UserError, did_you_mean
 from gymnast.core.registry import ALGOS
 from gymnast.core.schedule import FORMS, Schedule
-from gymnast.envs.make import space_kinds
+from gymnast.envs.make import space_defaults
 from gymnast.envs.suites import find_spec
 
 BUDGET_OPEN = 10**9  # env steps in a config before learn() says how many
@@ -59,7 +59,7 @@ def new_config(
     if source.is_id and (variant := split_target(source.name)[1]) is not None:
         resolved = configs.load(source.name, require_env=find_spec)
         if resolved.generic:
-            resolved = configs.with_space_defaults(resolved, *space_kinds(resolved.config.env))
+            resolved = configs.with_space_defaults(resolved, space_defaults(resolved.config.env))
         data = resolved.config.model_dump(mode="json")
         if data["algo"]["name"] != algo:
             right = data["algo"]["name"].upper()

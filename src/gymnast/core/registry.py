@@ -107,7 +107,13 @@ ENGINES = Registry(
     },
 )
 ENCODERS = Registry(
-    "encoder", {"mlp": "gymnast.agent.bodies.mlp:MLPEncoder", "nature_cnn": "gymnast.agent.bodies.cnn:NatureCNN"}
+    "encoder",
+    {
+        "mlp": "gymnast.agent.bodies.mlp:MLPEncoder",
+        "nature_cnn": "gymnast.agent.bodies.cnn:NatureCNN",
+        "small_cnn": "gymnast.agent.bodies.cnn:SmallCNN",
+    },
+    hints={"cnn": "Did you mean 'nature_cnn' (pictures from 36 x 36) or 'small_cnn' (from 8 x 8)?"},
 )
 ALGOS = Registry(
     "algorithm",

@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import gymnasium as gym
 import numpy as np
 
+from gymnast.config.schema import encoder_for
 from gymnast.config.tuned import find as find_tuned
 from gymnast.core.errors import UserError
+from gymnast.core.observations import is_normalizable, is_picture
 from gymnast.core.registry import ENGINES
 from gymnast.envs import suites, wrappers
 from gymnast.envs.recorder import Recorder, find_recorder
@@ -124,15 +126,21 @@ def _without_options(reset: Callable[..., Any]) -> Callable[..., Any]:
     return lambda *, seed=None, options=None: reset(seed=seed)
 
 
-def space_kinds(cfg: EnvConfig) -> tuple[bool, bool]:
-    """Whether observations hold real-valued vectors, and whether actions are continuous."""
+def space_defaults(cfg: EnvConfig) -> dict[str, Any]:
+    """Settings that the defaults for any env leave to its spaces."""
     env = make_env(cfg)
     try:
-        leaves = ObsLayout(env.observation_space).obs_space.values()
-        vectors = any(isinstance(leaf, gym.spaces.Box) and np.issubdtype(leaf.dtype, np.floating) for leaf in leaves)
-        return vectors, isinstance(env.action_space, gym.spaces.Box)
+        leaves = list(ObsLayout(env.observation_space).obs_space.values())
+        continuous = isinstance(env.action_space, gym.spaces.Box)
     finally:
         env.close()
+    found = {"agent.normalize_obs": any(map(is_normalizable, leaves)), "algo.ent_coef": 0.0 if continuous else 0.01}
+    pictures = [leaf.shape or () for leaf in leaves if is_picture(leaf)]
+    encoder = encoder_for(min((min(shape[1:]) for shape in pictures), default=0))
+    if encoder == "mlp":
+        return found
+    found |= {"agent.encoder": encoder, "agent.shared": True}  # one network for pictures is costly enough
+    return found if len(pictures) < len(leaves) else found | {"agent.hidden": []}
 
 
 def make_vec(

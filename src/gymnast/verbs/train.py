@@ -29,9 +29,9 @@ def resolve_config(
     resolved = configs.load(target, overrides, seed=seed, steps=steps, require_env=require_env)
     if not resolved.generic:
         return resolved
-    from gymnast.envs.make import space_kinds
+    from gymnast.envs.make import space_defaults
 
-    return configs.with_space_defaults(resolved, *space_kinds(resolved.config.env))
+    return configs.with_space_defaults(resolved, space_defaults(resolved.config.env))
 
 
 def require_env(env_id: str) -> None:

@@ -1,0 +1,89 @@
+"""Envs of one's own in short real runs: pictures get a network that fits them, what is wrong with an env is reported."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+
+from gymnast.agent.agent import Agent
+from gymnast.config import with_space_defaults
+from gymnast.config.load import load
+from gymnast.envs.make import space_defaults
+from gymnast.envs.spaces import ObsLayout
+from gymnast.training.build import build
+from gymnast.training.loop import train
+
+
+class Corner(gym.Env[Any, Any]):
+    """A dot somewhere in one of the picture's four corners; naming the corner pays 1. Ten pictures an episode."""
+
+    def __init__(self, side: int = 8, first: bool = False, beside: bool = False) -> None:
+        self.side, self.first = side, first
+        picture = spaces.Box(0, 255, (3, side, side) if first else (side, side, 3), np.uint8)
+        numbers = spaces.Box(-1, 1, (2,), np.float32)
+        self.observation_space = spaces.Dict({"eye": picture, "numbers": numbers}) if beside else picture
+        self.action_space = spaces.Discrete(4)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
+        super().reset(seed=seed)
+        self.t = 0
+        return self.show(), {}
+
+    def step(self, action: Any) -> Any:
+        paid, self.t = float(action == self.corner), self.t + 1
+        return self.show(), paid, False, self.t == 10, {}
+
+    def show(self) -> Any:
+        self.corner = int(self.np_random.integers(4))
+        half, picture = self.side // 2, np.zeros((self.side, self.side, 3), np.uint8)
+        row, column = self.np_random.integers(half, size=2)
+        picture[row + half * (self.corner // 2), column + half * (self.corner % 2)] = 255
+        picture = np.moveaxis(picture, 2, 0) if self.first else picture
+        beside = isinstance(self.observation_space, spaces.Dict)
+        return {"eye": picture, "numbers": np.zeros(2, np.float32)} if beside else picture
+
+
+gym.register("test/Corner-v0", Corner)
+HERE = f"{__name__}:test/Corner-v0"
+
+
+def resolved(target: str, *settings: str) -> Any:
+    found = load(target, settings)
+    return with_space_defaults(found, space_defaults(found.config.env))
+
+
+@pytest.mark.parametrize("first", [False, True], ids=["HWC", "CHW"])
+@pytest.mark.parametrize(
+    "side,encoder", [(7, "mlp"), (8, "small_cnn"), (16, "small_cnn"), (35, "small_cnn"), (36, "nature_cnn")]
+)
+def test_pictures_get_the_network_that_fits_their_size(side: int, encoder: str, first: bool) -> None:
+    config = resolved(HERE, f"env.kwargs={{side: {side}, first: {str(first).lower()}}}").config
+    assert config.agent.encoder == encoder
+    space = Corner(side, first).observation_space
+    layout = ObsLayout(space)
+    agent = Agent(layout.obs_space, spaces.Discrete(4), config.agent, 0.99)
+    batch, _ = layout.to_batch(space.sample())
+    assert agent.act({name: torch.as_tensor(leaf) for name, leaf in batch.items()}).action.shape == (1,)
+
+
+def test_a_picture_among_other_entries_gets_it_too() -> None:
+    agent = resolved(HERE, "env.kwargs={beside: true}").config.agent
+    assert (agent.encoder, agent.shared, agent.hidden, agent.normalize_obs) == ("small_cnn", True, [64, 64], True)
+
+
+def test_it_learns_from_small_pictures() -> None:
+    sizes = ("algo.n_steps=64", "algo.batch_size=128", "algo.n_epochs=4", "algo.learning_rate=1e-3")
+    config = resolved(HERE, *sizes, "train.total_timesteps=6144", "eval.every=6144", "stop.episodes=5").config
+    state = build(config, None)
+    try:
+        train(state)
+    finally:
+        state.close()
+    score = state.judge.record.last_score
+    assert score is not None
+    assert score > 7.0  # of 10; chance gets 2.5
