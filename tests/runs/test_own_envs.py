@@ -1,4 +1,4 @@
-"""Envs of one's own in short real runs: pictures get a network that fits them, what is wrong with an env is reported."""
+"""Envs of one's own in short real runs: pictures get a network that fits, what is wrong with one is reported."""
 
 from __future__ import annotations
 

@@ -153,9 +153,7 @@ def test_env_without_a_preset_takes_defaults_then_its_spaces() -> None:
     assert (pictures.config.agent.encoder, pictures.config.agent.hidden) == ("small_cnn", [])
     assert pictures.source("agent.encoder") == "from the spaces"
     other = with_space_defaults(load("mine:Picture-v0", ["agent.encoder=mlp"]), PICTURES).config.agent
-    assert (other.encoder, other.shared, other.hidden) == ("mlp", False, [64, 64]), (
-        "a network of one's own is left alone"
-    )
+    assert (other.encoder, other.shared, other.hidden) == ("mlp", False, [64, 64]), "as they were"
 
 
 @pytest.mark.parametrize(

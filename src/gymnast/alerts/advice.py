@@ -81,6 +81,7 @@ class Suspect:
     limit: float | None = None  # the step goes no further than this, and is not taken from beyond it
     value: Any = None  # of a switch
     only: Callable[[Known], bool] | None = None  # where nothing usual is known, it must be so
+    also: tuple[tuple[str, Any], ...] = ()  # further settings that go with a careful step
 
 
 def advise(known: Known, suspects: Sequence[Suspect], otherwise: str) -> tuple[str, dict[str, Any] | None]:
@@ -98,7 +99,7 @@ def advise(known: Known, suspects: Sequence[Suspect], otherwise: str) -> tuple[s
         step = careful_step(config, suspect) if suspect.only is None or suspect.only(known) else KEEP
         if step is not KEEP and is_valid(config, suspect.key, step):
             now = as_text(plain(setting(config, suspect.key)))
-            return f"{suspect.why} ({suspect.key} is {now}).", {suspect.key: step}
+            return f"{suspect.why} ({suspect.key} is {now}).", {suspect.key: step, **dict(suspect.also)}
     return otherwise, None
 
 

@@ -16,6 +16,8 @@ from gymnast.alerts.alert import Evidence
 from gymnast.alerts.conditions import Found, Memory, Row, behind, is_above, is_below, seen, warn_high, warn_low
 
 TINY_REWARD = 1e-3  # root mean square of a step's reward
+LONG_EPISODE = 2000  # steps of each env, after which an episode that has not ended is worth a word
+NO_RISE = 0.5  # standard deviations of a return, by which a score must have grown to count as risen
 
 Test = Callable[[Row, Known, Memory], Found]
 
@@ -299,28 +301,70 @@ def reward_sparse(row: Row, known: Known, memory: Memory) -> Found:
     return {} if found and row["time/progress"] < 0.2 else found
 
 
-@rule("warning", 3, "Every episode is cut by the time limit.",
-      "No episode reaches an end of its own.",
-      why.OWN_LIMIT, why.LITTLE_ENTROPY, why.SHORT_SIGHT)  # fmt: skip
-def all_cut(row: Row, known: Known, memory: Memory) -> Found:
-    """Every episode ends by the clock, all alike, or because the config's clock is shorter than the env's own.
+@rule("warning", 2, "No episode has ended yet.",
+      "Nothing that happened has ended the env, and its time limit is far: set env.max_episode_steps.",
+      why.NO_LIMIT)  # fmt: skip
+def no_end(row: Row, known: Known, memory: Memory) -> Found:
+    """Steps of each env without an end: a score, an evaluation and a verdict all wait for the first one."""
+    steps = row.get("time/vec_steps", 0.0)
+    found = not row.get("time/episodes", 1.0) and steps > LONG_EPISODE
+    return {"time/vec_steps": Evidence(steps, high=LONG_EPISODE)} if found else {}
 
-    Some tasks have no other end: that alone is nothing. But there the returns differ.
-    """
-    if "eval/mean_reward" in row:
-        same = row["eval/std_reward"] == 0 and row["eval/mean_reward"] == memory.get("score")
-        memory["score"], memory["same"] = row["eval/mean_reward"], float(same)
-    cut, high = row.get("rollout/truncated_fraction"), warn_high("rollout/truncated_fraction")
-    if cut is None:
+
+@rule("warning", 3, "Every episode so far had the same return: nothing that the agent did has changed it.",
+      "All steps pay the same and no step has set `terminated`: an env must tell good from bad by its reward or by its "
+      "end. If it does and no episode got that far, explore more (algo.ent_coef) or shape the reward (env.shaping)."
+)  # fmt: skip
+def returns_alike(row: Row, known: Known, memory: Memory) -> Found:
+    """From the first row on: an agent that is perfect by now had other returns when it began."""
+    low, high = row.get("rollout/ep_rew_min"), row.get("rollout/ep_rew_max")
+    if low is None or high is None or not known.fresh or is_shortened(known):
         return None
-    if cut < high or not behind(row, known):
+    memory["low"], memory["high"] = min(memory.get("low", low), low), max(memory.get("high", high), high)
+    rewarded = row.get("rollout/reward_nonzero_fraction", 0.0) > 0.01  # else it is another alert
+    if memory["low"] < memory["high"] or not rewarded or row["time/progress"] < 0.2 or not behind(row, known):
         return {}
-    alike = row["rollout/ep_rew_std"] <= 1e-6 * abs(row["rollout/ep_rew_mean"]) and row["time/progress"] > 0.3
-    judged_alike = memory.get("same") and row["time/progress"] > 0.5
-    if not (is_shortened(known) or alike or judged_alike):
+    return {"rollout/ep_rew_max": Evidence(high), **seen(row, "rollout/truncated_fraction")}
+
+
+@rule("warning", 3, "Every episode is cut by the time limit, and the score does not rise.",
+      "No step has set `terminated`. A task with an end of its own, a goal or a failure, must say so in its step; in a "
+      "task without one the limit is no fault, and something else keeps the score down.",
+      why.OWN_LIMIT)  # fmt: skip
+def all_cut(row: Row, known: Known, memory: Memory) -> Found:
+    """Never an end of the task's own, or a clock of the config that is shorter than the env's. Tasks of a fixed length
+    have no other end: there it is nothing, as long as the score rises."""
+    score, cut = row.get("rollout/ep_rew_mean"), row.get("rollout/truncated_fraction")
+    if score is None or cut is None:
+        return None
+    high = warn_high("rollout/truncated_fraction")
+    first = memory.setdefault("score", score)
+    noise = memory["noise"] = max(memory.get("noise", 0.0), row["rollout/ep_rew_std"])
+    memory["ended"] = max(memory.get("ended", 0.0), float(cut < high))
+    if memory["ended"] or not behind(row, known):
+        return {}
+    late = row["time/progress"] > 0.5 and noise > 0 and score - first < NO_RISE * noise
+    if not (late or is_shortened(known)):
         return {}
     evidence = {"rollout/truncated_fraction": Evidence(cut, high=high)}
     return evidence | seen(row, "rollout/ep_len_mean") | seen(row, "rollout/ep_rew_std")
+
+
+@rule("warning", 2, "Evaluation of the likeliest actions is far below what training gets by sampling.",
+      "The policy needs its randomness: it cannot tell states apart in which it must act differently.",
+      why.SURE_ACTIONS)  # fmt: skip
+def greedy_below_training(row: Row, known: Known, memory: Memory) -> Found:
+    """More than half of what training has gained is lost, in evaluations one after the other, beyond chance."""
+    trained, evaluated = row.get("rollout/ep_rew_mean"), row.get("eval/mean_reward")
+    if trained is not None:
+        memory.setdefault("first", trained)
+    if trained is None or evaluated is None or known.config.eval.policy != "greedy":
+        return None
+    gained, missing = trained - memory["first"], trained - evaluated
+    error = math.hypot(row["eval/std_reward"], row["rollout/ep_rew_std"]) / math.sqrt(known.config.eval.episodes)
+    if row["time/progress"] < 0.3 or missing < max(0.5 * gained, 4 * error) or missing <= 1e-3 * abs(trained):
+        return {}
+    return {"eval/mean_reward": Evidence(evaluated, low=trained - 0.5 * gained), **seen(row, "rollout/ep_rew_mean")}
 
 
 @rule("info", 3, "The score has not improved for half of the run.",

@@ -62,7 +62,7 @@ class EnvConfig(Section):
 SMALLEST_PICTURE = {
     "nature_cnn": 36,
     "small_cnn": 8,
-}  # pixels a side; with fewer the last convolution has nothing to see
+}  # pixels a side; fewer leave the last layer none
 
 
 def encoder_for(side: int) -> str:

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import gymnasium as gym
-import numpy as np
 
 from gymnast.config.schema import encoder_for
 from gymnast.config.tuned import find as find_tuned
@@ -134,7 +133,10 @@ def space_defaults(cfg: EnvConfig) -> dict[str, Any]:
         continuous = isinstance(env.action_space, gym.spaces.Box)
     finally:
         env.close()
-    found = {"agent.normalize_obs": any(map(is_normalizable, leaves)), "algo.ent_coef": 0.0 if continuous else 0.01}
+    found: dict[str, Any] = {
+        "agent.normalize_obs": any(map(is_normalizable, leaves)),
+        "algo.ent_coef": 0.0 if continuous else 0.01,
+    }
     pictures = [leaf.shape or () for leaf in leaves if is_picture(leaf)]
     encoder = encoder_for(min((min(shape[1:]) for shape in pictures), default=0))
     if encoder == "mlp":

@@ -53,7 +53,7 @@ class Convolution(nn.Module):
 class Pictures(nn.Module):
     """[B, C, H, W] of bytes to 512 features. Bytes become floats here and nowhere earlier.
 
-    `layers`: channels, side of the kernel and stride of each convolution; no stride: 2 where the picture is still large.
+    `layers`: channels, side of the kernel and stride of each convolution; no stride: 2 while the picture is large.
     """
 
     out_features = FEATURES
@@ -108,6 +108,6 @@ class NatureCNN(MLPEncoder):
 
 
 class SmallCNN(NatureCNN):
-    """The same for pictures that are too small for its kernels: 8 x 8 becomes 6, 4 and 2 pixels a side; 32: 15, 7, 5."""
+    """The same for pictures that are too small for its kernels: 8 x 8 becomes 6, 4 and 2 pixels a side."""
 
     layers_of_pictures = ((32, 3, None), (64, 3, None), (64, 3, None))
