@@ -27,7 +27,8 @@ def evaluate_ref(
     from gymnast.runs.saved_agent import SavedAgent
 
     saved = checkpoint.load(path)
-    config = configs.override(configs.validate(saved.state["config"]), overrides)
+    # what training went on for does not matter here, and may be out of reach in an env that is made otherwise
+    config = configs.override(configs.validate(saved.state["config"]), ["stop.target=null", *overrides])
     episodes = episodes or config.stop.episodes
     env = make_vec(config.env, min(episodes, 32), "eval")
     try:
