@@ -175,6 +175,7 @@ def test_a_falling_rate_is_told() -> None:
 
 def test_every_rule_has_its_test() -> None:
     by_themselves = {"policy_not_uniform", "reward_sparse", "ratio_off", "rate_falls"}  # the four tests above
+    by_themselves |= {"no_end", "returns_alike", "greedy_below_training"}  # on envs of their own, in test_own_envs.py
     assert {rule for rule, *_ in SPOILT} | by_themselves == {rule.name for rule in RULES}
     tested = {target for _, target, _, _ in SPOILT}
     assert tested <= {*WHOLE, *BEGUN}  # and the healthy run of every preset that is spoilt

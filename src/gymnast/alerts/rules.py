@@ -66,6 +66,33 @@ def ratio_off(row: Row, known: Known, memory: Memory) -> Found:
     return {} if low <= value <= high else {"train/ratio_first": Evidence(value, low, high)}
 
 
+@rule("warning", 2, "No episode has ended yet.",
+      "No step has ended it: let the env set `terminated`, or set a shorter env.max_episode_steps.",
+      why.NO_LIMIT)  # fmt: skip
+def no_end(row: Row, known: Known, memory: Memory) -> Found:
+    """Steps of each env without an end: a score, an evaluation and a verdict all wait for the first one."""
+    steps = row.get("time/vec_steps", 0.0)
+    found = not row.get("time/episodes", 1.0) and steps > LONG_EPISODE
+    return {"time/vec_steps": Evidence(steps, high=LONG_EPISODE)} if found else {}
+
+
+@rule("warning", 3, "Every episode so far had the same return: nothing that the agent did has changed it.",
+      "Neither the reward nor the end of an episode depends on what is done. A goal or a failure that ends the task "
+      "must set `terminated`. If no episode got that far, explore more (algo.ent_coef) or shape rewards (env.shaping)."
+)  # fmt: skip
+def returns_alike(row: Row, known: Known, memory: Memory) -> Found:
+    """From the first row on: an agent that is perfect by now had other returns when it began."""
+    low, high, length = (row.get(f"rollout/{name}") for name in ("ep_rew_min", "ep_rew_max", "ep_len_mean"))
+    if low is None or high is None or length is None or not known.fresh or is_shortened(known):
+        return None
+    alike = low == high == memory.setdefault("return", high) and length == memory.setdefault("length", length)
+    memory["vary"] = max(memory.get("vary", 0.0), float(not alike))
+    rewarded = row.get("rollout/reward_nonzero_fraction", 0.0) > 0.01  # else it is another alert
+    if memory["vary"] or not rewarded or row["time/progress"] < 0.2 or not behind(row, known):
+        return {}
+    return {"rollout/ep_rew_max": Evidence(high), **seen(row, "rollout/truncated_fraction")}
+
+
 @rule("warning", 2, "Returns are far from the scale that a network learns well.",
       "The env's rewards are very large or very small.",
       why.LARGE_REWARD, why.SMALL_REWARD, why.RAW_REWARD)  # fmt: skip
@@ -164,8 +191,8 @@ def entropy_stuck(row: Row, known: Known, memory: Memory) -> Found:
     """Still uniform when half of the run is over, and an entropy bonus that wants it so."""
     if known.uniform_entropy is None or "train/entropy" not in row or not row.get("train/ent_coef"):
         return None
-    if row["time/progress"] < 0.25 or not behind(row, known):
-        return {}
+    if row["time/progress"] < 0.25 or not behind(row, known) or row.get("rollout/ep_rew_std") == 0:
+        return {}  # returns that are all alike teach nothing: that is another alert
     return is_above(row, "train/entropy", 0.99 * known.uniform_entropy)
 
 
@@ -301,32 +328,6 @@ def reward_sparse(row: Row, known: Known, memory: Memory) -> Found:
     return {} if found and row["time/progress"] < 0.2 else found
 
 
-@rule("warning", 2, "No episode has ended yet.",
-      "Nothing that happened has ended the env, and its time limit is far: set env.max_episode_steps.",
-      why.NO_LIMIT)  # fmt: skip
-def no_end(row: Row, known: Known, memory: Memory) -> Found:
-    """Steps of each env without an end: a score, an evaluation and a verdict all wait for the first one."""
-    steps = row.get("time/vec_steps", 0.0)
-    found = not row.get("time/episodes", 1.0) and steps > LONG_EPISODE
-    return {"time/vec_steps": Evidence(steps, high=LONG_EPISODE)} if found else {}
-
-
-@rule("warning", 3, "Every episode so far had the same return: nothing that the agent did has changed it.",
-      "All steps pay the same and no step has set `terminated`: an env must tell good from bad by its reward or by its "
-      "end. If it does and no episode got that far, explore more (algo.ent_coef) or shape the reward (env.shaping)."
-)  # fmt: skip
-def returns_alike(row: Row, known: Known, memory: Memory) -> Found:
-    """From the first row on: an agent that is perfect by now had other returns when it began."""
-    low, high = row.get("rollout/ep_rew_min"), row.get("rollout/ep_rew_max")
-    if low is None or high is None or not known.fresh or is_shortened(known):
-        return None
-    memory["low"], memory["high"] = min(memory.get("low", low), low), max(memory.get("high", high), high)
-    rewarded = row.get("rollout/reward_nonzero_fraction", 0.0) > 0.01  # else it is another alert
-    if memory["low"] < memory["high"] or not rewarded or row["time/progress"] < 0.2 or not behind(row, known):
-        return {}
-    return {"rollout/ep_rew_max": Evidence(high), **seen(row, "rollout/truncated_fraction")}
-
-
 @rule("warning", 3, "Every episode is cut by the time limit, and the score does not rise.",
       "No step has set `terminated`. A task with an end of its own, a goal or a failure, must say so in its step; in a "
       "task without one the limit is no fault, and something else keeps the score down.",
@@ -382,8 +383,8 @@ def plateau(row: Row, known: Known, memory: Memory) -> Found:
     if score > best + 0.05 * (best - memory["low"]) + 1e-3 * abs(best):
         memory["best"], memory["at"] = score, progress
     since = progress - memory.setdefault("at", progress)
-    if since < 0.5 or not behind(row, known):
-        return {}
+    if since < 0.5 or not behind(row, known) or memory["low"] == memory["best"]:
+        return {}  # a score that never moved is another alert
     return {"rollout/ep_rew_mean": Evidence(score), **seen(row, "rollout/ep_rew_best")}
 
 

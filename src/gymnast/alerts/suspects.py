@@ -35,7 +35,7 @@ OWN_LIMIT = Suspect(
     "env.max_episode_steps", "switch", "the time limit is shorter than the task", value=None, only=is_shortened
 )
 NO_LIMIT = Suspect(
-    "env.max_episode_steps", "switch", "the env has no time limit, and nothing that happened has ended it", value=1000
+    "env.max_episode_steps", "switch", "no step has ended it, and its time limit, if there is one, is far", value=1000
 )
 SURE_ACTIONS = Suspect(
     "stop.judge",

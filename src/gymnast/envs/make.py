@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import gymnasium as gym
 
-from gymnast.config.schema import encoder_for
+from gymnast.config.schema import EnvConfig, encoder_for
 from gymnast.config.tuned import find as find_tuned
 from gymnast.core.errors import UserError
 from gymnast.core.observations import is_normalizable, is_picture
@@ -26,7 +26,7 @@ from gymnast.envs.spaces import ObsLayout
 from gymnast.envs.types import VecEnv
 
 if TYPE_CHECKING:
-    from gymnast.config import EnvConfig, RunConfig
+    from gymnast.config import RunConfig
     from gymnast.config.schema import WrapperSpec
     from gymnast.envs.suites.base import Suite
 
@@ -145,6 +145,14 @@ def space_defaults(cfg: EnvConfig) -> dict[str, Any]:
     return found if len(pictures) < len(leaves) else found | {"agent.hidden": []}
 
 
+def is_endless(cfg: EnvConfig, factory: Factory | None) -> bool:
+    """Whether no time limit ends an episode; of an env that is not made from an id nobody knows."""
+    if factory is not None or cfg.max_episode_steps or suites.suite_of(cfg.id).is_limited:
+        return False
+    wrapped = any(spec.name == "time_limit" for spec in cfg.wrappers)
+    return not wrapped and suites.find_spec(cfg.id).max_episode_steps is None
+
+
 def make_vec(
     cfg: EnvConfig,
     n_envs: int,
@@ -203,10 +211,24 @@ def choose_engine(
     found = find_tuned(cfg.id) if use_tuned and factory is None else None
     if found is not None and (fastest := found.engines.get(n_envs)) in ENGINES.names() and is_able(fastest):
         return fastest, "measured to be the fastest on this machine (`gymnast speed --tune`)"
-    for name in sorted(ENGINES.names(), key=lambda name: -ENGINES.get(name).priority):
+    for name in _by_priority():
         if (why := ENGINES.get(name).pays(maker, n_envs)) and is_able(name):
             return name, why
     raise UserError(f"env.id: no engine can run {cfg.id}.")
+
+
+def missed_engine(cfg: EnvConfig, n_envs: int) -> str | None:
+    """The faster engine that this id has as long as nothing about the env is changed, and what to try instead; None: it
+    is the one that is taken, or one was named."""
+    maker, plain = EnvMaker(cfg, "train"), EnvMaker(EnvConfig(id=cfg.id), "train")
+    usual = (name for name in _by_priority() if ENGINES.get(name).pays(plain, n_envs))
+    best = next((name for name in usual if ENGINES.get(name).obstacle(plain) is None), None)
+    obstacle = None if best is None or cfg.engine != "auto" else ENGINES.get(best).obstacle(maker)
+    return obstacle and f"{best} would be faster, but {obstacle} On several cores env.engine=process may be faster too."
+
+
+def _by_priority() -> list[str]:
+    return sorted(ENGINES.names(), key=lambda name: -ENGINES.get(name).priority)
 
 
 def _active_wrappers(cfg: EnvConfig, role: Role) -> list[WrapperSpec]:
