@@ -80,7 +80,7 @@ class Mission(Fine):
         return {"eye": np.ones(3, np.float32), "mission": "go"}, 1.0, False, False, {}
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def mine(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """A user's module with these classes, its envs registered, and wrappers of its own."""
     module = ModuleType("mine")
@@ -127,7 +127,6 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("name", MISTAKES)
-@pytest.mark.usefixtures("mine")
 def test_a_mistake_is_one_line_with_the_fix(name: str) -> None:
     with pytest.raises((UserError, EnvFailure)) as error:
         steps_of(f"mine:{name}-v0")
@@ -135,7 +134,6 @@ def test_a_mistake_is_one_line_with_the_fix(name: str) -> None:
     assert re.search(".*".join(map(re.escape, MISTAKES[name].split(".*"))), str(error.value)), str(error.value)
 
 
-@pytest.mark.usefixtures("mine")
 def test_a_reset_without_options_is_called_without_them() -> None:
     steps_of("mine:NoOptions-v0")
 
@@ -149,7 +147,6 @@ def test_a_module_that_cannot_be_imported_is_one_line(tmp_path: Path, monkeypatc
         suites.find_spec("broken_module:X-v0")
 
 
-@pytest.mark.usefixtures("mine")
 def test_entries_of_an_observation_are_kept_or_dropped() -> None:
     for kwargs in ({"drop": ["mission"]}, {"keep": ["eye"]}):
         steps_of("mine:Mission-v0", wrappers=[{"observation_keys": kwargs}])
@@ -164,7 +161,6 @@ def test_entries_of_an_observation_are_kept_or_dropped() -> None:
         steps_of("mine:Mission-v0", wrappers=["flatten"])
 
 
-@pytest.mark.usefixtures("mine")
 def test_any_wrapper_by_module_and_class() -> None:
     cfg = EnvConfig(id="mine:Fine-v0", wrappers=[{"mine:Double": {"by": 3.0, "training_only": True}}])
     for role, by in (("train", 3.0), ("eval", None)):
@@ -184,7 +180,6 @@ def test_any_wrapper_by_module_and_class() -> None:
         ("flaten", r"unknown wrapper 'flaten'. Did you mean 'flatten'\?.*Any other: module:Class\."),
     ],
 )
-@pytest.mark.usefixtures("mine")
 def test_a_wrapper_that_cannot_be_is_one_line(wrapper: Any, expected: str) -> None:
     with pytest.raises(UserError, match=expected) as error:
         make_vec(EnvConfig(id="mine:Fine-v0", wrappers=[wrapper]), 1, "train")
