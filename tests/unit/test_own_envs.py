@@ -136,6 +136,8 @@ def test_a_mistake_is_one_line_with_the_fix(name: str) -> None:
 
 def test_a_reset_without_options_is_called_without_them() -> None:
     steps_of("mine:NoOptions-v0")
+    env = make_env(EnvConfig(id="mine:NoOptions-v0", wrappers=[{"mine:Double": {"by": 3.0}}]))
+    assert env.reset(seed=1, options={})[0].tolist() == [3.0, 3.0]
 
 
 def test_a_module_that_cannot_be_imported_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -96,8 +96,7 @@ def _unsolved(facts: RunFacts, where: str) -> list[NextStep]:
         why = f"the preset as it is; {count} setting{'s' * (count > 1)} of this run differ{'s' * (count == 1)}"
         steps.append(NextStep(f"gymnast train {facts.preset} --seed {facts.info.seed}{where}", why))
     elif facts.target:
-        command = f"gymnast train {shlex.quote(facts.target)} --seed {facts.info.seed + 1}{where}"
-        steps.append(NextStep(command, "another seed: one proves little"))
+        steps.append(NextStep(_other_seed(facts, where), "another seed: one proves little"))
     if not rising:
         steps.append(NextStep(on, "train on from here"))
     if is_preset(facts.info.env):
@@ -110,6 +109,16 @@ def _unsolved(facts: RunFacts, where: str) -> list[NextStep]:
             NextStep(f"gymnast envs audit {shlex.quote(facts.target)}", "is there a reward to learn from at all")
         )
     return steps
+
+
+def _other_seed(facts: RunFacts, where: str) -> str:
+    """What was typed, settings included, with the next seed."""
+    typed = facts.info.command
+    words = [word for before, word in zip(["", *typed], typed, strict=False) if "--seed" not in (before, word)]
+    if words[:2] != ["gymnast", "train"] or "--set" not in words:
+        words = ["gymnast", "train", facts.target or facts.info.env]
+    again = shlex.join([*words, "--seed", str(facts.info.seed + 1)])
+    return again if "--runs-dir" in words else f"{again}{where}"
 
 
 def still_rising(facts: RunFacts) -> str | None:
