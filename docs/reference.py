@@ -30,6 +30,7 @@ SUBJECTS = {
     "verdict": "The verdict on fresh episodes",
     "train": "The update",
     "net": "Inside the network, with each evaluation",
+    "custom": "Numbers of your own, from Python",
 }
 
 

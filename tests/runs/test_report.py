@@ -16,7 +16,7 @@ from click.testing import CliRunner
 
 from gymnast.cli import app
 from gymnast.core.errors import UserError
-from gymnast.report.next_steps import _other_seed
+from gymnast.report.next_steps import _other_seed, next_steps
 from gymnast.report.run_facts import RunFacts
 from gymnast.runs.references import Run
 from gymnast.sinks.jsonl import read_metrics
@@ -128,8 +128,17 @@ def test_what_to_try_next_fits_the_run_and_exists(gallery: Gallery, gymnast: Ver
     assert steps[stopped.id][0]["command"].startswith(f"gymnast resume {stopped.id.split('-')[0]} ")
     assert steps[killed.id][0]["command"].startswith("gymnast resume zzzzz ")
     assert any(step["command"].startswith("gymnast envs check tests.envs_for_tests:") for step in steps[broken.id])
-    assert "no checkpoint" in steps[broken.id][0]["why"]
+    assert steps[broken.id][0]["why"] == "go on at 256 steps, its last checkpoint"  # of its first update
     assert any(step["command"].startswith("gymnast train CartPole-v1:ppo --seed 1") for step in steps[gallery.blind.id])
+
+
+def test_a_run_without_a_checkpoint_starts_again(gallery: Gallery, tmp_path: Path) -> None:
+    path = tmp_path / gallery.broken.path.name
+    shutil.copytree(gallery.broken.path, path, ignore=shutil.ignore_patterns("last.*"))
+    info = json.loads((path / "run.json").read_text())
+    (path / "run.json").write_text(json.dumps(info | {"command": ["gymnast", "train", "CartPole-v1"]}))
+    (first, *_) = next_steps(RunFacts(Run(path)))
+    assert first == ("gymnast train CartPole-v1", "start again: it left no checkpoint")
 
 
 def test_a_solved_run_says_what_showed_it(gallery: Gallery, gymnast: Verb) -> None:

@@ -245,7 +245,10 @@ def test_bad_references_say_what_there_is(tmp_path: Path, monkeypatch: pytest.Mo
     touch_checkpoint(first, "last")
     assert "no checkpoint 'step_5'. It has: last." in error("bcdfg/step_5")
     (tmp_path / "stray.safetensors").touch()
-    assert "not inside a run's folder" in error(str(tmp_path / "stray.safetensors"))
+    stray = tmp_path / "stray.safetensors"  # a model that was saved from Python, as far as its name says
+    assert resolve_checkpoint(str(stray), tmp_path)[1] == stray
+    with pytest.raises(UserError, match="not inside a run's folder"):
+        resolve(str(stray), tmp_path)
     with pytest.raises(UserError, match=r"no run\.json"):
         Run.open(tmp_path)
 

@@ -55,22 +55,25 @@ def alert_line(alert: Alert) -> str:
     return f"{alert.rule}: {alert.message} ({evidence_of(alert)}) {alert.cause}{advice}"
 
 
-def live_lines(alerts: Sequence[Alert], width: int, shown: int = SHOWN) -> list[Text]:
-    """Those that fire now, most urgent first, with how often they did and what to try; a line counts the others."""
+def live_lines(alerts: Sequence[Alert], width: int, room: int = SHOWN + 1) -> list[Text]:
+    """Those that fire now, most urgent first, with how often they did and what to try, in at most `room` lines; the
+    last one counts what has no room. Where a line is short its evidence is cut, not the advice."""
     from rich.text import Text
 
     firing = [alert for alert in alerts if alert.firing]
     lines = []
-    for alert in firing[:shown]:
+    for alert in firing[: room if len(alerts) <= room else max(room - 1, 1)]:
         line = Text(no_wrap=True, overflow="ellipsis").append(f"▲ {alert.rule}", style=COLOURS[alert.severity])
         line.append(f" x{alert.count}", style="dim")
-        line.append("  " + evidence_of(alert))
+        advice = Text()
         if alert.patch:
-            line.append("  try ", style="dim").append(patch_text(alert), style="cyan")
-        line.truncate(width, overflow="ellipsis")
+            advice.append("  try ", style="dim").append(patch_text(alert), style="cyan")
+        evidence = Text("  " + evidence_of(alert))
+        evidence.truncate(max(width - line.cell_len - advice.cell_len, 0), overflow="ellipsis")
+        line.append(evidence).append(advice).truncate(width, overflow="ellipsis")
         lines.append(line)
     others = len(alerts) - len(lines)
-    if others and shown == SHOWN:
+    if others and len(lines) < room:
         lines.append(Text(f"  and {others} more alert{'s' * (others > 1)} in alerts.json", style="dim"))
     return lines
 

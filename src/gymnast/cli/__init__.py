@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import sys
@@ -47,9 +48,11 @@ def _as_setting(option: str) -> str | None:
 
 def main() -> NoReturn:
     """Runs the command; a user's mistake is one line and ends with 2, an env's failure with 1."""
-    code, failure = 0, ""
+    code, failure = 0, None
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a terminal without a letter gets a question mark
     try:
-        app.main(prog_name="gymnast", standalone_mode=False)
+        code = app.main(prog_name="gymnast", standalone_mode=False) or 0
     except click.ClickException as error:
         code, failure = error.exit_code, usage_line(error)
         if failure:
@@ -65,7 +68,7 @@ def main() -> NoReturn:
     except (KeyboardInterrupt, click.Abort):
         click.echo("gymnast: stopped at once; everything saved so far is intact (`gymnast runs list`).", err=True)
         code, failure = 130, "interrupted"
-    if code and "--json" in sys.argv:
+    if failure is not None and "--json" in sys.argv:
         click.echo(json.dumps({"error": failure}))
     sys.stdout.flush()
     sys.exit(code)

@@ -26,6 +26,7 @@ class Result(Protocol):
 
 
 R = TypeVar("R", bound=Result)
+BAR_AFTER_SECONDS = 1.0  # of waiting without a bar
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
 
@@ -85,12 +86,15 @@ def verb(call: str, printer: str, always: bool = False, bar_after: float = 0.0) 
             takes = inspect.signature(work).parameters
             if "runs_dir" in takes:
                 options["runs_dir"] = runs_dir
+            if "say" in takes and not options.get("quiet"):
+                options["say"] = click.echo
             if "progress" in takes:
                 with _find("terminal", "progress:progress_bar")(after=bar_after) as progress:
                     result = work(**options, progress=progress)
             else:
                 result = work(**options)
             show(result, lambda result: _find("terminal", printer)(result), always)
+            click.get_current_context().exit(getattr(result, "exit_code", 0))
 
         return common(command)
 

@@ -116,7 +116,9 @@ class TrainConfig(Section):
     device: Literal["auto", "cpu", "cuda", "mps"] = Field("auto", description="Where the network lives.")
     threads: Count | None = Field(None, description="Threads of the network's arithmetic; null: chosen by the code.")
     checkpoint_every: Count | None = Field(None, description="Env steps between kept checkpoints; null: keep none.")
-    checkpoint_seconds: Positive = Field(60.0, description="How old the last checkpoint may grow.")
+    checkpoint_seconds: Positive = Field(
+        60.0, description="How old the last checkpoint may grow; the first is saved after the first update."
+    )
 
 
 class EvalConfig(Section):
@@ -150,7 +152,11 @@ class StopConfig(Section):
     )
     judge: Literal["greedy", "stochastic"] = Field("greedy", description="How the verdict's actions are chosen.")
     watch: Literal["eval", "train"] = Field("eval", description="Whose score calls for a verdict.")
-    seconds: Positive | None = Field(None, description="Stop after this long; null: never.")
+    seconds: Positive | None = Field(
+        None,
+        description="Stop after this long; null: never. Nothing is learned from a rollout under way; an evaluation "
+        "under way and the last score may take a tenth of it more, or 10 seconds.",
+    )
     plateau: PlateauConfig | None = Field(None, description="Stop when evaluations no longer improve; null: never.")
 
 

@@ -11,6 +11,10 @@ class UserError(Exception):
     """A mistake the user can fix. The message names the key, the value and the fix."""
 
 
+class Lacking(UserError, AttributeError):
+    """Something that another library's object has and ours has not: `hasattr` says no, and a line says why."""
+
+
 class EnvFailure(Exception):
     """An environment crashed, hung or died. The message carries its traceback; the run ends, nothing waits for it."""
 

@@ -19,6 +19,7 @@ from gymnast.core.errors import UserError
 from gymnast.core.observations import is_normalizable, is_picture
 from gymnast.core.registry import ENGINES
 from gymnast.envs import suites, wrappers
+from gymnast.envs.engines.given import GivenVector
 from gymnast.envs.recorder import Recorder, find_recorder
 from gymnast.envs.shaping.components import find_shaper
 from gymnast.envs.shaping.vec import ShapedVecEnv
@@ -165,6 +166,8 @@ def make_vec(
 
     `threads`: of an engine that has several, or processes; None: one a core. They change no number.
     """
+    if isinstance(factory, GivenVector):  # a vector already: there is nothing to choose
+        return factory.open(cfg)
     name, _ = choose_engine(cfg, n_envs, factory, role, render_mode)
     return ENGINES.get(name).open(EnvMaker(cfg, role, factory, render_mode), n_envs, threads)
 

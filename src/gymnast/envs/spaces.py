@@ -26,13 +26,10 @@ _PLAIN = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
 
 
 def is_channels_last(space: gym.Space[Any]) -> bool:
-    """An image with its channels in the last axis: uint8, three axes, the last of size 1, 3 or 4."""
-    return (
-        isinstance(space, spaces.Box)
-        and space.dtype == np.uint8
-        and len(space.shape) == 3
-        and space.shape[-1] in (1, 3, 4)
-    )
+    """An image with its channels in the last axis: uint8, three axes, the last of size 1, 3 or 4 or the smallest."""
+    if not isinstance(space, spaces.Box) or space.dtype != np.uint8 or len(space.shape) != 3:
+        return False
+    return space.shape[-1] in (1, 3, 4) or space.shape[-1] < min(space.shape[:2])
 
 
 @dataclass(frozen=True, slots=True)

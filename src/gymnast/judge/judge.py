@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from torch import Tensor
 
+from gymnast.core.pulse import Pulse
 from gymnast.core.schedule import Every
 from gymnast.judge.background import Background
 from gymnast.judge.evidence import NOTHING_SEEN, Range
 from gymnast.judge.snapshot import Snapshot, load_snapshots, save_snapshots
-from gymnast.judge.verdict import Allowance, Court, EvalRequest, EvalResult, Verdict
+from gymnast.judge.verdict import Allowance, Court, EvalRequest, EvalResult, Verdict, request_from_json
 
 if TYPE_CHECKING:
     from gymnast.agent.nets import Net
@@ -49,6 +50,7 @@ class Record:
     solved: bool = False
     on_target: bool = False
     seen: Range = NOTHING_SEEN  # returns, of training and of evaluations
+    due: EvalRequest | None = None  # begun, and not done yet; it stays so where it is broken off
 
 
 class Judge:
@@ -63,6 +65,7 @@ class Judge:
         make_env: Callable[[], VecEnv],
         can_leave_process: bool = True,
         endless: bool = False,
+        pulse: Pulse | None = None,
     ) -> None:
         self.config, self.threshold, self.net, self.table = config, threshold, net, table
         self.make_env, self.endless = make_env, endless
@@ -70,7 +73,7 @@ class Judge:
         self.best_agent: Weights | None = None
         self.waiting: list[Snapshot] = []  # copies that the background has not reported on yet, oldest first
         self.background = Background(config, self.goals, can_leave_process)
-        self._due: EvalRequest | None = None
+        self.pulse = pulse or Pulse()
 
     @cached_property
     def env(self) -> VecEnv:
@@ -79,7 +82,7 @@ class Judge:
 
     @property
     def court(self) -> Court:
-        return Court(self.net, self.env, self.table, self.config, self.goals)
+        return Court(self.net, self.env, self.table, self.config, self.goals, self.pulse)
 
     @property
     def goals(self) -> dict[str, float]:
@@ -121,8 +124,13 @@ class Judge:
         if returns:
             self.record.seen = self.record.seen.over(np.array(returns, np.float64))
 
-    def begin(self, step: int, train_score: float | None, ending: bool) -> tuple[EvalRequest | None, bool]:
-        """What is due at this step, now counted as done; and whether it is left to the background."""
+    def begin(
+        self, step: int, train_score: float | None, ending: bool, again: bool = False
+    ) -> tuple[EvalRequest | None, bool]:
+        """What is due at this step, now counted as done; and whether it is left to the background. `again`: it was
+        begun before, and broken off."""
+        if again:
+            return self.record.due, False
         number = None
         if self._evaluation_due(step, train_score, ending):
             number = self.record.evaluations
@@ -138,7 +146,7 @@ class Judge:
         asked = number is not None or calls
         request = EvalRequest(step, number, calls, self.record.seen) if asked else None
         later = request is not None and not ending and self.background.is_on
-        self._due = None if later else request
+        self.record.due = None if later else request
         return request, later
 
     def poll(self, ending: bool) -> tuple[EvalResult, Snapshot | None] | None:
@@ -151,12 +159,15 @@ class Judge:
             found = self.background.hear(self.waiting, self._allow, ending)
             if found is None and self.background.may_wait(self.waiting) and not ending:
                 return None
-            snapshot = self.waiting.pop(0)
-            return found or self._examine(snapshot.request, snapshot.agent), snapshot
-        if self._due is None:
+            snapshot = self.waiting[0]
+            found = found or self._examine(snapshot.request, snapshot.agent)
+            del self.waiting[0]  # not before: an evaluation that is broken off stays to be done
+            return found, snapshot
+        if self.record.due is None:
             return None
-        request, self._due = self._due, None
-        return self._examine(request, None), None
+        found = self._examine(self.record.due, None)
+        self.record.due = None
+        return found, None
 
     def take(self, result: EvalResult, snapshot: Snapshot | None) -> tuple[Row, bool]:
         """Books a result on a copy, or on this moment: what there is to report, and whether it is the best so far."""
@@ -234,7 +245,8 @@ class Judge:
     def load_state(self, tensors: Mapping[str, Tensor], values: Mapping[str, Any], same_env: bool) -> None:
         """A score in another env says nothing about this one."""
         known = {name: value for name, value in values.items() if name != "waiting"}
-        self.record = Record(**known | {"seen": Range(**values["seen"])})
+        due = values["due"] and request_from_json(values["due"])
+        self.record = Record(**known | {"seen": Range(**values["seen"]), "due": due})
         if same_env:
             best = {key.removeprefix("best/"): tensor for key, tensor in tensors.items() if key.startswith("best/")}
             self.best_agent = best or None

@@ -39,6 +39,10 @@ class Meter:
         self._put: dict[str, list[float | torch.Tensor]] = {}  # one value each
         self._catalogue = catalogue()
 
+    @property
+    def window(self) -> int:
+        return self._window.maxlen or 0
+
     def add(self, values: Mapping[str, float | torch.Tensor]) -> None:
         for name, value in values.items():
             if name not in self._added:

@@ -63,8 +63,8 @@ def _why(alerts: list[Alert]) -> str:
 
 def _again(facts: RunFacts, where: str) -> list[NextStep]:
     steps = []
-    if facts.run.checkpoint_path("last").exists():
-        steps.append(NextStep(f"gymnast resume {facts.token}{where}", "go on exactly where its last checkpoint is"))
+    if facts.resumes_at is not None:
+        steps.append(NextStep(f"gymnast resume {facts.token}{where}", f"go on at {facts.resumes_at}"))
     elif facts.info.command[:1] == ["gymnast"]:
         steps.append(NextStep(shlex.join(facts.info.command), "start again: it left no checkpoint"))
     if facts.info.status == "crashed" and facts.target:

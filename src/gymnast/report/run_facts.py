@@ -196,6 +196,15 @@ class RunFacts:
         return checkpoint.list_checkpoints(self.run.checkpoints_dir)
 
     @property
+    def resumes_at(self) -> str | None:
+        """Of a run that did not come to its end: where it goes on, and what is lost."""
+        last = next((item.step for item in self.checkpoints if item.name == "last"), None)
+        if last is None or self.info.status not in UNFINISHED:
+            return None
+        lost = self.env_steps - last
+        return f"{last:,} steps, its last checkpoint" + (f"; {lost:,} steps after it are lost" if lost > 0 else "")
+
+    @property
     def crash(self) -> str | None:
         """The last line of a crashed run's log, which is the last line of a crashed env's traceback."""
         if self.info.status != "crashed":

@@ -14,7 +14,7 @@ STOPS = {
     "steps": "the step budget is used up",
     "seconds": "the time budget is used up",
     "plateau": "evaluations no longer improve",
-    "interrupted": "by the user; `resume` goes on exactly here",
+    "interrupted": "by the user; `resume` goes on from the last checkpoint",
 }
 
 

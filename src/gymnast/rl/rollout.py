@@ -78,6 +78,12 @@ class Rollout:
     def ended(self) -> Tensor:
         return self["terminated"] | self["truncated"]
 
+    @property
+    def memory(self) -> dict[str, Tensor]:
+        """All of it, by name: what a checkpoint between learning and judging keeps."""
+        parts = {"streams": self.streams, "last_values": self.last_values, "states": self.states}
+        return {f"{part}/{name}": tensor for part, some in parts.items() for name, tensor in some.items()}
+
     def batch(self, names: Sequence[str]) -> Batch:
         """Every sample once: observations, masks and the named streams, in time order; or in whole sequences with the
         state before each, where the agent has a memory."""

@@ -53,6 +53,14 @@ class Checkpoint:
                 "Start a new run with its agent: gymnast train ENV --init-from REF."
             )
 
+    def require_env(self) -> None:
+        """A command can make an env by its id, and no other."""
+        if (self.state.get("about") or {}).get("env") == "object":
+            raise CheckpointError(
+                f"{self.path} was trained on an object of Python code, {self.state['config']['env']['id']}, which no "
+                "command can make. In Python: gymnast.evaluate_policy(gymnast.load(path), env)."
+            )
+
     @property
     def agent(self) -> dict[str, torch.Tensor]:
         """The agent's weights and statistics, by their own names."""
@@ -84,17 +92,8 @@ def save(
 ) -> None:
     """Replaces `path` in one step, then NAME.json if `readable`, and NAME.csv with the `table`. On any failure the
     checkpoint there stays whole."""
-    from safetensors.torch import save as serialize
-
     path = Path(path)
-    copies = {name: _copy(tensor) for name, tensor in tensors.items()}
-    metadata = {
-        FORMAT_KEY: str(FORMAT),
-        "state": json.dumps(_encode(dict(state), "state"), allow_nan=False),
-        "metrics": json.dumps({name: number_to_json(value) for name, value in metrics.items()}, allow_nan=False),
-        "crc32": str(_checksum(copies)),
-    }
-    data = serialize(copies, metadata)
+    data = to_bytes(tensors, state, metrics)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomic(path, data)
@@ -107,13 +106,32 @@ def save(
         raise CheckpointError(f"cannot save {path} ({len(data):,} bytes): {error.strerror}; {kept}.") from error
 
 
-def load(path: str | Path) -> Checkpoint:
-    """The checkpoint, or a line that says what is wrong with the file and which others of its folder are whole."""
+def to_bytes(
+    tensors: Mapping[str, torch.Tensor | NDArray[Any]], state: Mapping[str, Any], metrics: Mapping[str, float]
+) -> bytes:
+    """A checkpoint's file."""
+    from safetensors.torch import save as serialize
+
+    copies = {name: _copy(tensor) for name, tensor in tensors.items()}
+    metadata = {
+        FORMAT_KEY: str(FORMAT),
+        "state": json.dumps(_encode(dict(state), "state"), allow_nan=False),
+        "metrics": json.dumps({name: number_to_json(value) for name, value in metrics.items()}, allow_nan=False),
+        "crc32": str(_checksum(copies)),
+    }
+    return serialize(copies, metadata)
+
+
+def load(path: str | Path, data: bytes | None = None) -> Checkpoint:
+    """The checkpoint, or a line that says what is wrong with the file and which others of its folder are whole.
+
+    `data`: its bytes, where they were read already.
+    """
     from safetensors import SafetensorError
 
     path = Path(path)
     try:
-        data = path.read_bytes()
+        data = path.read_bytes() if data is None else data
         metadata = _metadata(data[:8], data[8:], len(data))
 
         from safetensors.torch import load as deserialize  # torch takes seconds: a broken file is reported first
@@ -131,21 +149,22 @@ def load(path: str | Path) -> Checkpoint:
 
 
 def list_checkpoints(folder: str | Path) -> list[CheckpointInfo]:
-    """Every checkpoint of a folder, with what is wrong where something is. Reads headers only and needs no torch."""
-    infos = []
-    for path in sorted(Path(folder).glob(f"[!.]*{CHECKPOINT_SUFFIX}"), key=checkpoint_order):
-        try:
-            with open(path, "rb") as file:
-                size = path.stat().st_size
-                length = file.read(8)
-                header = file.read(min(int.from_bytes(length, "little"), size))
-            metadata = _metadata(length, header, size)
-        except (OSError, ValueError) as error:
-            infos.append(CheckpointInfo(path, None, {}, str(error)))
-        else:
-            metrics = _metrics(metadata)
-            infos.append(CheckpointInfo(path, _step(json.loads(metadata["state"]), metrics), metrics, None))
-    return infos
+    """Every checkpoint of a folder, with what is wrong where something is."""
+    return [describe(path) for path in sorted(Path(folder).glob(f"[!.]*{CHECKPOINT_SUFFIX}"), key=checkpoint_order)]
+
+
+def describe(path: Path) -> CheckpointInfo:
+    """Reads the header only and needs no torch."""
+    try:
+        with open(path, "rb") as file:
+            size = path.stat().st_size
+            length = file.read(8)
+            header = file.read(min(int.from_bytes(length, "little"), size))
+        metadata = _metadata(length, header, size)
+    except (OSError, ValueError) as error:
+        return CheckpointInfo(path, None, {}, str(error))
+    metrics = _metrics(metadata)
+    return CheckpointInfo(path, _step(json.loads(metadata["state"]), metrics), metrics, None)
 
 
 def _copy(tensor: torch.Tensor | NDArray[Any]) -> torch.Tensor:
@@ -173,6 +192,11 @@ def _metadata(length: bytes, header: bytes, size: int) -> dict[str, str]:
     if len(length) < 8:
         raise ValueError(f"it is cut short ({size} bytes)")
     span = int.from_bytes(length, "little")
+    if length.startswith(b"PK"):
+        raise ValueError(
+            "it is a zip file. One that stable-baselines3 saved holds pickled code and other networks, and cannot be "
+            "loaded: train again here. One of `gymnast runs zip` is unpacked first"
+        )
     if not header.startswith(b"{"):
         raise ValueError("it is not a checkpoint")
     if len(header) < span:

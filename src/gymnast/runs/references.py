@@ -2,7 +2,8 @@
 
 One resolver serves every command: `@last` (the newest run), `@best` (the best score among the runs of the newest run's
 env), `@best:ENV`, an id, a unique prefix of one, a path to a run folder or to a checkpoint file; with `/best`, `/last`
-or `/step_20000` behind it to choose the checkpoint.
+or `/step_20000` behind it to choose the checkpoint. Where an agent is all that is needed, a file that `model.save`
+wrote will do as well.
 """
 
 from __future__ import annotations
@@ -37,8 +38,26 @@ def resolve(ref: str, runs_dir: str | Path) -> Run:
     return _find(ref, Path(runs_dir))[0]
 
 
+class SavedFile(Run):
+    """A file that `model.save` wrote, in no run's folder: stands where a run would, and its videos lie beside it."""
+
+    def __init__(self, file: Path) -> None:
+        super().__init__(file.parent)
+        self.file = file
+        self.videos_dir = file.parent
+
+    @property
+    def id(self) -> str:
+        return self.file.name
+
+    def checkpoints(self) -> list[Path]:
+        return [self.file]
+
+
 def resolve_checkpoint(ref: str, runs_dir: str | Path, prefer: str = "best") -> tuple[Run, Path]:
     """The run and the checkpoint file. Where `ref` names none: `prefer` ("best" or "last"), else the other one."""
+    if (file := _file_of_its_own(Path(ref))) is not None:
+        return SavedFile(file), file
     run, name = _find(ref, Path(runs_dir))
     there = {path.stem: path for path in run.checkpoints()}
     if not there:
@@ -108,6 +127,14 @@ def _find(ref: str, runs_dir: Path) -> tuple[Run, str | None]:
         if path.is_dir() and ((path / "run.json").exists() or "/" in base):
             return _run_above(path, path), name
     return Run.open(_pick(base, runs_dir).path), name
+
+
+def _file_of_its_own(path: Path) -> Path | None:
+    """A model that was saved from Python, wherever it lies."""
+    if not path.is_file():
+        return None
+    above = path.resolve().parent
+    return None if any((folder / "run.json").is_file() for folder in (above, above.parent)) else path
 
 
 def _split(ref: str) -> tuple[str, str | None]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
     from gymnast.alerts.alert import Alert
+    from gymnast.core.pulse import Pulse
 
 FILES, TRACKERS, DISPLAYS = range(3)  # the order in which sinks are closed
 
@@ -83,8 +84,8 @@ class Sink:
     def notice(self, text: str) -> None:
         """A message for people: "checkpoint saved", "solved"."""
 
-    def tick(self, step: int) -> None:
-        """Where the run is between two rows, so that a progress bar keeps moving."""
+    def follow(self, pulse: Pulse) -> None:
+        """Where the run is between two rows, for a display that moves by itself."""
 
     def alert(self, step: int, alert: Alert) -> None:
         """An alert when it first fires: once a rule and run."""

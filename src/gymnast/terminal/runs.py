@@ -98,6 +98,7 @@ def _about(facts: RunFacts) -> list[tuple[str, Cell]]:
         ("started from", info.parent or ""),
         ("steps", steps),
         ("stopped", stop_text(reason) if reason else ""),
+        ("resumes at", facts.resumes_at or ""),
         ("crash", Text(crash, style="red")),
         ("score", _verdict(facts)),
         ("command", shlex.join(info.command)),

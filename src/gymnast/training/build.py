@@ -12,6 +12,7 @@ from gymnast.alerts.book import AlertBook
 from gymnast.alerts.rules import RULES
 from gymnast.config import load_facts
 from gymnast.core.errors import UserError
+from gymnast.core.pulse import Pulse
 from gymnast.core.registry import ALGOS
 from gymnast.core.seeds import derive_seed
 from gymnast.envs.make import is_endless, make_training_vec, make_vec
@@ -43,18 +44,19 @@ def build(config: RunConfig, threshold: float | None, factory: EnvFactory | None
     net = TorchNet(agent) if any(extension.adds_loss for extension in extensions) else choose_net(agent)
     shuffle = torch.Generator().manual_seed(derive_seed(config.train.seed, "minibatches"))
     learner = ALGOS.get(config.algo.name)(net, config, shuffle, extensions)
-    facts = load_facts(config.env.id)
+    facts, pulse = load_facts(config.env.id), Pulse()
     uniform = None if config.env.action_masks else net.agent.head.uniform_entropy
     return TrainState(
         config=config,
         net=net,
-        collector=Collector(env, net, config.train.seed),
+        collector=Collector(env, net, config.train.seed, pulse),
         learner=learner,
         rollout=make_rollout(config, learner),
-        judge=make_judge(config, threshold, net, env, factory),
+        judge=make_judge(config, threshold, net, env, factory, pulse),
         alerts=AlertBook(Known(config, facts, threshold, uniform), (*RULES, *learner.rules)),
         labels=labels_of(net.agent, config.env),
         factory=factory,
+        pulse=pulse,
     )
 
 
@@ -66,7 +68,9 @@ def make_rollout(config: RunConfig, learner: Learner) -> Rollout:
     return Rollout(*sizes, learner.agent, config.env.action_masks, config.agent.sequence_length, streams)
 
 
-def make_judge(config: RunConfig, threshold: float | None, net: Net, env: VecEnv, factory: EnvFactory | None) -> Judge:
+def make_judge(
+    config: RunConfig, threshold: float | None, net: Net, env: VecEnv, factory: EnvFactory | None, pulse: Pulse
+) -> Judge:
     """A threshold that nobody can reach, wherever it comes from, is refused before the first step."""
     table = table_of(config.env, env) if factory is None else None
     for key, goal in (("stop.threshold", threshold), ("stop.target", config.stop.target)):
@@ -82,4 +86,5 @@ def make_judge(config: RunConfig, threshold: float | None, net: Net, env: VecEnv
         make_env=lambda: make_vec(config.env, config.eval_n_envs, "eval", factory),
         can_leave_process=factory is None,
         endless=is_endless(config.env, factory),
+        pulse=pulse,
     )

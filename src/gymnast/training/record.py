@@ -116,8 +116,8 @@ def record(
         run.log(str(failure))
         raise
     finally:
-        sinks.close_files()
         try:
+            sinks.close_files()
             run.finish(status, summary_of(state, result))
             report(run)
         finally:

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from gymnast.agent.nets import TorchNet, choose_net
 from gymnast.alerts.book import AlertBook
+from gymnast.core.pulse import Pulse
 from gymnast.core.schedule import Every
 from gymnast.core.seeds import derive_seed
 from gymnast.judge.judge import Judge
@@ -43,6 +44,7 @@ class Counters:
     vec_steps: int = 0
     updates: int = 0
     frames: int = 0  # raw env steps of finished episodes
+    unjudged: bool = False  # an interruption broke off the evaluation that follows the last update: it is still to come
 
 
 @dataclass
@@ -61,6 +63,7 @@ class TrainState:
     counters: Counters = field(default_factory=Counters)
     meter: Meter = field(default_factory=Meter)
     clock: Clock = field(default_factory=Clock)
+    pulse: Pulse = field(default_factory=Pulse)
     about: dict[str, Any] = field(default_factory=dict)  # what its builder wants to find in every checkpoint
 
     def __post_init__(self) -> None:
@@ -81,10 +84,9 @@ class TrainState:
     @property
     def out_of_budget(self) -> str | None:
         """The stop rule that applies now, other than solved."""
-        seconds = self.config.stop.seconds
         if self.counters.env_steps >= self.config.train.total_timesteps:
             return "steps"
-        if seconds is not None and self.clock.lapped >= seconds:
+        if self.clock.last >= self.pulse.until:
             return "seconds"
         return "plateau" if self.judge.on_plateau else None
 
@@ -115,7 +117,7 @@ class TrainState:
     def forget_run(self) -> None:
         """Another run of the same agent begins: counters, metrics, alerts and scores start again."""
         self.alerts.forget(fresh=self.counters.env_steps == 0)
-        self.counters, self.meter, self.clock = Counters(), Meter(), Clock()
+        self.counters, self.meter, self.clock = Counters(), Meter(self.meter.window), Clock()
         self.judge.forget()
 
     def close(self) -> None:
@@ -127,6 +129,8 @@ def save_state(state: TrainState) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Tensors and plain values that `restore` needs."""
     tensors, values = save_moment(state)
     judged, record = state.judge.save_state()
+    if state.counters.unjudged:  # what the rest of the round reports on
+        tensors |= {f"rollout/{name}": tensor for name, tensor in state.rollout.memory.items()}
     return tensors | {f"judge/{name}": tensor for name, tensor in judged.items()}, values | {"judge": record}
 
 
@@ -174,8 +178,14 @@ def restore(state: TrainState, tensors: dict[str, Tensor], values: dict[str, Any
     state.alerts.load(values["alerts"])
     state.clock.elapsed = values["elapsed"]
     # validated, because a config saved by an older version lacks the settings that are new
-    same_env = type(state.config.env).model_validate(values["config"]["env"]) == state.config.env
+    saved = type(state.config).model_validate(values["config"])
+    same_env = saved.env == state.config.env
     state.judge.load_state(group(tensors, "judge"), values["judge"], same_env)
+    if state.counters.unjudged and saved == state.config:
+        for name, tensor in group(tensors, "rollout").items():
+            state.rollout.memory[name].copy_(tensor)
+    else:  # other settings: what was due by the old ones is not
+        state.counters.unjudged, state.judge.record.due = False, None
     episodes = same_env and state.env.exact_resume and values["engine"] == state.env.engine
     state.learner.load_state(group(tensors, "learner"), values["learner"], optimizer, episodes)
     state.collector.load_state(group(tensors, "collector"), episodes)

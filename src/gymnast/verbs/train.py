@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gymnast import config as configs
 from gymnast.alerts.advice import Origin
 from gymnast.core.errors import EnvFailure, UserError
-from gymnast.runs.references import Run, resolve_checkpoint, runs_dir_option
+from gymnast.runs.references import Run, SavedFile, resolve_checkpoint, runs_dir_option
 from gymnast.sinks.trackers.sink import require_sinks
 from gymnast.training.record import new_run, record, solved_threshold, summary_of
 from gymnast.verbs.result import Scored
@@ -23,10 +23,16 @@ ADVISED = 4  # commands that a result advises
 
 
 def resolve_config(
-    target: str, overrides: Sequence[str], seed: int | None = None, steps: int | None = None
+    target: str,
+    overrides: Sequence[str],
+    seed: int | None = None,
+    steps: int | None = None,
+    valid: Callable[[], None] = lambda: None,
 ) -> Resolved:
-    """The config a user means, complete: preset or defaults for the env's spaces, then their own settings."""
+    """The config a user means, complete: preset or defaults for the env's spaces, then their own settings. `valid` is
+    called when there is no mistake in it, before an env is made to see its spaces."""
     resolved = configs.load(target, overrides, seed=seed, steps=steps, require_env=require_env)
+    valid()
     if not resolved.generic:
         return resolved
     from gymnast.envs.make import space_defaults
@@ -50,9 +56,10 @@ def start(
     init_from: str | None = None,
     quiet: bool = False,
     track: Sequence[str] = (),
+    say: Callable[[str], None] = lambda text: None,
 ) -> Scored:
-    """`gymnast train`: a new run, from its config to its verdict."""
-    resolved = resolve_config(target, overrides, seed, steps)
+    """`gymnast train`: a new run, from its config to its verdict. `say` takes what is said before a run can do so."""
+    resolved = resolve_config(target, overrides, seed, steps, lambda: say(f"starting {target} ..."))
     if track:
         sinks = list(dict.fromkeys([*resolved.config.log.sinks, *track]))
         overrides = [*overrides, f"log.sinks=[{', '.join(sinks)}]"]
@@ -73,10 +80,10 @@ def start(
         taken, left = init_agent_from(session.agent, checkpoint.load(path).agent)
         if not taken:
             raise UserError(f"--init-from {init_from}: no layer of {origin.id} fits this agent by name and shape.")
-        notes.append(f"initialised from {origin.id}/{path.stem}: {', '.join(taken)}")
+        parent = str(path) if isinstance(origin, SavedFile) else f"{origin.id}/{path.stem}"
+        notes.append(f"initialised from {parent}: {', '.join(taken)}")
         if left:
             notes.append(f"left as they were, no layer of that name and shape: {', '.join(left)}")
-        parent = f"{origin.id}/{path.stem}"
         session.alerts.known.fresh = False
     session.alerts.known.origin = Origin(target, (*overrides, *shortcuts(seed, steps)))
     run = new_run(resolved.config, resolved.variant, runs_dir, parent)
@@ -90,14 +97,20 @@ def resume(
     reset_optimizer: bool = False,
     quiet: bool = False,
     steps: int | None = None,
+    say: Callable[[str], None] = lambda text: None,
 ) -> Scored:
     """`gymnast resume`: the same run goes on; with changed settings a new run goes on from where it was."""
     from gymnast.runs import checkpoint
 
     overrides = [*overrides, *shortcuts(None, steps)]
     origin, path = resolve_checkpoint(ref, runs_dir, prefer="last")
+    if isinstance(origin, SavedFile):
+        raise UserError(
+            f"{path} is a model that was saved from Python, not a run: gymnast.load({str(path)!r}).learn(...)."
+        )
     if origin.live():
         raise UserError(f"run {origin.id} is being trained right now; stop it before resuming it.")
+    say(f"resuming {origin.id} ...")
     saved = checkpoint.load(path)
     saved.require_training_state()
     before = configs.validate(saved.state["config"])
@@ -153,7 +166,7 @@ def refuse_if_over(run: Run, state: dict[str, Any], config: RunConfig) -> None:
         raise UserError(
             f"run {run.id} {how}; there is nothing to resume. Go on anyway with --set stop.on_solved=false."
         )
-    if state["counters"]["env_steps"] >= config.train.total_timesteps:
+    if state["counters"]["env_steps"] >= config.train.total_timesteps and not state["counters"]["unjudged"]:
         raise UserError(
             f"run {run.id} has done its {config.train.total_timesteps:,} steps. "
             f"Train longer with --steps {2 * config.train.total_timesteps}."

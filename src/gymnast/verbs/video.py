@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from gymnast import config as configs
 from gymnast.core.errors import UserError
-from gymnast.runs.checkpoint import CheckpointInfo, list_checkpoints
+from gymnast.runs.checkpoint import CheckpointInfo, describe, list_checkpoints
 from gymnast.runs.references import Run, resolve, resolve_checkpoint
 from gymnast.verbs.progress import SILENT, Progress
 from gymnast.verbs.result import Facts
@@ -49,7 +49,7 @@ def record_video(
         points = in_order(run)
     else:
         run, path = resolve_checkpoint(ref, runs_dir)
-        points = [next(info for info in list_checkpoints(path.parent) if info.path == path)]
+        points = [describe(path)]
     if out is None:
         name = "progression" if progression else points[0].name
         out = run.videos_dir / default_name(name, episodes, seed, stochastic)
@@ -104,6 +104,7 @@ def add_checkpoint(
     from gymnast.runs.saved_agent import SavedAgent
 
     saved = checkpoint.load(point.path)
+    saved.require_env()
     config = configs.override(configs.validate(saved.state["config"]), overrides)
     root = command_seed(config.train.seed) if seed is None else seed
     about = {
