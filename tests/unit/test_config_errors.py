@@ -8,6 +8,7 @@ import pytest
 
 from gymnast.config import ConfigError, check_file, load, validate
 from gymnast.core.errors import UserError
+from gymnast.envs.suites import find_spec
 
 
 def problems(target: str, *overrides: str) -> list[str]:
@@ -147,9 +148,9 @@ def test_variant_typo_names_the_nearest() -> None:
 
 
 def test_env_typo_names_the_nearest() -> None:
-    with pytest.raises(UserError, match=r"unknown environment 'CartPol-v1'\. Did you mean 'CartPole-v1'"):
-        load("CartPol-v1", known_envs=lambda: ["CartPole-v1", "Swimmer-v5"])
-    assert load("Swimmer-v5", known_envs=lambda: ["Swimmer-v5"]).config.env.id == "Swimmer-v5"
+    with pytest.raises(UserError, match=r"there is no env 'CartPol-v1'\. Did you mean 'CartPole-v1'"):
+        load("CartPol-v1", require_env=find_spec)
+    assert load("Swimmer-v5", require_env=find_spec).config.env.id == "Swimmer-v5"
 
 
 @pytest.mark.parametrize(

@@ -155,8 +155,8 @@ class GaussianHead(Head):
             raise UserError(f"agent.squash: true needs bounded actions, but the env's are {space}. Set it to false.")
         self.env_shape = space.shape
         rescaled = bounded & (cfg.rescale_actions or cfg.squash)
-        self.center = np.where(rescaled, (low + high) / 2, 0.0).astype(np.float32)
-        self.half_width = np.where(rescaled, (high - low) / 2, 1.0).astype(np.float32)
+        low, high = np.where(rescaled, low, np.float32(-1)), np.where(rescaled, high, np.float32(1))
+        self.center, self.half_width = (low + high) / 2, (high - low) / 2
         self.squash = cfg.squash
         self.state_dependent = cfg.std == "state_dependent"
         self.log_std_init = cfg.log_std_init

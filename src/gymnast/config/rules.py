@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pydantic import ValidationError
 
 from gymnast.config.fields import RuleProblem
-from gymnast.core.registry import ENCODERS, EXTENSIONS, SINKS, WRAPPERS
+from gymnast.core.registry import ENCODERS, EXTENSIONS, SINKS
 
 if TYPE_CHECKING:
     from gymnast.config.schema import RunConfig
@@ -116,8 +116,7 @@ def _env(config: RunConfig) -> Iterator[RuleProblem]:
     if env.wrappers:
         from gymnast.envs import wrappers
     for spec in env.wrappers:
-        unknown = WRAPPERS.problem(spec.name)
-        for problem in [unknown] if unknown else wrappers.problems(spec.name, spec.kwargs):
+        for problem in wrappers.problems(spec.name, spec.kwargs):
             yield RuleProblem(("env.wrappers",), problem)
     for problem in suite_of(env.id).problems(env.kwargs):
         yield RuleProblem(("env.kwargs",), problem)

@@ -59,8 +59,23 @@ class EnvConfig(Section):
     step_timeout: Positive = Field(60.0, description="Seconds until a silent worker counts as hung.")
 
 
+SMALLEST_PICTURE = {
+    "nature_cnn": 36,
+    "small_cnn": 8,
+}  # pixels a side; fewer leave the last layer none
+
+
+def encoder_for(side: int) -> str:
+    """The encoder that fits pictures whose shorter side has so many pixels."""
+    return next((name for name, least in SMALLEST_PICTURE.items() if side >= least), "mlp")
+
+
 class AgentConfig(Section):
-    encoder: str = Field("mlp", description="Network that reads the observation.")
+    encoder: str = Field(
+        "mlp",
+        description="Network that reads the observation: mlp, or for pictures nature_cnn (from 36 x 36) or small_cnn "
+        "(from 8 x 8).",
+    )
     hidden: list[Count] = Field([64, 64], description="Sizes of the hidden layers.")
     activation: Literal["tanh", "relu", "elu", "gelu", "silu", "leaky_relu"] = Field(
         "tanh", description="Non-linearity between layers."

@@ -15,7 +15,7 @@ from gymnast.core.errors import UserError
 from gymnast.core.pulse import Pulse
 from gymnast.core.registry import ALGOS
 from gymnast.core.seeds import derive_seed
-from gymnast.envs.make import make_training_vec, make_vec
+from gymnast.envs.make import is_endless, make_training_vec, make_vec
 from gymnast.envs.tabular.oracle import table_of
 from gymnast.judge.judge import Judge
 from gymnast.play.step_table import labels_of
@@ -85,5 +85,6 @@ def make_judge(
         None if net.agent.has_memory else table,  # the exact value is that of a policy without memory
         make_env=lambda: make_vec(config.env, config.eval_n_envs, "eval", factory),
         can_leave_process=factory is None,
+        endless=is_endless(config.env, factory),
         pulse=pulse,
     )

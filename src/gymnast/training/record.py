@@ -75,6 +75,7 @@ def record(
 ) -> Result:
     """Trains into the run's folder; the folder knows how it ended, whatever happens. The session stays open."""
     from gymnast.agent.nets import kernels
+    from gymnast.envs.make import missed_engine
     from gymnast.sinks import make_sinks
     from gymnast.sinks.base import RunInfo
     from gymnast.training.loop import train
@@ -105,7 +106,9 @@ def record(
         notes = [*notes, "compiling the fast network: a few seconds, once on this machine"]
     status, result = "crashed", None
     try:
-        for text in [*notes, f"{state.env.engine} engine, {state.env.n_envs} envs; {run.path}"]:
+        missed = missed_engine(config.env, config.env.n_envs) if state.factory is None else None
+        about = f"{state.env.engine} engine, {state.env.n_envs} envs; {run.path}"
+        for text in filter(None, [*notes, about, missed]):
             note(text)
         result = train(state, sinks, run.checkpoints_dir, observer, run.videos_dir)
         status = "interrupted" if result.stop_reason == "interrupted" else "finished"
