@@ -83,6 +83,11 @@ def _agent(config: RunConfig) -> Iterator[RuleProblem]:
             ("algo.batch_size", "agent.sequence_length"),
             f"{size} samples are not whole sequences of agent.sequence_length={length}. Use a multiple of it.",
         )
+    rate = getattr(config.algo, "critic_learning_rate", None)
+    for key, value in (("agent.critic_hidden", agent.critic_hidden), ("algo.critic_learning_rate", rate)):
+        if agent.shared and value is not None:
+            text = "actor and critic share their network (agent.shared). Set agent.shared=false, or drop this key."
+            yield RuleProblem((key, "agent.shared"), text)
     if agent.sde_sample_freq is not None and agent.std != "sde":
         yield RuleProblem(
             ("agent.sde_sample_freq", "agent.std"),

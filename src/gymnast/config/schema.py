@@ -61,7 +61,10 @@ class EnvConfig(Section):
 
 class AgentConfig(Section):
     encoder: str = Field("mlp", description="Network that reads the observation.")
-    hidden: list[Count] = Field([64, 64], description="Sizes of the hidden layers.")
+    hidden: list[Count] = Field([64, 64], description="Sizes of the hidden layers, of actor and critic.")
+    critic_hidden: list[Count] | None = Field(
+        None, description="Those of a critic with other sizes than the actor, computed by torch; null: the same."
+    )
     activation: Literal["tanh", "relu", "elu", "gelu", "silu", "leaky_relu"] = Field(
         "tanh", description="Non-linearity between layers."
     )

@@ -104,7 +104,7 @@ class TrainState:
         moments, algo = self.net.save_state(), self.config.algo
         net = TorchNet(self.agent) if self.learner.adds_loss else choose_net(self.agent)
         self.net = self.collector.net = self.learner.net = self.judge.net = net
-        self.net.use_optimizer(algo.optimizer_name, algo.optimizer_eps)
+        self.net.use_optimizer(algo.optimizer_name, **algo.optimizer_numbers)
         self.net.load_state(moments)
 
     def restart_episodes(self, seed: int) -> None:

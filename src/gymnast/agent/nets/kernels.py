@@ -412,13 +412,17 @@ def ppo_slopes(
 
 @compiled
 def normalize_rows(advantage: Floats) -> None:
-    """Each row, a minibatch, to mean 0 and standard deviation 1, in place."""
+    """Each row, a minibatch, to mean 0 and standard deviation 1, in place; one of equal numbers to 0."""
     count, size = advantage.shape
     for k in range(count):
         row = advantage[k]
-        total = ZERO
+        total, others = ZERO, 0
         for b in range(size):
             total += row[b]
+            others += row[b] != row[0]
+        if not others:
+            row[:] = ZERO
+            continue
         mean, square = total / f32(size), ZERO
         for b in range(size):
             row[b] -= mean
