@@ -60,12 +60,12 @@ class RunningMoments(nn.Module):
 
 
 def is_normalizable(space: gym.Space[Any]) -> bool:
-    """Real-valued vectors are normalised; images, categories and bits are not."""
-    return isinstance(space, gym.spaces.Box) and np.issubdtype(space.dtype, np.floating)
+    """Numbers, real or whole, are normalised; bytes, which enter as 0..1, categories and bits are not."""
+    return isinstance(space, gym.spaces.Box) and space.dtype != np.uint8 and np.issubdtype(space.dtype, np.number)
 
 
 class ObsNormalizer(nn.Module):
-    """Shifts and scales real-valued leaves to zero mean and unit variance.
+    """Shifts and scales leaves of numbers to zero mean and unit variance.
 
     Statistics move only in `update`, which training calls between rollouts: while a rollout is collected and learned
     from they stand still, so the probabilities of acting and of learning are the same.

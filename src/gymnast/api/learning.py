@@ -94,6 +94,7 @@ def in_memory(session: TrainState, observer: Observer, shown: bool) -> Result:
         folder=None,
         start_step=session.counters.env_steps,
         threshold=session.judge.threshold,
+        evaluated_on=session.config.evaluated_on,
         config=session.config.model_dump(mode="json"),
     )
     sinks = make_sinks(["console"], info, warnings.warn)

@@ -118,14 +118,16 @@ def _env(config: RunConfig) -> Iterator[RuleProblem]:
     from gymnast.envs.suites import suite_of
 
     env = config.env
-    if env.wrappers:
+    sections = {"env": env} if config.eval.env is None else {"env": env, "eval.env": config.eval_env}
+    if any(cfg.wrappers for cfg in sections.values()):
         from gymnast.envs import wrappers
-    for spec in env.wrappers:
-        unknown = WRAPPERS.problem(spec.name)
-        for problem in [unknown] if unknown else wrappers.problems(spec.name, spec.kwargs):
-            yield RuleProblem(("env.wrappers",), problem)
-    for problem in suite_of(env.id).problems(env.kwargs):
-        yield RuleProblem(("env.kwargs",), problem)
+    for section, cfg in sections.items():
+        for spec in cfg.wrappers:
+            unknown = WRAPPERS.problem(spec.name)
+            for problem in [unknown] if unknown else wrappers.problems(spec.name, spec.kwargs):
+                yield RuleProblem((f"{section}.wrappers",), problem)
+        for problem in suite_of(cfg.id).problems(cfg.kwargs):
+            yield RuleProblem((f"{section}.kwargs",), problem)
     if env.shaping:
         from gymnast.envs.shaping.components import shaping_problems
 

@@ -107,7 +107,22 @@ class TrainConfig(Section):
     checkpoint_seconds: Positive = Field(60.0, description="How old the last checkpoint may grow.")
 
 
+class EvalEnvConfig(Section):
+    """What differs from `env`; null: as there. Another id starts from its own engine, kwargs and time limit."""
+
+    id: Annotated[str, Field(min_length=1)] | None = Field(None, description="Environment id.")
+    engine: EngineName | None = Field(None, description="What steps it.")
+    kwargs: dict[str, Any] | None = Field(None, description="Passed to its constructor, instead of env.kwargs.")
+    wrappers: list[WrapperSpec] | None = Field(None, description="Wrappers, instead of env.wrappers.")
+    max_episode_steps: Count | None = Field(None, description="Replaces its time limit, in raw env steps.")
+
+
 class EvalConfig(Section):
+    env: EvalEnvConfig | None = Field(
+        None,
+        description="What differs in the env that agents are scored in, for evaluations, verdicts, videos and "
+        "`gymnast eval`; null: nothing.",
+    )
     every: Natural | None = Field(None, description="Env steps between evaluations; null: a 20th of the run; 0: never.")
     episodes: Count = Field(20, description="Episodes an evaluation.")
     n_envs: Count | None = Field(None, description="Envs to evaluate in; null: as many as episodes, at most 32.")
@@ -206,6 +221,25 @@ class RunConfig(Section):
     @property
     def eval_n_envs(self) -> int:
         return min(self.eval.episodes, 32) if self.eval.n_envs is None else self.eval.n_envs
+
+    @property
+    def eval_env(self) -> EnvConfig:
+        """The env that agents are scored in: that of training, with what `eval.env` says on top."""
+        if self.eval.env is None:
+            return self.env
+        changes = {key: value for key, value in self.eval.env if value is not None}
+        if changes.get("id", self.env.id) != self.env.id:
+            changes = {"engine": "auto", "kwargs": {}, "max_episode_steps": None} | changes
+        return self.env.model_copy(update=changes)
+
+    @property
+    def evaluated_on(self) -> str | None:
+        """How the env of the scores is named beside them, where it is not the one of training."""
+        if self.eval_env == self.env:
+            return None
+        given = self.model_dump(mode="json")["eval"]["env"]
+        parts = [f"{key} {value}" for key, value in given.items() if value is not None and key != "id"]
+        return f"{self.eval_env.id}{' with ' if parts else ''}{', '.join(parts)} (eval.env)"
 
     @property
     def log_every(self) -> int:

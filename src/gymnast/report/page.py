@@ -74,6 +74,7 @@ def _verdict(facts: RunFacts, verdict: Verdict) -> list[Block]:
     lines: dict[str, str] = {
         "score": "" if verdict.score is None else amount(verdict.score) + interval,
         "measured on": f"{verdict.episodes} fresh episodes, {verdict.policy or ''}" if verdict.episodes else "",
+        "evaluated on": verdict.evaluated_on or "",
         "exact value": "" if verdict.exact_value is None else amount(verdict.exact_value, 4) + exact,
         "solved at": "" if verdict.threshold is None else f"{verdict.threshold:g}",
         "target": goal_text(verdict.target, verdict.on_target),
@@ -118,7 +119,8 @@ def _curves(facts: RunFacts, verdict: Verdict) -> list[Block]:
 
 def return_chart(facts: RunFacts) -> Chart:
     """Training returns as a line, evaluations as dots, and the threshold."""
-    curves = [Curve("training", facts.curve(RETURN)), Curve("evaluation", facts.curve(EVALUATION), joined=False)]
+    evaluation = "evaluation" if facts.evaluated_on is None else f"evaluation on {facts.evaluated_on}"
+    curves = [Curve("training", facts.curve(RETURN)), Curve(evaluation, facts.curve(EVALUATION), joined=False)]
     name = "" if facts.threshold is None else f"solved at {facts.threshold:g}"
     return Chart("return", tuple(curve for curve in curves if curve.points), facts.threshold, name)
 

@@ -100,6 +100,7 @@ def _about(facts: RunFacts) -> list[tuple[str, Cell]]:
         ("stopped", stop_text(reason) if reason else ""),
         ("crash", Text(crash, style="red")),
         ("score", _verdict(facts)),
+        ("evaluated on", facts.evaluated_on or ""),
         ("command", shlex.join(info.command)),
         ("versions", versions),
         ("process", f"{info.pid} on {info.host}" if facts.live else ""),

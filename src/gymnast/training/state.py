@@ -175,7 +175,8 @@ def restore(state: TrainState, tensors: dict[str, Tensor], values: dict[str, Any
     state.clock.elapsed = values["elapsed"]
     # validated, because a config saved by an older version lacks the settings that are new
     same_env = type(state.config.env).model_validate(values["config"]["env"]) == state.config.env
-    state.judge.load_state(group(tensors, "judge"), values["judge"], same_env)
+    scored_in = values["config"]["eval"].get("env") == state.config.model_dump(mode="json")["eval"]["env"]
+    state.judge.load_state(group(tensors, "judge"), values["judge"], same_env and scored_in)
     episodes = same_env and state.env.exact_resume and values["engine"] == state.env.engine
     state.learner.load_state(group(tensors, "learner"), values["learner"], optimizer, episodes)
     state.collector.load_state(group(tensors, "collector"), episodes)
