@@ -125,6 +125,15 @@ def test_cnn_policy_is_stable_baselines3s_network_and_trains(tmp_path: Path) -> 
         PPO("CnnPolicy", Pictures(size=35))
 
 
+def test_actor_and_critic_may_have_other_sizes() -> None:
+    options: dict[str, Any] = {"n_steps": 32, "batch_size": 16, "n_epochs": 1, "seed": 0}
+    model = PPO("CartPole-v1", policy_kwargs={"net_arch": {"pi": [8], "vf": [16, 4]}}, **options).learn(32)
+    shapes = {name: tuple(p.shape) for name, p in model.policy.named_parameters() if "out.weight" in name}
+    assert shapes == {"actor_out.weight": (2, 8), "critic_out.weight": (1, 4)}
+    same = PPO("CartPole-v1", policy_kwargs={"net_arch": {"pi": [8], "vf": [8]}}, **options)
+    assert (same.config.agent.hidden, same.config.agent.critic_hidden) == ([8], None)
+
+
 def test_a_preset_is_a_start_that_keywords_change() -> None:
     model = PPO("CartPole-v1:ppo", gamma=0.5, set={"env.max_episode_steps": 50}, seed=7)
     assert (model.n_envs, model.config.algo.n_steps, model.config.algo.gamma) == (32, 64, 0.5)
@@ -391,7 +400,7 @@ def test_set_env_judges_on_episodes_of_their_own() -> None:
         ),
         (lambda: PPO("CartPole-v1", use_sde=True), "agent.std: sde is for continuous actions"),
         (lambda: PPO("Pendulum-v1", sde_sample_freq=4), "only the noise of agent.std=sde lasts"),
-        (lambda: PPO("CartPole-v1", policy_kwargs={"net_arch": {"pi": [8], "vf": [9]}}), "the same sizes"),
+        (lambda: PPO("CartPole-v1", policy_kwargs={"net_arch": {"pi": [8], "qf": [9]}}), "those of pi and vf"),
         (lambda: PPO("CartPole-v1", policy_kwargs={"net_archs": [8]}), "Did you mean 'net_arch'"),
         (lambda: PPO("CartPole-v1", policy_kwargs={"activation_fn": torch.nn.Softplus}), "must be one of tanh"),
         (lambda: PPO("CartPole-v1", set={"train.total_timesteps": 9}), "learn.total_timesteps. says how long"),

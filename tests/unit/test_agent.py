@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, Literal
+
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -101,6 +103,28 @@ def test_observations_are_scaled_clipped_and_only_where_real_valued() -> None:
     scaled = normalizer({"position": torch.tensor([[2.0, 100.0]]), "inventory/slot": torch.tensor([2])})
     torch.testing.assert_close(scaled["position"], torch.tensor([[1.0, 2.0]]), atol=1e-5, rtol=0)
     assert scaled["inventory/slot"].tolist() == [2]
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int16, np.int32, np.int64])
+def test_whole_numbers_are_normalised_and_bytes_are_not(dtype: type[np.integer[Any]]) -> None:
+    numbers, pixels = gym.spaces.Box(-100, 100, (2,), dtype), gym.spaces.Box(0, 255, (2,), np.uint8)
+    normalizer = ObsNormalizer({"numbers": numbers, "bytes": pixels}, clip=2.0)
+    seen = torch.from_numpy(np.array([[0, 10], [2, 30]], dtype))
+    normalizer.update({"numbers": seen, "bytes": torch.zeros(2, 2, dtype=torch.uint8)})
+    scaled = normalizer({"numbers": torch.from_numpy(np.array([[2, 100]], dtype)), "bytes": torch.tensor([[3, 4]])})
+    torch.testing.assert_close(scaled["numbers"], torch.tensor([[1.0, 2.0]]), atol=1e-5, rtol=0)
+    assert scaled["bytes"].tolist() == [[3, 4]]
+    agent = Agent({"numbers": numbers}, gym.spaces.Discrete(2), AgentConfig(normalize_obs=True), 0.99)
+    assert torch.isfinite(agent.act({"numbers": seen}).logp).all()
+
+
+@pytest.mark.parametrize("memory", [None, "lstm"])
+def test_a_critic_has_sizes_of_its_own(memory: Literal["lstm"] | None) -> None:
+    space = {"obs": gym.spaces.Box(-1, 1, (3,))}
+    agent = Agent(space, gym.spaces.Discrete(2), AgentConfig(hidden=[8], critic_hidden=[32, 16], memory=memory), 0.99)
+    sizes = [[layer.out_features for layer in body.layers[::2]] for body in (agent.actor_body, agent.critic_body)]
+    assert sizes == [[8], [32, 16]]
+    assert agent.act({"obs": torch.zeros(5, 3)}).values["value"].shape == (5,)
 
 
 def test_reward_normaliser_on_paper() -> None:

@@ -178,7 +178,7 @@ def of_policy(model: str, policy: Mapping[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, value in policy.items():
         if name == "net_arch":
-            found["agent.hidden"] = hidden_sizes(model, value)
+            found |= hidden_sizes(model, value)
         elif name == "activation_fn":
             found["agent.activation"] = activation(value)
         elif name in places:
@@ -192,16 +192,16 @@ def of_policy(model: str, policy: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def hidden_sizes(model: str, arch: Any) -> Any:
+def hidden_sizes(model: str, arch: Any) -> dict[str, Any]:
     if not isinstance(arch, Mapping):
-        return list(arch)
-    actor, critic = arch.get("pi", []), arch.get("vf", [])
-    if list(actor) != list(critic) or not set(arch) <= {"pi", "vf"}:
+        return {"agent.hidden": list(arch)}
+    if not set(arch) <= {"pi", "vf"}:
         raise UserError(
-            f"{model}(policy_kwargs={{'net_arch': {dict(arch)}}}): actor and critic have the same sizes here. "
-            f"Use net_arch={list(actor)}."
+            f"{model}(policy_kwargs={{'net_arch': {dict(arch)}}}): sizes are those of pi and vf. "
+            "Use net_arch=dict(pi=[64, 64], vf=[64, 64])."
         )
-    return list(actor)
+    actor, critic = list(arch.get("pi", [])), list(arch.get("vf", []))
+    return {"agent.hidden": actor, "agent.critic_hidden": None if actor == critic else critic}
 
 
 def activation(value: Any) -> Any:
