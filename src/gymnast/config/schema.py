@@ -82,7 +82,11 @@ class AgentConfig(Section):
     sequence_length: Count = Field(
         16, description="Steps through which a memory is trained at once; divides algo.n_steps and algo.batch_size."
     )
-    normalize_obs: bool = Field(False, description="Scale observations by their running mean and standard deviation.")
+    normalize_obs: bool = Field(
+        False,
+        description="Scale observations by their running mean and standard deviation, from the second rollout on; not "
+        "bytes, which enter as 0..1, nor categories.",
+    )
     clip_obs: Positive = Field(10.0, description="Cut of normalised observations.")
     normalize_reward: bool = Field(False, description="Scale rewards by the running standard deviation of the return.")
     clip_reward: Positive = Field(10.0, description="Cut of normalised rewards.")
@@ -91,7 +95,7 @@ class AgentConfig(Section):
         description="Standard deviation of continuous actions: a parameter, an output, or noise that lasts (gSDE).",
     )
     sde_sample_freq: Count | None = Field(
-        None, description="Steps that the noise of `std: sde` lasts; null: a whole rollout."
+        None, description="Steps that the noise of `std: sde` lasts; null: a whole rollout, or an evaluated episode."
     )
     log_std_init: Float = Field(0.0, description="Logarithm of the first standard deviation of continuous actions.")
     squash: bool = Field(False, description="Squash continuous actions into their bounds with tanh.")

@@ -44,6 +44,7 @@ def build(config: RunConfig, threshold: float | None, factory: EnvFactory | None
     shuffle = torch.Generator().manual_seed(derive_seed(config.train.seed, "minibatches"))
     learner = ALGOS.get(config.algo.name)(net, config, shuffle, extensions)
     facts = load_facts(config.env.id)
+    comparable = threshold if config.evaluated_on is None else None  # with what training episodes return
     uniform = None if config.env.action_masks else net.agent.head.uniform_entropy
     return TrainState(
         config=config,
@@ -52,7 +53,7 @@ def build(config: RunConfig, threshold: float | None, factory: EnvFactory | None
         learner=learner,
         rollout=make_rollout(config, learner),
         judge=make_judge(config, threshold, net, env, factory),
-        alerts=AlertBook(Known(config, facts, threshold, uniform), (*RULES, *learner.rules)),
+        alerts=AlertBook(Known(config, facts, comparable, uniform), (*RULES, *learner.rules)),
         labels=labels_of(net.agent, config.env),
         factory=factory,
     )

@@ -60,7 +60,7 @@ def brief(facts: RunFacts) -> dict[str, Any]:
         **{name: getattr(facts, name) for name in ("score", "solved", "env_steps", "seconds")},
         "path": facts.info.path,
         "interval": facts.summary.get("interval"),
-        "evaluated_on": facts.evaluated_on,
+        "evaluated_on": facts.summary.get("evaluated_on"),
     }
 
 
