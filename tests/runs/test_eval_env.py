@@ -79,6 +79,7 @@ def test_other_commands_use_it_too(runs: tuple[Path, dict[str, Any], str]) -> No
     assert training["evaluated_on"] is None
     assert training["mean_length"] > 7
     assert last_line(gymnast("runs", "show", result["run"], "--json", *where))["evaluated_on"] == NAME
+    assert "(eval.env)" in gymnast("runs", "list", *where)
     video = last_line(gymnast("video", result["run"], "--json", *where))
     assert video["parts"][0]["evaluated_on"] == NAME
     assert video["parts"][0]["episodes"][0]["length"] <= 7

@@ -27,7 +27,10 @@ LIST: tuple[tuple[Column, Callable[[RunFacts], Cell]], ...] = (
     (Column("algo", drop=2), lambda run: run.algo),
     (Column("seed", right=True, drop=4), lambda run: str(run.info.seed)),
     (Column("status"), lambda run: status_text(run.info.status)),
-    (Column("score", right=True), lambda run: score(run.score)),
+    (
+        Column("score", right=True),
+        lambda run: score(run.score) + (" (eval.env)" if run.summary.get("evaluated_on") else ""),
+    ),
     (Column("solved", drop=1), lambda run: yes_no(run.solved)),
     (Column("steps", right=True, drop=3), lambda run: number(run.env_steps)),
     (Column("time", right=True, drop=6), lambda run: "" if run.seconds is None else duration(run.seconds)),

@@ -417,13 +417,15 @@ def normalize_rows(advantage: Floats) -> None:
     count, size = advantage.shape
     for k in range(count):
         row = advantage[k]
-        total, others = ZERO, 0
-        for b in range(size):
-            total += row[b]
+        others = 0
+        for b in range(size):  # its own loop, so that the sum is added up as ever
             others += row[b] != row[0]
-        if not others:
+        if not others:  # NaN differs from itself
             row[:] = ZERO
             continue
+        total = ZERO
+        for b in range(size):
+            total += row[b]
         mean, square = total / f32(size), ZERO
         for b in range(size):
             row[b] -= mean
