@@ -123,3 +123,12 @@ def test_an_interval_of_two_values_is_clopper_and_pearsons() -> None:
     low, high = mean_interval([1.0] * 10, 0.0, 1.0)
     assert low == pytest.approx(0.025**0.1, abs=0.02)
     assert high == 1.0
+
+
+def test_intervals_of_many_values_go_on_as_those_of_fewer() -> None:
+    rng = np.random.default_rng(3)
+    few = 1 - rng.exponential(size=2_000)
+    exact, normal = mean_interval(few, -9.0, 1.0), mean_interval([*few, float(few.mean())], -9.0, 1.0)
+    assert normal == pytest.approx(exact, abs=0.004)
+    low, high = mean_interval(rng.normal(size=200_000), -5.0, 5.0)
+    assert (low, high) == pytest.approx((-1.96 / math.sqrt(200_000), 1.96 / math.sqrt(200_000)), abs=0.006)

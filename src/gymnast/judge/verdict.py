@@ -141,7 +141,7 @@ class Court:
         still = dict(asked.goals)
         while True:
             seed = derive_seed(self.config.train.seed, "verdict", asked.number, len(blocks))
-            blocks.append(self._play(min(stop.episodes, stop.max_episodes), seed, stop.judge))
+            blocks.append(self._play(stop.episodes, seed, stop.judge))
             returns = np.concatenate([block.returns for block in blocks])
             tests = {name: weigh(returns, goal, seen, error_of(asked.number)) for name, goal in still.items()}
             shown += [name for name, test in tests.items() if test.shown]
