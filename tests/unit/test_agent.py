@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import gymnasium as gym
 import numpy as np
@@ -123,6 +123,15 @@ def test_whole_numbers_are_scaled_and_bytes_and_bits_are_not() -> None:
 def test_actions_without_bounds_bring_no_warning(recwarn: pytest.WarningsRecorder) -> None:
     Agent(VECTOR, gym.spaces.Box(-np.inf, np.inf, (2,), np.float32), CONFIGS["plain"], 0.99)
     assert not [warning for warning in recwarn if issubclass(warning.category, RuntimeWarning)]
+
+
+@pytest.mark.parametrize("memory", [None, "lstm"])
+def test_a_critic_has_sizes_of_its_own(memory: Literal["lstm"] | None) -> None:
+    space = {"obs": gym.spaces.Box(-1, 1, (3,))}
+    agent = Agent(space, gym.spaces.Discrete(2), AgentConfig(hidden=[8], critic_hidden=[32, 16], memory=memory), 0.99)
+    sizes = [[layer.out_features for layer in body.layers[::2]] for body in (agent.actor_body, agent.critic_body)]
+    assert sizes == [[8], [32, 16]]
+    assert agent.act({"obs": torch.zeros(5, 3)}).values["value"].shape == (5,)
 
 
 def test_reward_normaliser_on_paper() -> None:

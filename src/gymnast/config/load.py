@@ -41,7 +41,8 @@ class Resolved:
         """Mean return that counts as solved, from the config or the facts."""
         if self.config.stop.threshold is not None:
             return self.config.stop.threshold
-        return self.facts.solved.threshold if self.facts and self.facts.solved else None
+        facts = scored_facts(self.config, self.facts)
+        return facts.solved.threshold if facts and facts.solved else None
 
 
 class Preset(NamedTuple):
@@ -122,12 +123,13 @@ def _validated(
             lines += _rules_of_the_rest(data, keys, sources)
         try:
             env, stop = EnvConfig.model_validate(data.get("env")), StopConfig.model_validate(data.get("stop", {}))
-            lines += facts_problems(env, stop, own_facts or load_facts(env.id), sources)
+            if not data.get("eval", {}).get("env"):
+                lines += facts_problems(env, stop, own_facts or load_facts(env.id), sources)
         except ValidationError:
             pass  # their own problems are reported already
         raise ConfigError(lines) from None
     facts = own_facts or load_facts(config.env.id)
-    if problems := facts_problems(config.env, config.stop, facts, sources):
+    if problems := facts_problems(config.eval_env, config.stop, scored_facts(config, facts), sources):
         raise ConfigError(problems)
     return config, facts
 
@@ -178,6 +180,11 @@ def facts_of(file: YamlFile) -> EnvFacts | None:
 def load_facts(env_id: str) -> EnvFacts | None:
     """What is known about an env, or None."""
     return facts_of(read_preset(env_id)) if is_preset(env_id) else None
+
+
+def scored_facts(config: RunConfig, facts: EnvFacts | None) -> EnvFacts | None:
+    """What is known about the env that agents are scored in; `facts`: about that of training."""
+    return facts if config.eval_env.id == config.env.id else load_facts(config.eval_env.id)
 
 
 def list_presets() -> list[Preset]:

@@ -120,8 +120,8 @@ class Judge:
     # In the order in which the loop calls them
 
     def watch(self, returns: Sequence[float]) -> None:
-        """Training episodes have ended: how low and high returns can get."""
-        if returns:
+        """Training episodes have ended: how low and high returns can get, where scores are of the same env."""
+        if returns and self.config.evaluated_on is None:
             self.record.seen = self.record.seen.over(np.array(returns, np.float64))
 
     def begin(
