@@ -21,7 +21,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 # In the order in which they are read: all blocks share a folder, so that `@last` is the run of a block before.
-GUIDE = [f"docs/guide/{name}.md" for name in ("train", "configure", "environments", "runs", "evaluation", "python")]
+GUIDE = [f"docs/guide/{name}.md" for name in ("train", "environments", "configure", "runs", "evaluation", "python")]
 PAGES = list(dict.fromkeys([*GUIDE, *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md"))]))
 PAGES += ["README.md", "CONTRIBUTING.md"]
 BLOCK = re.compile(r"^(?:<!-- not run: (.*) -->\n)?```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
