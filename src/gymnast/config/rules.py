@@ -83,6 +83,9 @@ def _agent(config: RunConfig) -> Iterator[RuleProblem]:
             ("algo.batch_size", "agent.sequence_length"),
             f"{size} samples are not whole sequences of agent.sequence_length={length}. Use a multiple of it.",
         )
+    if agent.forget_bias and agent.memory != "lstm":
+        text = "only an LSTM has forget gates. Set agent.memory=lstm, or drop this key."
+        yield RuleProblem(("agent.forget_bias", "agent.memory"), text)
     rate = getattr(config.algo, "critic_learning_rate", None)
     for key, value in (("agent.critic_hidden", agent.critic_hidden), ("algo.critic_learning_rate", rate)):
         if agent.shared and value is not None:
