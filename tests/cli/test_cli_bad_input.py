@@ -71,8 +71,8 @@ def test_all_mistakes_of_a_file_are_reported_at_once_with_their_lines(gymnast: C
 @pytest.mark.parametrize(
     "package, args, command",
     [
-        ("Box2D", ("train", "LunarLander-v3"), 'pip install "gymnast[box2d]"'),
-        ("envpool", (*CARTPOLE, "--set", "env.engine=envpool"), 'pip install "gymnast[envpool]"'),
+        ("Box2D", ("train", "LunarLander-v3"), 'pip install "gymnast-rl[box2d]"'),
+        ("envpool", (*CARTPOLE, "--set", "env.engine=envpool"), 'pip install "gymnast-rl[envpool]"'),
     ],
 )
 def test_a_missing_optional_package(
@@ -130,7 +130,7 @@ def test_a_tracker_that_is_not_installed_is_reported_before_anything_starts(
     outcome = without("wandb")("train", "CartPole-v1", "--track", "wandb", "--runs-dir", tmp_path / "runs")
     assert outcome.code == 2
     assert outcome.err.startswith(
-        'gymnast: log.sinks: wandb is not installed. Install with `pip install "gymnast[wandb]"`'
+        'gymnast: log.sinks: wandb is not installed. Install with `pip install "gymnast-rl[wandb]"`'
     )
     assert len(outcome.err.splitlines()) == 1
     assert not (tmp_path / "runs").exists()

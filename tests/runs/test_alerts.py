@@ -74,7 +74,7 @@ SPOILT = [
     ("critic_wrong", "CartPole-v1", ("algo.vf_coef=0",), {"algo.vf_coef": 0.5}),
     ("gradient_large", "CartPole-v1", ("algo.max_grad_norm=1e-8",), {"algo.max_grad_norm": 0.5}),
     ("gradient_vanishes", "CartPole-v1", BROKEN, {"algo.learning_rate": "lin_0.003"}),
-    ("spread_grows", "Pendulum-v1", ("algo.ent_coef=10.0", "algo.learning_rate=0.01"), {"algo.ent_coef": 0.0}),
+    ("std_grows", "Pendulum-v1", ("algo.ent_coef=10.0", "algo.learning_rate=0.01"), {"algo.ent_coef": 0.0}),
     ("advantage_scale", "CartPole-v1:a2c", ("algo.normalize_advantage=off", "env.reward.scale=1000"), None),
     ("all_cut", "CartPole-v1", ("env.max_episode_steps=8",), {"env.max_episode_steps": None}),
     ("plateau", "CartPole-v1", ("algo.learning_rate=1.0",), {"algo.learning_rate": "lin_0.003"}),

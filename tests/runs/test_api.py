@@ -407,10 +407,13 @@ def test_set_env_judges_on_episodes_of_their_own() -> None:
         (lambda: PPO("CartPole-v1").policy.mlp_extractor, "Its parts are actor_body"),
         (lambda: PPO("CartPole-v1").save("x", exclude=["verbose"]), "a file always has all of a model"),
         (lambda: PPO(sb3.common.policies.ActorCriticPolicy), "PPO needs an env"),
-        (lambda: PPO(type("Mine", (sb3.common.policies.ActorCriticPolicy,), {}), "CartPole-v1"), "of one's own is not"),
+        (
+            lambda: PPO(type("Mine", (sb3.common.policies.ActorCriticPolicy,), {}), "CartPole-v1"),
+            "your own policy class is not",
+        ),
         (
             lambda: PPO("CartPole-v1", policy_kwargs={"features_extractor_class": torch.nn.Linear}),
-            "encoder of one's own",
+            "your own encoder",
         ),
         (lambda: make_vec_env("CartPole-v1", vec_env_kwargs={"a": 1}), "are for a vec_env_cls"),
         (lambda: make_vec_env("CartPole-v1", 8).get_attr("gravity"), "keeps no env objects.*engine='sync'"),

@@ -33,7 +33,7 @@ class Agent(nn.Module):
     """Normaliser, bodies, memory and heads. `act` step by step and `evaluate` on the sequence agree.
 
     Whatever lasts between steps is in `state`, one row an env, and belongs to the caller: {} where nothing lasts.
-    `values`: the names of what is estimated beside the policy.
+    `values`: the names of what is estimated in addition to the policy.
     """
 
     def __init__(

@@ -113,7 +113,7 @@ def named(config: RunConfig, suspects: Sequence[Suspect]) -> Iterator[Suspect]:
 
 
 def unusual(config: RunConfig, usual: RunConfig, suspect: Suspect) -> float:
-    """By what factor a setting is off in the direction that does this harm; 0 where it cannot be told."""
+    """By what factor a setting is off in the direction that does this harm; 0 where that is unknown."""
     mine, theirs = setting(config, suspect.key), setting(usual, suspect.key)
     if suspect.wrong == "switch":
         return UNUSUAL if mine != theirs == suspect.value else 0.0

@@ -170,7 +170,7 @@ def entropy_stuck(row: Row, known: Known, memory: Memory) -> Found:
 @rule("warning", 3, "The standard deviation of continuous actions keeps growing.",
       "Noise costs nothing: actions are cut to their bounds. Set agent.squash=true, or a lower agent.log_std_init.",
       why.MUCH_ENTROPY, why.WIDE_START)  # fmt: skip
-def spread_grows(row: Row, known: Known, memory: Memory) -> Found:
+def std_grows(row: Row, known: Known, memory: Memory) -> Found:
     """A Gaussian wider than it was at the start, and than anything the env can tell apart."""
     return is_above(row, "train/std", max(warn_high("train/std"), 3 * math.exp(known.config.agent.log_std_init)))
 
@@ -238,10 +238,10 @@ def dead_units(row: Row, known: Known, memory: Memory) -> Found:
 
 
 @rule("warning", 5, "The critic's values are no help: further off than a constant would be.",
-      "Values cannot be told from what the agent observes.",
+      "Values cannot be predicted from what the agent observes.",
       why.WEAK_CRITIC, why.FAST, why.SLOW, why.LARGE_REWARD, why.TIGHT_LIMIT)  # fmt: skip
 def critic_wrong(row: Row, known: Known, memory: Memory) -> Found:
-    """Values further from the returns than a constant would be, or beside nearly all of them."""
+    """Values further from the returns than a constant would be, or far from nearly all of them."""
     if not {"rollout/value_mean", "train/explained_variance"} <= row.keys() or row["time/progress"] < 0.2:
         return None
     if not known.config.algo.trains_critic or known.config.rollout_steps < 256:
@@ -347,7 +347,7 @@ def plateau(row: Row, known: Known, memory: Memory) -> Found:
       "Another process takes the cores, or memory runs short. Episodes may also have become costlier to simulate."
 )  # fmt: skip
 def rate_falls(row: Row, known: Known, memory: Memory) -> Found:
-    """Env steps a second, evaluation taken off, beside what they were: a slow average of good rows."""
+    """Env steps a second, without evaluation, compared with what they were: a slow average of good rows."""
     if "time/fps" not in row:
         return None
     rate = row["time/fps"] / max(1.0 - row.get("time/share/eval", 0.0), 0.05)

@@ -20,7 +20,7 @@ from gymnast.core.schedule import Schedule
 from gymnast.envs.make import space_kinds
 from gymnast.envs.suites import list_env_ids
 
-READ_AT = 100  # places of a run at which a function that is a schedule is read, beside its start
+READ_AT = 100  # places of a run at which a function that is a schedule is read, and its start
 BUDGET_OPEN = 10**9  # env steps in a config before learn() says how many
 OTHER_SECTIONS = {"n_envs": "env.n_envs", "seed": "train.seed", "device": "train.device"}
 # stable-baselines3's keywords that have no counterpart: the value that means "off", and what to do instead
@@ -115,7 +115,7 @@ def refuse_sharing(source: EnvSource, config: RunConfig) -> None:
 
 
 def leave_judgement_to_the_user(data: dict[str, Any], given: Mapping[str, Any]) -> None:
-    """learn() trains for the steps it is told and does nothing else, unless `set` speaks of evaluation or stopping."""
+    """learn() trains for the given steps and does nothing else, unless `set` speaks of evaluation or stopping."""
     stop = [key for key in given if key.startswith("stop.") and key != "stop.seconds"]
     if not any(key.startswith("eval.") for key in given) and not stop:
         data["eval"] = {**data.get("eval", {}), "every": 0}

@@ -41,7 +41,7 @@ LrJump = Annotated[
 
 
 Extensions = Annotated[
-    list[Named], Field(description="What the algorithm calls beside itself, by name: exploration bonuses and the like.")
+    list[Named], Field(description="Additions to the algorithm, by name: exploration bonuses, auxiliary losses.")
 ]
 
 
@@ -81,7 +81,7 @@ class AlgoSettings(Section):
         return 1, rollout_steps
 
     def problems(self, config: RunConfig) -> list[RuleProblem]:
-        """What is wrong between these settings and others of the run, beside the rules for all algorithms."""
+        """What is wrong between these settings and others of the run, in addition to the rules for all algorithms."""
         return []
 
 

@@ -95,7 +95,7 @@ def find(target: str, known_envs: Callable[[], list[str]] | None = None) -> tupl
         if known_envs is not None and ":" not in name:  # "module:Env-v0" exists only once its module is imported
             ids = known_envs()
             if name not in ids:
-                hint = did_you_mean(name, [*preset_ids(), *ids]) or " `gymnast envs list` shows what there is."
+                hint = did_you_mean(name, [*preset_ids(), *ids]) or " `gymnast envs list` lists what is available."
                 raise UserError(f"unknown environment {name!r}.{hint}")
         place = layers.preset_place(ANY_ENV)
         return place, layers.choose_variant(replace(place, name=name), variant)

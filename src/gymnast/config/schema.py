@@ -151,8 +151,8 @@ class LogConfig(Section):
     )
     diagnostics: Natural | None = Field(
         None,
-        description="Env steps between looks inside the network, beside one at the end; null: a 20th of the run, never "
-        "less than 20,000; 0: never.",
+        description="Env steps between diagnostics of the network, which are also made at the end; null: a 20th of the "
+        "run, never less than 20,000; 0: never.",
     )
     sinks: list[str] = Field(
         ["console", "jsonl"], description="Where rows go: console, jsonl, csv, wandb, trackio, tensorboard."
@@ -218,5 +218,5 @@ class RunConfig(Section):
 
     @property
     def diagnostics_every(self) -> int:
-        """Env steps between looks inside the network: one costs the smallest agent 300 env steps."""
+        """Env steps between diagnostics of the network: one costs the smallest agent 300 env steps."""
         return max(self.train.total_timesteps // 20, 20_000) if self.log.diagnostics is None else self.log.diagnostics

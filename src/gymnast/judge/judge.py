@@ -169,7 +169,7 @@ class Judge:
         return found, None
 
     def take(self, result: EvalResult, snapshot: Snapshot | None) -> tuple[Row, bool]:
-        """Books a result on a copy, or on this moment: what there is to report, and whether it is the best so far."""
+        """Books a result on a copy, or on this moment: the metrics to report, and whether it is the best so far."""
         record, step = self.record, result.request.step
         row: Row = {}
         new_best = False

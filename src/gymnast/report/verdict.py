@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,6 +33,7 @@ class Verdict:
     high: float | None = None
     episodes: int | None = None
     policy: str | None = None
+    agent: str | None = None  # that the score is of
     exact_value: float | None = None  # by the env's transition table
     optimum: float | None = None
     regret: float | None = None
@@ -52,12 +54,13 @@ def judge(facts: RunFacts) -> Verdict:
         solved=None if headline == "NOT JUDGED" else facts.solved,
         threshold=facts.threshold,
         target=facts.goal,
-        on_target=None if facts.goal is None else facts.on_target,
+        on_target=facts.on_target,
         score=_first(summary.get("eval_mean"), latest.get("verdict/mean")),
         low=low,
         high=high,
         episodes=None if episodes is None else int(episodes),
         policy=None if config is None else config.stop.judge,
+        agent=agent_text(summary) or None,
         exact_value=_first(summary.get("exact_value"), exact),
         optimum=_first(
             summary.get("optimum"), None if exact is None or regret is None else exact + regret, _best(facts)
@@ -75,6 +78,17 @@ def stop_text(reason: str) -> str:
 
 def goal_text(goal: float | None, reached: bool | None) -> str:
     return "" if goal is None else f"{goal:g}, {'reached' if reached else 'not reached'}"
+
+
+def agent_text(summary: Mapping[str, Any]) -> str:
+    """Which agent the score is of, and what the last one is worth."""
+    best_at, last_at, last = (summary.get(key) for key in ("best_at", "last_at", "last_score"))
+    if not best_at:
+        return ""
+    agent = f"the best, at {best_at:,} steps"
+    if last is not None and last_at != best_at:
+        agent += f"; the last evaluation, at {last_at:,}: {last:,.2f}"
+    return agent
 
 
 def _first(*values: Any) -> Any:

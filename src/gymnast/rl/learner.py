@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 kernels: Any = LazyModule("gymnast.agent.nets.kernels")
 Metrics = dict[str, "Tensor | float"]  # tensors where asking for the number would wait for a device
 
-Loss = tuple["Tensor", dict[str, "Tensor"]]  # with what there is to see in it, by metric
+Loss = tuple["Tensor", dict[str, "Tensor"]]  # with its metrics, by name
 
 
 class Learner:
@@ -31,7 +31,7 @@ class Learner:
 
     `Settings` are its section of the config. `metrics` describes the metrics that it alone reports, in YAML as the
     metric catalogue does, each `after` another one. `rules` are its own alerts. `streams` are what its rollouts store
-    beside the usual streams.
+    in addition to the usual streams.
     """
 
     Settings: ClassVar[type[AlgoSettings]]

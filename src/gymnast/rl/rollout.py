@@ -31,7 +31,7 @@ class Rollout:
     """`starts[t]` says that obs[t] begins an episode. Rows are valid once a collector has filled them.
 
     Fresh memory is poisoned (NaN, -1), so that a row read before it was written shows at once.
-    `extra`: streams that an algorithm or an extension stores beside the usual ones.
+    `extra`: streams that an algorithm or an extension stores in addition to the usual ones.
     """
 
     def __init__(

@@ -57,7 +57,8 @@ def _identity(data: Comparison) -> list[list[Cell]]:
 
 
 def _solved(runs: Sequence[RunFacts]) -> Cell:
-    return yes_no(runs[0].solved) if len(runs) == 1 else f"{sum(bool(run.solved) for run in runs)} of {len(runs)}"
+    known = [run.solved for run in runs if run.solved is not None]  # None: there is no threshold
+    return f"{sum(known)} of {len(runs)}" if known and len(runs) > 1 else yes_no(runs[0].solved)
 
 
 def _range(values: Sequence[float], text: Callable[[float], str]) -> str:

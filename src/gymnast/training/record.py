@@ -32,8 +32,9 @@ def new_run(
     parent: str | None = None,
     history: Run | None = None,
     program: str = "gymnast",
+    **facts: Any,
 ) -> Run:
-    """A run's folder, made when everything that could fail at the start has not."""
+    """A run's folder, made when everything that could fail at the start has not. `facts`: more for run.json."""
     run = create_run(
         runs_dir,
         configs.dump(config),
@@ -45,6 +46,7 @@ def new_run(
         machine=f"{cpu_model()}, {cores()} cores",
         versions=versions(),
         command=[program, *sys.argv[1:]],
+        **facts,
     )
     if history is not None:
         for old, new in ((history.metrics_path, run.metrics_path), (history.diagnostics_path, run.diagnostics_path)):
@@ -79,6 +81,7 @@ def record(
 
     config = state.config
     run.start()
+    run.update(summary={"engine": state.env.engine, "exact_resume": state.env.exact_resume})
 
     def note(text: str) -> None:
         run.log(text)
@@ -142,7 +145,7 @@ def summary_of(state: TrainState, result: Result | None) -> dict[str, Any]:
     score = scored["eval_mean"] if scored["eval_mean"] is not None else record.best_score
     goals = {"threshold": state.judge.threshold, "target": state.judge.target}
     agents = {"score": score, "best_at": record.best_at, "last_score": record.last_score, "last_at": record.last_at}
-    return scored | goals | agents
+    return scored | goals | agents | {"training_return": state.meter.mean_return}
 
 
 def json_result(result: Result) -> dict[str, Any]:

@@ -82,7 +82,7 @@ class Pictures(nn.Module):
 
 
 class NatureCNN(MLPEncoder):
-    """Every picture through its own convolutions; other leaves beside their features; then `agent.hidden`, if any."""
+    """Every picture through its own convolutions; other leaves next to their features; then `agent.hidden`, if any."""
 
     is_large = True  # worth several threads
 

@@ -121,7 +121,7 @@ class PPO(Learner):
         return Expression(lambda out, batch: self.loss(out, batch, progress), self.extensions)
 
     def loss(self, out: Outputs, batch: Batch, progress: float) -> Loss:
-        """The clipped objective on one minibatch, and what there is to see in it."""
+        """The clipped objective on one minibatch, and its metrics."""
         clip = self.algo.clip_range.value(progress)
         advantage = batch["advantage"]
         if self.algo.normalize_advantage == "batch":

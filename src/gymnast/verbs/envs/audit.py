@@ -1,4 +1,4 @@
-"""`gymnast envs audit`: what there is to learn from in an env. Rewards, episodes, and whether its copies differ."""
+"""`gymnast envs audit`: whether an env can be learned from: rewards, episodes, and whether its copies differ."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ def _play(env: VecEnv, steps: int, seed: int, stds: dict[str, Any], progress: Pr
 
 
 def _rounded(obs: Obs, stds: dict[str, Any]) -> list[Any]:
-    """Leaves without differences that are small beside the component's standard deviation."""
+    """Leaves without differences that are small compared with the component's standard deviation."""
     with np.errstate(invalid="ignore"):
         return [
             np.rint(leaf / stds[name] * FINENESS).astype(np.float32) + np.float32(0.0) if name in stds else leaf.copy()

@@ -1,4 +1,4 @@
-"""`gymnast envs list|show`: what there is to train on. Gymnasium is imported only for what no preset says."""
+"""`gymnast envs list|show`: envs to train on. Gymnasium is imported only for what no preset says."""
 
 from __future__ import annotations
 
