@@ -1,7 +1,7 @@
 """Checkpoints: one safetensors file with everything in it, whole at every moment; no pickle.
 
 Tensors are the file's tensors. The JSON state and the metrics of that moment lie in the header's metadata, so that one
-rename replaces all of it. NAME.json beside it repeats the metrics for people to read; the header is what counts.
+rename replaces all of it. NAME.json repeats the metrics for people to read; the header is what counts.
 NAME.csv has the last steps before it, one a row, as `play/step_table.py` writes them.
 """
 
@@ -231,7 +231,11 @@ def _step(state: Mapping[str, Any], metrics: Mapping[str, float]) -> int | None:
 
 def _unusable(path: Path, reason: str) -> CheckpointError:
     whole = [info.name for info in list_checkpoints(path.parent) if info.problem is None and info.path != path]
-    others = f" Whole ones beside it: {', '.join(whole)}." if whole else " There is no other checkpoint beside it."
+    others = (
+        f" Intact checkpoints in the same folder: {', '.join(whole)}."
+        if whole
+        else " The folder has no other checkpoint."
+    )
     return CheckpointError(f"cannot use checkpoint {path}: {reason}.{others}")
 
 

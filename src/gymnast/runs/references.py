@@ -36,7 +36,7 @@ def resolve(ref: str, runs_dir: str | Path) -> Run:
 
 
 class SavedFile(Run):
-    """A file that `model.save` wrote, in no run's folder: stands where a run would, and its videos lie beside it."""
+    """A file that `model.save` wrote, in no run's folder: takes the place of a run. Its videos are next to it."""
 
     def __init__(self, file: Path) -> None:
         super().__init__(file.parent)

@@ -44,7 +44,7 @@ def _draw(axes: Any, chart: Chart) -> None:
 
 
 def save_histograms(path: Path, title: str, samples: Mapping[str, NDArray[np.float64]]) -> None:
-    """One beside the other. Counts are logarithmic, so that what is rare can be seen."""
+    """Side by side. Counts are logarithmic, so that what is rare can be seen."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(4 * len(samples), 3.6), layout="constrained")

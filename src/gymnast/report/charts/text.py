@@ -13,7 +13,7 @@ from gymnast.core.text import bar
 from gymnast.report.charts.model import Chart, Curve, Level, Points, tick_size
 
 DOTS, LEVEL, BAND = "◆★", "┄", "░"
-MARKS = "▪●▲◇+x○△"  # of several lines, told apart without colours
+MARKS = "▪●▲◇+x○△"  # of several lines, which differ without colours too
 COLOURS = ("cyan", "magenta", "blue", "red", "bright_cyan", "bright_magenta", "bright_blue", "bright_red")
 LEVEL_STYLE, DOT_STYLES = "white", ("bold yellow", "bold green")
 

@@ -1,4 +1,4 @@
-"""RESULTS.md: its words, its tables, and the pictures beside it."""
+"""RESULTS.md: its words, its tables, and its pictures."""
 
 from __future__ import annotations
 
