@@ -107,7 +107,7 @@ class Callbacks:
 
 
 class Watched:
-    """A run's envs, with callbacks told of every step."""
+    """A run's envs, which report every step to callbacks."""
 
     def __init__(self, inner: VecEnv, callbacks: Callbacks) -> None:
         self._inner, self._callbacks = inner, callbacks

@@ -35,7 +35,7 @@ def learn(
     callback: Any,
     log_interval: int | None,
     tb_log_name: str | None,
-    anew: bool,
+    restart: bool,
     shown: bool,
 ) -> None:
     session = model.session
@@ -43,8 +43,8 @@ def learn(
     name = model.algo.upper() if tb_log_name is None else tb_log_name
     if not isinstance(name, str):
         raise UserError(f"learn(tb_log_name={name!r}): must be a name. reset_num_timesteps comes after it.")
-    moved = anew and session.counters.env_steps > 0
-    if anew:
+    moved = restart and session.counters.env_steps > 0
+    if restart:
         session.forget_run()
     vec_env = model.own_env()
     given = model.source is not None and model.source.vector is not None  # nobody knows who has moved it since
@@ -58,23 +58,23 @@ def learn(
     session.plan()
     total = session.config.train.total_timesteps
     arguments = {"total_timesteps": total, "tb_log_name": name, "log_interval": log_interval}
-    callbacks = model.callbacks = Callbacks(model, callback, arguments | {"reset_num_timesteps": anew})
+    callbacks = model.callbacks = Callbacks(model, callback, arguments | {"reset_num_timesteps": restart})
 
     def observe(row: Row) -> bool:
         model.metrics = dict(row)
         model.pass_on(row)
         return callbacks(row)
 
-    vec_env.used = True  # until the loop has ended well: an env that failed half-way through a rollout starts anew
+    vec_env.used = True  # until the loop has ended well: an env that failed half-way through a rollout starts again
     with callbacks.watching():
         if model.runs_dir is not None:
-            history = None if anew else model.run
+            history = None if restart else model.run
             parent = None if history is None else f"{history.id}/last"
             runs_dir = Path(model.runs_dir)
             model.run = new_run(session.config, model.variant, runs_dir, parent, history, program="python")
             model.result = record(session, model.run, quiet=not shown, observer=observe)
         else:
-            folder = None if model.tensorboard_log is None else event_folder(Path(model.tensorboard_log), name, anew)
+            folder = None if model.tensorboard_log is None else event_folder(Path(model.tensorboard_log), name, restart)
             model.result = in_memory(session, observe, shown, folder)
     vec_env.used = False
     session.clock = Clock()  # the time until the next learn() is not training time
@@ -91,6 +91,7 @@ def in_memory(session: TrainState, observer: Observer, shown: bool, folder: Path
         folder=folder,
         start_step=session.counters.env_steps,
         threshold=session.judge.threshold,
+        evaluated_on=session.config.evaluated_on,
         config=session.config.model_dump(mode="json"),
     )
     sinks = make_sinks(names, info, warnings.warn)
@@ -100,11 +101,11 @@ def in_memory(session: TrainState, observer: Observer, shown: bool, folder: Path
         sinks.close()
 
 
-def event_folder(parent: Path, name: str, anew: bool) -> Path:
+def event_folder(parent: Path, name: str, restart: bool) -> Path:
     """PPO_1 and so on, as stable-baselines3 counts them: a run that goes on writes where it wrote before."""
     numbers = [path.name.removeprefix(f"{name}_") for path in parent.glob(f"{glob.escape(name)}_*")]
     last = max((int(number) for number in numbers if number.isdecimal()), default=0)
-    folder = parent / f"{name}_{last + 1 if anew or not last else last}"
+    folder = parent / f"{name}_{last + 1 if restart or not last else last}"
     folder.mkdir(parents=True, exist_ok=True)
     return folder.resolve()
 

@@ -41,7 +41,7 @@ def load(
     places = keyword_places(kind.algo)
     keywords = {key: value for key, value in (custom_objects or {}).items() if key in places} | keywords
     given = dotted(kind.__name__, kind.algo, keywords)
-    if not about:  # a run of `gymnast train`: learn() trains on for the steps it is told, like any other model's
+    if not about:  # a run of `gymnast train`: learn() trains on for the given steps, like any other model's
         leave_judgement_to_the_user(data, given)
     before = configs.validate(data)
     was_object = about.get("env") == "object"

@@ -13,7 +13,7 @@ from gymnast.core.errors import Lacking, did_you_mean
 if TYPE_CHECKING:
     from gymnast.api.model import Model
 
-PREFIX = "custom/"  # in rows: a name of their own, beside the metrics that the program itself defines
+PREFIX = "custom/"  # in rows: separate from the metrics that the program itself defines
 
 
 class Logger:

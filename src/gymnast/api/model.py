@@ -171,7 +171,7 @@ class Model(Names):
         """Trains for that many env steps, rounded up to whole rollouts, and returns the model. Ctrl-C ends it early.
 
         Called again it goes on with the same agent and optimizer: with `reset_num_timesteps` as a new run (counters,
-        schedules and episodes begin anew), without it exactly where it stopped. `callback`: a function of a row of
+        schedules and episodes start again), without it exactly where it stopped. `callback`: a function of a row of
         metrics, one of (locals, globals) at every step, an object like stable-baselines3's callbacks, or a list of
         them; it looks, and stops training by returning False (`gymnast.api.callbacks` says when each is called). A
         row comes every `log_interval` updates. `tb_log_name`: of the folder in the model's `tensorboard_log`.

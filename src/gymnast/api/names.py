@@ -1,4 +1,4 @@
-"""What stable-baselines3's models have beside training, predicting and saving, by its names."""
+"""What stable-baselines3's models have in addition to training, predicting and saving, by its names."""
 
 from __future__ import annotations
 

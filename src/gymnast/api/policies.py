@@ -26,7 +26,7 @@ PLACES = {
     "squash_output": "agent.squash",
     "share_features_extractor": "agent.shared",
 }
-OWN_ENCODER = "An encoder of one's own is registered and named by encoder=...: docs/guide.md, under extending."
+OWN_ENCODER = "Register your own encoder and name it by encoder=...: CONTRIBUTING.md, under 'Add an encoder'."
 # policy_kwargs that can only be what they are: those values, and why
 WITHOUT_CHOICE: dict[str, tuple[tuple[Any, ...], str]] = {
     "features_extractor_class": (("FlattenExtractor", "NatureCNN", "CombinedExtractor"), OWN_ENCODER),
@@ -56,8 +56,8 @@ def policy_and_env(model: str, policy: Any, env: Any) -> tuple[str | None, Any]:
     if _is_policy_class(policy):
         if policy.__name__ not in POLICY_CLASSES:
             raise UserError(
-                f"{model}({policy.__name__}, ...): a policy class of one's own is not supported. Networks are settings "
-                "(policy_kwargs, encoder), and an encoder of one's own can be registered: see docs/guide.md."
+                f"{model}({policy.__name__}, ...): your own policy class is not supported. Networks are settings "
+                "(policy_kwargs, encoder). CONTRIBUTING.md shows under 'Add an encoder' how to register your own."
             )
         policy = POLICY_CLASSES[policy.__name__]
     if policy is None or (isinstance(policy, str) and policy in POLICIES):

@@ -17,10 +17,10 @@ from gymnast.config.schema import AgentConfig, RunConfig
 from gymnast.core.errors import UserError, did_you_mean
 from gymnast.core.registry import ALGOS
 from gymnast.core.schedule import Schedule
-from gymnast.envs.make import space_kinds
-from gymnast.envs.suites import list_env_ids
+from gymnast.envs.make import space_defaults
+from gymnast.envs.suites import find_spec
 
-READ_AT = 100  # places of a run at which a function that is a schedule is read, beside its start
+READ_AT = 100  # places of a run at which a function that is a schedule is read, and its start
 BUDGET_OPEN = 10**9  # env steps in a config before learn() says how many
 OTHER_SECTIONS = {"n_envs": "env.n_envs", "seed": "train.seed", "device": "train.device"}
 # stable-baselines3's keywords that have no counterpart: the value that means "off", and what to do instead
@@ -51,9 +51,9 @@ def new_config(
         "algo": {"name": algo},
     }
     if source.is_id and (variant := split_target(source.name)[1]) is not None:
-        resolved = configs.load(source.name, known_envs=list_env_ids)
+        resolved = configs.load(source.name, require_env=find_spec)
         if resolved.generic:
-            resolved = configs.with_space_defaults(resolved, *space_kinds(resolved.config.env))
+            resolved = configs.with_space_defaults(resolved, space_defaults(resolved.config.env))
         data = resolved.config.model_dump(mode="json")
         if data["algo"]["name"] != algo:
             right = data["algo"]["name"].upper()
@@ -115,7 +115,7 @@ def refuse_sharing(source: EnvSource, config: RunConfig) -> None:
 
 
 def leave_judgement_to_the_user(data: dict[str, Any], given: Mapping[str, Any]) -> None:
-    """learn() trains for the steps it is told and does nothing else, unless `set` speaks of evaluation or stopping."""
+    """learn() trains for the given steps and does nothing else, unless `set` speaks of evaluation or stopping."""
     stop = [key for key in given if key.startswith("stop.") and key != "stop.seconds"]
     if not any(key.startswith("eval.") for key in given) and not stop:
         data["eval"] = {**data.get("eval", {}), "every": 0}

@@ -1,4 +1,4 @@
-"""A vector of envs for scripts, in the shape of stable-baselines3's: one call steps all, ended episodes begin anew."""
+"""A vector of envs for scripts, in the shape of stable-baselines3's: one call steps all, ended episodes start again."""
 
 from __future__ import annotations
 

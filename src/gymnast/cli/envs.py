@@ -40,7 +40,7 @@ def envs_check() -> None:
     """Build ENV as training would, step it with random actions and report what it gives and how fast."""
 
 
-@envs.command("audit", short_help="What there is to learn from in an env.")
+@envs.command("audit", short_help="Whether there is something to learn in an env.")
 @click.argument("target", metavar="ENV[:VARIANT]")
 @sets
 @click.option("--steps", type=click.IntRange(min=1), default=1000, show_default=True, help="Vector steps.")

@@ -13,6 +13,7 @@ from typing import Any, Protocol, TypeVar
 
 import click
 
+import gymnast
 from gymnast.core.errors import did_you_mean
 from gymnast.core.files import numbers_to_json
 
@@ -117,7 +118,7 @@ quiet = click.option("--quiet", "-q", is_flag=True, help="Print nothing but erro
 
 
 @click.group(cls=Verbs, context_settings=CONTEXT, no_args_is_help=True)
-@click.version_option(package_name="gymnast", message="gymnast %(version)s")
+@click.version_option(gymnast.__version__, message="gymnast %(version)s")
 def app() -> None:
     """Train reinforcement-learning agents until they are provably solved, and see why they learn or fail to.
 

@@ -23,6 +23,13 @@ def setting(value: Any) -> str:
     return "''" if value == "" else str(value)
 
 
+def assignment(key: str, value: Any) -> str:
+    """A setting in a few letters: sections whose keys speak for themselves are left out."""
+    section, _, rest = key.replace("total_timesteps", "steps").partition(".")
+    shown = rest if section in ("algo", "agent", "train") else key.removeprefix("env.kwargs.")
+    return f"{shown}={cut(setting(value), 30)}"
+
+
 def cut(text: str, most: int = 60) -> str:
     return text if len(text) <= most else f"{text[: most - 3]}..."
 

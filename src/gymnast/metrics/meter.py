@@ -116,6 +116,11 @@ class Meter:
             for (values, index), number in zip(places, torch.stack(tensors).cpu().tolist(), strict=True):
                 values[index] = number
 
+    @property
+    def mean_return(self) -> float | None:
+        """Of the last episodes."""
+        return sum(episode[0] for episode in self._window) / len(self._window) if self._window else None
+
     def _episode_row(self) -> dict[str, float]:
         row: dict[str, float] = {"time/episodes": self.episode_count}
         if not self._window:

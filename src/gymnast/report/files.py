@@ -39,7 +39,7 @@ def videos_of(facts: RunFacts) -> list[tuple[str, str]]:
 
 
 def _about_video(path: Path) -> str:
-    """By the JSON beside it, where there is one that can be read."""
+    """By the JSON of the same name, where there is one that can be read."""
     try:
         said = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
         parts = said["parts"]

@@ -31,7 +31,7 @@ class Rollout:
     """`starts[t]` says that obs[t] begins an episode. Rows are valid once a collector has filled them.
 
     Fresh memory is poisoned (NaN, -1), so that a row read before it was written shows at once.
-    `extra`: streams that an algorithm or an extension stores beside the usual ones.
+    `extra`: streams that an algorithm or an extension stores in addition to the usual ones.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Rollout:
         self.states: dict[str, Tensor] = {}
         if self.sequence_length is not None:
             rows = n_steps // self.sequence_length
-            state = agent.initial_state(n_envs)
+            state = agent.remembered(n_envs)
             self.states = {name: torch.full((rows, *start.shape), torch.nan) for name, start in state.items()}
 
     def __getitem__(self, name: str) -> Tensor:

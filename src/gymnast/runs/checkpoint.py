@@ -1,7 +1,7 @@
 """Checkpoints: one safetensors file with everything in it, whole at every moment; no pickle.
 
 Tensors are the file's tensors. The JSON state and the metrics of that moment lie in the header's metadata, so that one
-rename replaces all of it. NAME.json beside it repeats the metrics for people to read; the header is what counts.
+rename replaces all of it. NAME.json repeats the metrics for people to read; the header is what counts.
 NAME.csv has the last steps before it, one a row, as `play/step_table.py` writes them.
 """
 
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gymnast.core.errors import UserError
+from gymnast.core.errors import DISTRIBUTION, UserError
 from gymnast.core.files import number_from_json, number_to_json, write_atomic, write_json
 from gymnast.runs.folder import CHECKPOINT_SUFFIX, checkpoint_order
 
@@ -211,7 +211,7 @@ def _metadata(length: bytes, header: bytes, size: int) -> dict[str, str]:
         raise ValueError("it is not a checkpoint of Gymnast")
     if int(version) > FORMAT:
         raise ValueError(
-            f"it has format {version}, this Gymnast reads up to {FORMAT}: upgrade with `pip install -U gymnast`"
+            f"it has format {version}, this Gymnast reads up to {FORMAT}: upgrade with `pip install -U {DISTRIBUTION}`"
         )
     ends = [entry["data_offsets"][1] for name, entry in fields.items() if name != "__metadata__"]
     whole = 8 + span + max(ends, default=0)
@@ -231,7 +231,11 @@ def _step(state: Mapping[str, Any], metrics: Mapping[str, float]) -> int | None:
 
 def _unusable(path: Path, reason: str) -> CheckpointError:
     whole = [info.name for info in list_checkpoints(path.parent) if info.problem is None and info.path != path]
-    others = f" Whole ones beside it: {', '.join(whole)}." if whole else " There is no other checkpoint beside it."
+    others = (
+        f" Intact checkpoints in the same folder: {', '.join(whole)}."
+        if whole
+        else " The folder has no other checkpoint."
+    )
     return CheckpointError(f"cannot use checkpoint {path}: {reason}.{others}")
 
 

@@ -41,8 +41,9 @@ FIELD_TYPES: dict[str, type | tuple[type, ...]] = {
     **dict.fromkeys(("status", "created", "updated", "env", "algo", "host", "machine"), str),
     **dict.fromkeys(("seed", "pid"), int),
     **dict.fromkeys(("versions", "summary"), dict),
-    **dict.fromkeys(("variant", "parent"), (str, type(None))),
-    **dict.fromkeys(("command", "resumed_at"), list),
+    **dict.fromkeys(("variant", "parent", "name"), (str, type(None))),
+    **dict.fromkeys(("command", "resumed_at", "tags"), list),
+    "changed": (dict, type(None)),
 }
 ENDINGS = ("finished", "interrupted", "crashed")
 
@@ -63,6 +64,9 @@ class RunInfo:
     env: str = ""
     variant: str | None = None
     parent: str | None = None  # "RUN/CHECKPOINT" this one was started from
+    name: str | None = None  # as the user calls it
+    tags: list[str] = field(default_factory=list)
+    changed: dict[str, Any] | None = None  # settings that are not its preset's or file's; None: not recorded
     algo: str = ""
     seed: int = 0
     pid: int = 0

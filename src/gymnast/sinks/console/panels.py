@@ -110,7 +110,7 @@ class Dashboard:
         return text.append("   " + self.doing if self.doing else "")
 
     def _curve(self, width: int, height: int) -> list[Text]:
-        """The training return so far, its last value, and the threshold; beside a high one, its ends."""
+        """The training return so far, its last value, and the threshold; its ends where it is high enough."""
         value, metric = self.row.get("rollout/ep_rew_mean"), catalogue().get("rollout/ep_rew_mean")
         tails = [Text() for _ in range(height)]
         tails[0].append("  -" if value is None else "  " + metric.text(value), style="bold cyan")
