@@ -128,6 +128,8 @@ def values(kind: Any) -> str:
         return " or ".join(values(part) for part in parts)
     if origin is list:
         return f"list of {values(parts[0])}"
+    if origin is tuple:
+        return f"[{', '.join(values(part) for part in parts)}]"
     words = {int: "whole number", float: "number", bool: "true, false", str: "name", Schedule: "schedule"}
     words |= {type(None): "null", dict: "mapping"}
     return words.get(origin or kind) or kind.kind.split()[-1]  # of a `Named`: "a wrapper", "an extension"
@@ -139,6 +141,7 @@ def default(info: FieldInfo) -> str:
     value = info.get_default(call_default_factory=True)
     if isinstance(value, Schedule):
         value = value.to_form()
+    value = list(value) if isinstance(value, tuple) else value
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     return f"{value:g}" if isinstance(value, float) else str(value).replace("'", "")

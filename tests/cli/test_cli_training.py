@@ -129,6 +129,8 @@ def test_an_env_that_crashes_ends_the_run_with_its_traceback(gymnast: Command, t
     assert "the gearbox is on fire" in outcome.err  # what the env raised
     assert "envs_for_tests.py" in outcome.err  # and where
     assert "the gearbox is on fire" in outcome.json["error"]
+    assert "What next:\n  gymnast train tests.envs_for_tests:test/Crashing-v0" in outcome.err
+    assert "gymnast envs check tests.envs_for_tests:test/Crashing-v0" in outcome.err
     (folder,) = tmp_path.iterdir()
     assert status(folder) == "crashed"
     shown = gymnast("runs", "show", "--runs-dir", tmp_path)

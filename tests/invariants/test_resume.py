@@ -77,6 +77,15 @@ def test_resumed_equals_uninterrupted(
     resumes_exactly(config, tmp_path, make_session)
 
 
+@pytest.mark.parametrize("agent", [{}, {"critic_hidden": [8, 8]}], ids=["compiled", "torch"])
+def test_resumed_equals_uninterrupted_with_an_adapted_rate(
+    agent: dict[str, Any], tmp_path: Path, make_session: Any
+) -> None:
+    adapted = {"desired_kl": 0.05, "critic_learning_rate": 2e-3, "optimizer": "adamw", "weight_decay": 0.01}
+    rows = resumes_exactly(small_config(agent=agent, algo=adapted), tmp_path, make_session)
+    assert len({row["train/learning_rate"] for row in rows}) > 2
+
+
 @pytest.mark.parametrize("engine", ["sync", "cartpole"])
 def test_resumed_equals_uninterrupted_with_shaping(engine: str, tmp_path: Path, make_session: Any) -> None:
     shaped = {"id": "CartPole-v1", "n_envs": 4, "engine": engine, "shaping": {"centring": 3.0}}

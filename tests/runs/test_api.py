@@ -125,6 +125,15 @@ def test_cnn_policy_is_stable_baselines3s_network_and_trains(tmp_path: Path) -> 
         PPO("CnnPolicy", Pictures(size=35))
 
 
+def test_actor_and_critic_may_have_other_sizes() -> None:
+    options: dict[str, Any] = {"n_steps": 32, "batch_size": 16, "n_epochs": 1, "seed": 0}
+    model = PPO("CartPole-v1", policy_kwargs={"net_arch": {"pi": [8], "vf": [16, 4]}}, **options).learn(32)
+    shapes = {name: tuple(p.shape) for name, p in model.policy.named_parameters() if "out.weight" in name}
+    assert shapes == {"actor_out.weight": (2, 8), "critic_out.weight": (1, 4)}
+    same = PPO("CartPole-v1", policy_kwargs={"net_arch": {"pi": [8], "vf": [8]}}, **options)
+    assert (same.config.agent.hidden, same.config.agent.critic_hidden) == ([8], None)
+
+
 def test_a_preset_is_a_start_that_keywords_change() -> None:
     model = PPO("CartPole-v1:ppo", gamma=0.5, set={"env.max_episode_steps": 50}, seed=7)
     assert (model.n_envs, model.config.algo.n_steps, model.config.algo.gamma) == (32, 64, 0.5)

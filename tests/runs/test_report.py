@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from click.testing import CliRunner
 
 from gymnast.cli import app
 from gymnast.core.errors import UserError
-from gymnast.report.next_steps import next_steps
+from gymnast.report.next_steps import _other_seed, next_steps
 from gymnast.report.page import return_chart
 from gymnast.report.run_facts import RunFacts
 from gymnast.runs.references import Run
@@ -520,3 +521,13 @@ def test_a_run_from_python_has_its_page_too(tmp_path: Path) -> None:
     assert page.startswith("# NOT JUDGED: CartPole-v1, ppo, seed 1")
     assert "128 of 128 steps" in page
     assert "These differ from the preset CartPole-v1:ppo" in page  # stable-baselines3's defaults are not the preset's
+
+
+def test_another_seed_is_advised_with_the_settings_that_were_typed() -> None:
+    typed = ["gymnast", "train", "mine:Grid-v0", "--set", "env.wrappers=[one_hot]", "--seed", "4", "--steps", "9"]
+    info = SimpleNamespace(command=typed, seed=4, env="mine:Grid-v0")
+    facts: Any = SimpleNamespace(info=info, target="mine:Grid-v0:ppo")
+    expected = "gymnast train mine:Grid-v0 --set 'env.wrappers=[one_hot]' --steps 9 --seed 5 --runs-dir x"
+    assert _other_seed(facts, " --runs-dir x") == expected
+    info.command = ["pytest"]
+    assert _other_seed(facts, "") == "gymnast train mine:Grid-v0:ppo --seed 5"

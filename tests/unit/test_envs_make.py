@@ -109,7 +109,7 @@ def test_missing_box2d_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
         ("CartPole", r"Registered: CartPole-v0, CartPole-v1\."),
         ("Taxi-v3", r"there is no env 'Taxi-v3'. Registered: Taxi-v4\."),
         ("gymnast/Bandi-v0", r"Did you mean 'gymnast/Bandit-v0'"),
-        ("no_such_module:X-v0", r"there is no module 'no_such_module' to find"),
+        ("no_such_module:X-v0", r"there is no module 'no_such_module'. Is it"),
         (
             "tests.envs_for_tests:test/Countin-v0",
             r"registers no env 'test/Countin-v0'. Did you mean 'test/Counting-v0'",

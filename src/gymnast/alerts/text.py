@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,14 @@ def evidence_text(name: str, found: Evidence) -> str:
 
 def patch_text(alert: Alert) -> str:
     return " ".join(f"{key}={setting(value)}" for key, value in (alert.patch or {}).items())
+
+
+def kept_text(alert: Alert, others: Sequence[Alert]) -> str:
+    """That the command of an alert keeps a setting which another alert blames, and which was typed; else nothing."""
+    kept = {word.partition("=")[0]: word for word in shlex.split(alert.command or "") if "=" in word}
+    blamed = [(other.rule, key) for other in others for key in other.patch or {} if key not in (alert.patch or {})]
+    found = {key: f"{kept[key]}, which {rule} blames" for rule, key in reversed(blamed) if key in kept}
+    return f"; it keeps {' and '.join(found.values())}" if found else ""
 
 
 def evidence_of(alert: Alert) -> str:
@@ -90,6 +99,8 @@ def report(alerts: Sequence[Alert]) -> list[RenderableType]:
         facts.add_row("  cause", cause)
         if group[0].patch:
             facts.add_row("  try", Text(group[0].command or patch_text(group[0]), style="bold cyan"))
+            if kept := kept_text(group[0], alerts):
+                facts.add_row("", kept.removeprefix("; "))
         parts.append(facts)
     if others := [alert.rule for group in list(causes.values())[SHOWN:] for alert in group]:
         parts.append(Text(f"also {', '.join(others)}, in alerts.json", style="dim"))

@@ -91,6 +91,7 @@ def in_memory(session: TrainState, observer: Observer, shown: bool, folder: Path
         folder=folder,
         start_step=session.counters.env_steps,
         threshold=session.judge.threshold,
+        evaluated_on=session.config.evaluated_on,
         config=session.config.model_dump(mode="json"),
     )
     sinks = make_sinks(names, info, warnings.warn)

@@ -17,8 +17,8 @@ from gymnast.config.schema import AgentConfig, RunConfig
 from gymnast.core.errors import UserError, did_you_mean
 from gymnast.core.registry import ALGOS
 from gymnast.core.schedule import Schedule
-from gymnast.envs.make import space_kinds
-from gymnast.envs.suites import list_env_ids
+from gymnast.envs.make import space_defaults
+from gymnast.envs.suites import find_spec
 
 READ_AT = 100  # places of a run at which a function that is a schedule is read, and its start
 BUDGET_OPEN = 10**9  # env steps in a config before learn() says how many
@@ -51,9 +51,9 @@ def new_config(
         "algo": {"name": algo},
     }
     if source.is_id and (variant := split_target(source.name)[1]) is not None:
-        resolved = configs.load(source.name, known_envs=list_env_ids)
+        resolved = configs.load(source.name, require_env=find_spec)
         if resolved.generic:
-            resolved = configs.with_space_defaults(resolved, *space_kinds(resolved.config.env))
+            resolved = configs.with_space_defaults(resolved, space_defaults(resolved.config.env))
         data = resolved.config.model_dump(mode="json")
         if data["algo"]["name"] != algo:
             right = data["algo"]["name"].upper()

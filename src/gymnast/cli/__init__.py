@@ -27,8 +27,23 @@ def usage_line(error: click.ClickException) -> str:
     if "\n" in message:
         return ""
     context = error.ctx if isinstance(error, click.UsageError) else None
+    if isinstance(error, click.NoSuchOption) and context and any(p.name == "overrides" for p in context.command.params):
+        message = _as_setting(error.option_name) or message
     advice = f" See `{context.command_path} --help`." if context is not None and "--help" not in message else ""
     return f"{message}{advice}"
+
+
+def _as_setting(option: str) -> str | None:
+    """An option that other programs have for one of our settings, answered with how it is set here."""
+    from gymnast.config import RunConfig
+    from gymnast.config.problems import known_keys
+
+    name = option.lstrip("-").replace("-", "_")
+    name = {"lr": "learning_rate", "timesteps": "total_timesteps", "num_envs": "n_envs"}.get(name, name)
+    key = next((key for key in known_keys(RunConfig) if key.rpartition(".")[2] == name), None)
+    given = [*sys.argv, "VALUE"]
+    value = next((given[i + 1] for i, word in enumerate(given[:-1]) if word == option), "VALUE")
+    return key and f"No such option {option!r}. Did you mean '--set {key}={value}'?"
 
 
 def main() -> NoReturn:

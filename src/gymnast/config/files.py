@@ -16,6 +16,7 @@ from gymnast.core.errors import did_you_mean
 
 PRESETS = Path(__file__).resolve().parent.parent / "presets"
 SHARED = "defaults"  # the folder of shared defaults among the presets
+ANY_ENV = "defaults/any"  # for an env without a preset
 
 KeyPath = tuple[str, ...]
 _TAG = "tag:yaml.org,2002:"

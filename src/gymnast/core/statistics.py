@@ -97,3 +97,16 @@ def area_under_curve(points: Sequence[Sequence[float]]) -> float:
 def median(values: Sequence[float | None]) -> float:
     """Of times: one that was never reached (None) took for ever."""
     return float(np.median([np.inf if value is None else value for value in values]))
+
+
+def rises(scores: Sequence[float]) -> bool:
+    """Whether a line through scores in order of time goes up by more than chance: by over three standard errors.
+
+    Of many scores the means of ten stretches count, since neighbours may share episodes.
+    """
+    values = np.array([part.mean() for part in np.array_split(np.array(scores, np.float64), min(len(scores), 10))])
+    time = np.arange(len(values)) - (len(values) - 1) / 2
+    slope = float(time @ values / (time @ time))
+    rest = values - values.mean() - slope * time
+    error = float(np.sqrt(rest @ rest / (len(values) - 2) / (time @ time)))
+    return slope > max(3.0 * error, 1e-9 * float(np.abs(values).max()))

@@ -150,9 +150,11 @@ def _leaves(space: gym.Space[Any], path: tuple[str | int, ...]) -> list[Leaf]:
         return [leaf for index, child in enumerate(space.spaces) for leaf in _leaves(child, (*path, index))]
     name = "/".join(str(part) for part in path) or "obs"
     if not isinstance(space, _PLAIN):
+        drop = f"leave it out, --set 'env.wrappers=[{{observation_keys: {{drop: [{path[0]}]}}}}]', or " if path else ""
         raise UserError(
-            f"observation space: {name!r} is a {type(space).__name__}, which no encoder takes; "
-            "Box, Discrete, MultiDiscrete, MultiBinary and Dict or Tuple of them are supported."
+            f"observation space: {name!r} is a {type(space).__name__}, which no encoder takes; Box, Discrete, "
+            f"MultiDiscrete, MultiBinary and Dict or Tuple of them are supported: {drop}change it by a wrapper of your "
+            "own, module:Class in env.wrappers."
         )
     converted, start = (_box(space), 0) if isinstance(space, spaces.Box) else _from_zero(space)
     return [Leaf(name, path, space, converted, is_channels_last(space), start if np.any(start) else None)]

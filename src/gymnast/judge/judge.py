@@ -64,10 +64,11 @@ class Judge:
         table: Table | None,
         make_env: Callable[[], VecEnv],
         can_leave_process: bool = True,
+        endless: bool = False,
         pulse: Pulse | None = None,
     ) -> None:
         self.config, self.threshold, self.net, self.table = config, threshold, net, table
-        self.make_env = make_env
+        self.make_env, self.endless = make_env, endless
         self.record = Record()
         self.best_agent: Weights | None = None
         self.waiting: list[Snapshot] = []  # copies that the background has not reported on yet, oldest first
@@ -108,7 +109,7 @@ class Judge:
     @property
     def judges_at_the_end(self) -> bool:
         """A run that neither evaluates nor asks whether it is solved does not pay for a verdict either."""
-        return self.config.eval_every > 0 or self.config.stop.on_solved
+        return (self.config.eval_every > 0 or self.config.stop.on_solved) and not self._waits_for_an_end
 
     def plan(self, step: int) -> None:
         """When the next evaluation is due, by the config and from where the run stands."""
@@ -119,8 +120,8 @@ class Judge:
     # In the order in which the loop calls them
 
     def watch(self, returns: Sequence[float]) -> None:
-        """Training episodes have ended: how low and high returns can get."""
-        if returns:
+        """Training episodes have ended: how low and high returns can get, where scores are of the same env."""
+        if returns and self.config.evaluated_on is None:
             self.record.seen = self.record.seen.over(np.array(returns, np.float64))
 
     def begin(
@@ -276,7 +277,7 @@ class Judge:
 
     def _evaluation_due(self, step: int, train_score: float | None, ending: bool) -> bool:
         """By env steps, not before the training return has reached `eval.start_level`; and always at the end."""
-        if self.config.eval_every == 0:
+        if self.config.eval_every == 0 or self._waits_for_an_end:
             return False
         if ending:
             return True
@@ -284,6 +285,11 @@ class Judge:
             return False
         level = self.config.eval.start_level
         return level is None or (train_score is not None and train_score >= level)
+
+    @property
+    def _waits_for_an_end(self) -> bool:
+        """In an env without a time limit, where training has not seen an end yet, an evaluation may never end."""
+        return self.endless and self.record.seen == NOTHING_SEEN and self.table is None
 
     def _open_goals(self) -> dict[str, float]:
         """Those that no verdict has shown to be met."""

@@ -77,6 +77,7 @@ def _verdict(facts: RunFacts, verdict: Verdict) -> list[Block]:
         "score": "" if verdict.score is None else amount(verdict.score) + interval,
         "agent": verdict.agent or "",
         "measured on": f"{verdict.episodes} fresh episodes, {verdict.policy or ''}" if verdict.episodes else "",
+        "evaluated on": verdict.evaluated_on or "",
         "exact value": "" if verdict.exact_value is None else amount(verdict.exact_value, 4) + exact,
         "solved at": "" if verdict.threshold is None else f"{verdict.threshold:g}",
         "target": goal_text(verdict.target, verdict.on_target),
@@ -128,10 +129,11 @@ def return_chart(facts: RunFacts) -> Chart:
     """Training returns as a line, evaluations and the last verdict as dots with their bars, threshold and target."""
     errors = {step: 2 * std / math.sqrt(n) for (step, std), (_, n) in zip(*map(facts.curve, SAMPLE), strict=False) if n}
     scores = facts.curve(EVALUATION)
+    evaluation = "evaluation" if facts.evaluated_on is None else f"evaluation on {facts.evaluated_on}"
     bars = [(step, mean - errors[step], mean + errors[step]) for step, mean in scores if step in errors]
     curves = [
         Curve("training", facts.curve(RETURN)),
-        Curve("evaluation", scores, joined=False, band=bars),
+        Curve(evaluation, scores, joined=False, band=bars),
         Curve("verdict", (last := facts.curve("verdict/mean")[-1:]), joined=False, band=_interval(facts, last)),
     ]
     return Chart("return", tuple(curve for curve in curves if curve.points), goals(facts.threshold, facts.goal))

@@ -145,9 +145,13 @@ class RunFacts:
             return self.summary["threshold"]
         own = self._said("threshold", "verdict/threshold")
         own = self._setting("stop", "threshold") if own is None else own
-        if own is None and self.env_facts is not None and self.env_facts.solved is not None:
-            return self.env_facts.solved.threshold
-        return own
+        facts = self.env_facts if self.config is None else configs.scored_facts(self.config, self.env_facts)
+        return facts.solved.threshold if own is None and facts is not None and facts.solved is not None else own
+
+    @property
+    def evaluated_on(self) -> str | None:
+        """The env of the scores, where it is not the one of training."""
+        return None if self.config is None else self.config.evaluated_on
 
     @property
     def goal(self) -> float | None:

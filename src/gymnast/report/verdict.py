@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from gymnast import config as configs
 from gymnast.report.run_facts import EVALUATION, RETURN, RunFacts
 
 STOPS = {
@@ -34,6 +35,7 @@ class Verdict:
     episodes: int | None = None
     policy: str | None = None
     agent: str | None = None  # that the score is of
+    evaluated_on: str | None = None  # the env of the scores, where it is not the one of training
     exact_value: float | None = None  # by the env's transition table
     optimum: float | None = None
     regret: float | None = None
@@ -61,6 +63,7 @@ def judge(facts: RunFacts) -> Verdict:
         episodes=None if episodes is None else int(episodes),
         policy=None if config is None else config.stop.judge,
         agent=agent_text(summary) or None,
+        evaluated_on=facts.evaluated_on,
         exact_value=_first(summary.get("exact_value"), exact),
         optimum=_first(
             summary.get("optimum"), None if exact is None or regret is None else exact + regret, _best(facts)
@@ -97,8 +100,9 @@ def _first(*values: Any) -> Any:
 
 def _best(facts: RunFacts) -> float | None:
     """The best possible mean return as the preset states it, where it holds for the env of this run."""
-    known, config = facts.env_facts, facts.config
-    return None if known is None or config is None or not known.hold_for(config.env) else known.optimum
+    config = facts.config
+    known = None if config is None else configs.scored_facts(config, facts.env_facts)
+    return None if known is None or config is None or not known.hold_for(config.eval_env) else known.optimum
 
 
 def _headline(facts: RunFacts) -> str:
@@ -138,7 +142,7 @@ def meaning(verdict: Verdict, facts: RunFacts) -> list[str]:
             said.append(f"That the mean is above the threshold of {threshold:g} could not be shown.")
     if verdict.target is not None:
         said.append(f"Target: {goal_text(verdict.target, verdict.on_target)}.")
-    training = verdict.training_return
+    training = None if verdict.evaluated_on else verdict.training_return
     if verdict.solved is False and threshold is not None and training is not None and training >= threshold:
         said.append("Training episodes reach the threshold: sampled actions may do better than the greedy ones.")
     if facts.info.status == "killed":

@@ -60,7 +60,7 @@ class Rollout:
         self.states: dict[str, Tensor] = {}
         if self.sequence_length is not None:
             rows = n_steps // self.sequence_length
-            state = agent.initial_state(n_envs)
+            state = agent.remembered(n_envs)
             self.states = {name: torch.full((rows, *start.shape), torch.nan) for name, start in state.items()}
 
     def __getitem__(self, name: str) -> Tensor:

@@ -22,6 +22,7 @@ class RunInfo:
     id: str = ""
     start_step: int = 0  # env steps when this process took over; what a sink has of later ones was lost
     threshold: float | None = None  # that counts as solved
+    evaluated_on: str | None = None  # the env of the scores, where it is not the one of training
     quiet: bool = False
     config: dict[str, Any] = field(default_factory=dict)  # as JSON
 
@@ -39,7 +40,8 @@ class RunInfo:
 
     @property
     def title(self) -> str:
-        parts = (self.env, self.algo, f"seed {self.config['train']['seed']}", self.id)
+        scored = "" if self.evaluated_on is None else f"evaluated on {self.evaluated_on}"
+        parts = (self.env, self.algo, f"seed {self.config['train']['seed']}", self.id, scored)
         return " · ".join(part for part in parts if part)
 
     @property

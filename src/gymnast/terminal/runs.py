@@ -57,7 +57,7 @@ def print_list(result: RunsList) -> None:
 def _score(run: RunFacts) -> Cell:
     """Of a run without an evaluation, the return of its last training episodes."""
     if run.score is not None or run.training_return is None:
-        return score(run.score)
+        return score(run.score) + (" (eval.env)" if run.summary.get("evaluated_on") else "")
     return Text(f"{score(run.training_return)} in training", style="dim")
 
 
@@ -125,9 +125,9 @@ def _about(facts: RunFacts) -> list[tuple[str, Cell]]:
         ("resumes at", facts.resumes_at or ""),
         ("crash", Text(crash, style="red")),
         ("score", _verdict(facts)),
+        ("evaluated on", facts.evaluated_on or ""),
         ("agent", agent_text(facts.summary)),
         ("target", goal_text(facts.goal, facts.on_target)),
-        ("resume", "" if facts.resumes_at is None else f"goes on at {facts.resumes_at}"),
         ("command", shlex.join(info.command)),
         ("versions", versions),
         ("process", f"{info.pid} on {info.host}" if facts.live else ""),

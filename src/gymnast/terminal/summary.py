@@ -50,6 +50,7 @@ def _facts(result: Scored) -> list[tuple[str, Cell]]:
         score.append(f"{data['eval_mean']:,.2f}", style="bold")
         score.append("  95% interval {:,.2f} to {:,.2f}".format(*data["interval"]) if data["interval"] else "")
         episodes = f"{data['episodes']:,} fresh episodes, {data.get('policy', result.config.stop.judge)}"
+        episodes += f", on {data['evaluated_on']}" if data.get("evaluated_on") else ""
     if data["exact_value"] is not None:
         exact.append(f"{data['exact_value']:,.4f}", style="bold")
         exact.append(f"  decides; optimum {data['optimum']:,.4f}, regret {data['regret']:,.4f}")

@@ -106,7 +106,7 @@ class TrainState:
         moments, algo = self.net.save_state(), self.config.algo
         net = TorchNet(self.agent) if self.learner.adds_loss else choose_net(self.agent)
         self.net = self.collector.net = self.learner.net = self.judge.net = net
-        self.net.use_optimizer(algo.optimizer_name, algo.optimizer_eps)
+        self.net.use_optimizer(algo.optimizer_name, **algo.optimizer_numbers)
         self.net.load_state(moments)
 
     def restart_episodes(self, seed: int) -> None:
@@ -180,7 +180,8 @@ def restore(state: TrainState, tensors: dict[str, Tensor], values: dict[str, Any
     # validated, because a config saved by an older version lacks the settings that are new
     saved = type(state.config).model_validate(values["config"])
     same_env = saved.env == state.config.env
-    state.judge.load_state(group(tensors, "judge"), values["judge"], same_env)
+    same_scores = same_env and saved.eval.env == state.config.eval.env
+    state.judge.load_state(group(tensors, "judge"), values["judge"], same_scores)
     if state.counters.unjudged and saved == state.config:
         for name, tensor in group(tensors, "rollout").items():
             state.rollout.memory[name].copy_(tensor)

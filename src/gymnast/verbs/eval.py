@@ -35,7 +35,7 @@ def evaluate_ref(
     overrides: Sequence[str] = (),
     progress: Progress = SILENT,
 ) -> Scored:
-    """`gymnast eval`: a saved agent on fresh episodes of the env it was trained for, as many as its verdict takes."""
+    """`gymnast eval`: a saved agent on fresh episodes of the env of its scores, as many as its verdict takes."""
     run, path = resolve_checkpoint(ref, runs_dir)  # before torch is imported: a mistake is reported at once
 
     from gymnast.envs.make import make_vec
@@ -52,14 +52,14 @@ def evaluate_ref(
     # what training went on for does not matter here, and may be out of reach in an env that is made otherwise
     config = configs.override(configs.validate(saved.state["config"]), ["stop.target=null", *overrides])
     episodes = episodes or config.stop.episodes
-    env = make_vec(config.env, min(episodes, 32), "eval")
+    env = make_vec(config.eval_env, min(episodes, 32), "eval")
     try:
         net = SavedAgent.build(config, env, saved.agent).net
         root = command_seed(config.train.seed) if seed is None else seed
         progress.step("evaluating")
         progress.plan(episodes)
         scores = evaluate(net, env, episodes, root, deterministic=not stochastic, pulse=Counting(progress))
-        table = None if net.agent.has_memory else table_of(config.env, env)
+        table = None if net.agent.has_memory else table_of(config.eval_env, env)
         exact = None if table is None else exact_score(net, table, deterministic=not stochastic)
     finally:
         env.close()
@@ -74,7 +74,8 @@ def evaluate_ref(
     data = {
         "run": run.id,
         "checkpoint": path.stem,
-        "env": config.env.id,
+        "env": config.eval_env.id,
+        "evaluated_on": config.evaluated_on,
         "policy": "stochastic" if stochastic else "greedy",
         "episodes": scores.episodes,
         "eval_mean": scores.mean,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from gymnast import config as configs
 from gymnast.alerts.advice import Origin
 from gymnast.config.load import SPACES
-from gymnast.core.errors import UserError
+from gymnast.core.errors import EnvFailure, UserError
 from gymnast.runs.references import Run, SavedFile, resolve_checkpoint, runs_dir_option
 from gymnast.sinks.trackers.sink import require_sinks
 from gymnast.training.record import new_run, record, solved_threshold, summary_of
@@ -33,20 +33,20 @@ def resolve_config(
 ) -> Resolved:
     """The config a user means, complete: preset or defaults for the env's spaces, then their own settings. `valid` is
     called when there is no mistake in it, before an env is made to see its spaces."""
-    resolved = configs.load(target, overrides, seed=seed, steps=steps, known_envs=known_envs)
+    resolved = configs.load(target, overrides, seed=seed, steps=steps, require_env=require_env)
     valid()
     if not resolved.generic:
         return resolved
-    from gymnast.envs.make import space_kinds
+    from gymnast.envs.make import space_defaults
 
-    return configs.with_space_defaults(resolved, *space_kinds(resolved.config.env))
+    return configs.with_space_defaults(resolved, space_defaults(resolved.config.env))
 
 
-def known_envs() -> list[str]:
-    """Every id there is. Gymnasium is slow to import, and asked only about an env without a preset."""
-    from gymnast.envs.suites import list_env_ids
+def require_env(env_id: str) -> None:
+    """Gymnasium is slow to import, and asked only about an env without a preset."""
+    from gymnast.envs.suites import find_spec
 
-    return list_env_ids()
+    find_spec(env_id)
 
 
 def start(
@@ -191,6 +191,9 @@ def carry_out(session: TrainState, run: Run, notes: Sequence[str], quiet: bool) 
     resumed_at = session.counters.env_steps or None
     try:
         result = record(session, run, notes, quiet)
+    except EnvFailure as failure:
+        steps = [f"  {command}  # {why}" for command, why in next_commands(run)[:2]]
+        raise EnvFailure("\n".join([str(failure), "What next:", *steps])) from failure
     finally:
         session.close()
     alerts = session.alerts.alerts

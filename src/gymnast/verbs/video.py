@@ -110,17 +110,20 @@ def add_checkpoint(
     about = {
         "run": run.id,
         "checkpoint": point.name,
-        "env": config.env.id,
+        "env": config.eval_env.id,
+        **({} if config.evaluated_on is None else {"evaluated_on": config.evaluated_on}),
         "step": point.step,
         "policy": "stochastic" if stochastic else "greedy",
         "seed": root,
     }
-    title = () if seconds is None else (config.env.id, f"step {point.step or 0:,}", *score_of(point))
-    stage = Stage(config.env, episodes)
+    title = (
+        () if seconds is None else (config.evaluated_on or config.env.id, f"step {point.step or 0:,}", *score_of(point))
+    )
+    stage = Stage(config.eval_env, episodes)
     try:
         net = SavedAgent.build(config, stage.engine, saved.agent).net
         steps = play_episodes(net, stage, root, deterministic=not stochastic)
-        labels = labels_of(net.agent, config.env, stage.action_names())
+        labels = labels_of(net.agent, config.eval_env, stage.action_names())
         played = video.add(steps, stage.fps, labels, about, title, seconds)
     finally:
         stage.engine.close()

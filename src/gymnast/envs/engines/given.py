@@ -63,9 +63,8 @@ class GivenEngine(Counted):
 
     def step(self, actions: NDArray[Any]) -> StepBatch:
         buffers = self._buffers
-        observations, rewards, dones, infos = self._vector.step(
-            self._actions.batch(actions, self.n_envs) + self._actions.start
-        )
+        self._taken = self._actions.batch(actions, self.n_envs) + self._actions.start
+        observations, rewards, dones, infos = self._vector.step(self._taken)
         self._write(observations)
         buffers.reward[:] = rewards
         self._lengths += 1
@@ -75,7 +74,7 @@ class GivenEngine(Counted):
         episodes: list[EpisodeRecord] = []
         for row in np.flatnonzero(dones).tolist():
             episodes += self._end(row, infos[row])
-        buffers.refuse_nonfinite(self.name)
+        buffers.refuse_nonfinite(self._who)
         return buffers.batch(episodes)
 
     def _write(self, observations: Any) -> None:
@@ -96,7 +95,7 @@ class GivenEngine(Counted):
             buffers.terminated[row] = not buffers.truncated[row]
         for name, array in last_leaves.items():
             buffers.final_obs[name][row] = array
-            refuse_nan(buffers.final_obs[name][row : row + 1], name, self.name, row)
+            refuse_nan(buffers.final_obs[name][row : row + 1], name, lambda _: self._who(row))
         scored = info.get("episode")
         if scored is None and self._monitored and not buffers.truncated[row]:
             return []

@@ -128,6 +128,11 @@ def _notes(data: dict[str, Any]) -> list[str]:
             notes.append(f"{part['name']} went outside the bounds its space declares (component {which})")
     if not data["episodes"]:
         notes.append("no episode ended: if none ever does, set env.max_episode_steps")
+    returns, lengths = data["return"], data["length"]
+    if data["episodes"] > 1 and returns["min"] == returns["max"] != 0 and lengths["min"] == lengths["max"]:
+        notes.append(
+            f"{data['episodes']} episodes had the same return and length, whatever was done; see `gymnast envs audit`"
+        )
     if data["reward"]["nonzero"] == 0:
         notes.append("random actions met no reward at all: expect a slow start, or shape it")
     return notes

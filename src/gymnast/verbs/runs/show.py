@@ -92,6 +92,7 @@ def brief(facts: RunFacts) -> dict[str, Any]:
         **{name: getattr(facts, name) for name in CAME_TO},
         "path": facts.info.path,
         "interval": facts.summary.get("interval"),
+        "evaluated_on": facts.summary.get("evaluated_on"),
     }
 
 
