@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
-from gymnast.config.fields import Count, Float, Named, Positive, Rate, Section, Share, Weight
+from gymnast.config.fields import Float, Int, Named, Positive, Rate, Section, Share, Weight
 from gymnast.config.fields import RuleProblem as RuleProblem
 from gymnast.core.registry import ALGOS
 from gymnast.core.schedule import Schedule
@@ -20,7 +20,7 @@ def _scope_of_bool(value: Any) -> Any:
 
 
 LearningRate = Annotated[Rate, Field(description="Step size of the optimizer; may be scheduled.")]
-Steps = Annotated[Count, Field(description="Steps each env makes between two updates.")]
+Steps = Annotated[Int, Field(ge=1, le=2**24, description="Steps each env makes between two updates.")]
 Gamma = Annotated[Share, Field(description="Discount of future rewards.")]
 GaeLambda = Annotated[Share, Field(description="Bias (0) against variance (1) of the advantage estimate.")]
 EntCoef = Annotated[Weight, Field(description="Weight of the entropy bonus; may be scheduled.")]

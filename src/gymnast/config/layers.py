@@ -11,7 +11,7 @@ from typing import Any
 from gymnast.config import files
 from gymnast.config.algos import settings_of
 from gymnast.config.files import PRESETS, KeyPath, YamlFile
-from gymnast.config.problems import ConfigError, line
+from gymnast.config.problems import MOST_PROBLEMS, ConfigError, line
 from gymnast.config.schema import RunConfig
 from gymnast.core.errors import did_you_mean
 from gymnast.core.registry import ALGOS
@@ -104,10 +104,9 @@ def check_keys(file: YamlFile) -> list[str]:
         if not isinstance(mapping, dict):
             problems.append(f"{file.at(path)}: {'.'.join(path)}: must be a mapping of keys.")
             return
-        for name in mapping:
-            if name not in known:
-                hint = did_you_mean(str(name), known) or f" Known: {', '.join(known)}."
-                problems.append(f"{file.at((*path, str(name)))}: {'.'.join((*path, str(name)))}: unknown key.{hint}")
+        for name in [name for name in mapping if name not in known][:MOST_PROBLEMS]:
+            hint = did_you_mean(name, known) or f" Known: {', '.join(known)}."
+            problems.append(f"{file.at((*path, name))}: {'.'.join((*path, name))}: unknown key.{hint}")
 
     if "variants" not in file.data:
         refuse_unknown({k: v for k, v in file.data.items() if k != "facts"}, ("facts", "variants", *VARIANT_KEYS), ())
@@ -226,7 +225,7 @@ def override_layer(overrides: Sequence[tuple[str, str]]) -> Layer:
     for option, text in overrides:
         key, equals, raw = text.partition("=")
         path = tuple(part.strip() for part in key.split("."))
-        if not equals or not all(path):
+        if not equals or not all(path) or len(path) > files.DEEPEST:
             problems.append(f"{option} {text}: write key=value, like algo.learning_rate=3e-4 or env.kwargs.gravity=-5.")
             continue
         try:

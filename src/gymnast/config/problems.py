@@ -16,6 +16,7 @@ from gymnast.core.registry import ALGOS
 from gymnast.core.text import cut, setting
 
 _MISSING = object()
+MOST_PROBLEMS = 100  # of a config that are looked into
 
 
 class ConfigError(UserError):
@@ -146,7 +147,7 @@ def explain_errors(
     section = data.get("algo")
     algo = str(section.get("name", "ppo")) if isinstance(section, Mapping) else "ppo"
     lines, keys = [], []
-    for item in error.errors(include_url=False):
+    for item in error.errors(include_url=False)[:MOST_PROBLEMS]:
         if item["type"] == "rules":
             lines += [rule_line(problem, sources) for problem in item["ctx"]["problems"]]
             continue

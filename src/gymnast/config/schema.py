@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field, PlainValidator, SerializeAsAny, mode
 from pydantic_core import PydanticCustomError
 
 from gymnast.config.algos import AlgoSettings, settings_of
-from gymnast.config.fields import Count, Float, Int, Named, Natural, Positive, Section
+from gymnast.config.fields import Count, Float, Int, Named, Natural, Positive, Section, Size
 from gymnast.core.errors import did_you_mean
 from gymnast.core.registry import ALGOS, ENGINES
 
@@ -38,7 +38,7 @@ class RewardConfig(Section):
 
 class EnvConfig(Section):
     id: str = Field(description="Environment id.", min_length=1)
-    n_envs: Count = Field(
+    n_envs: Size = Field(
         8, description="Copies of the env stepped together; auto: what `gymnast speed --tune` found best here."
     )
     engine: EngineName = Field(
@@ -61,7 +61,7 @@ class EnvConfig(Section):
 
 class AgentConfig(Section):
     encoder: str = Field("mlp", description="Network that reads the observation.")
-    hidden: list[Count] = Field([64, 64], description="Sizes of the hidden layers.")
+    hidden: list[Size] = Field([64, 64], description="Sizes of the hidden layers.")
     activation: Literal["tanh", "relu", "elu", "gelu", "silu", "leaky_relu"] = Field(
         "tanh", description="Non-linearity between layers."
     )
@@ -71,11 +71,11 @@ class AgentConfig(Section):
     discrete_encoding: Literal["one_hot", "embedding"] = Field(
         "one_hot", description="How discrete observations enter the network."
     )
-    embedding_dim: Count = Field(32, description="Size of a learned embedding.")
+    embedding_dim: Size = Field(32, description="Size of a learned embedding.")
     memory: Literal["lstm", "gru"] | None = Field(
         None, description="A recurrent layer behind the hidden ones; null: the agent sees one step at a time."
     )
-    memory_size: Count = Field(64, description="Units of the recurrent layer.")
+    memory_size: Size = Field(64, description="Units of the recurrent layer.")
     sequence_length: Count = Field(
         16, description="Steps through which a memory is trained at once; divides algo.n_steps and algo.batch_size."
     )
@@ -90,7 +90,9 @@ class AgentConfig(Section):
     sde_sample_freq: Count | None = Field(
         None, description="Steps that the noise of `std: sde` lasts; null: a whole rollout."
     )
-    log_std_init: Float = Field(0.0, description="Logarithm of the first standard deviation of continuous actions.")
+    log_std_init: Float = Field(
+        0.0, ge=-20, le=20, description="Logarithm of the first standard deviation of continuous actions."
+    )
     squash: bool = Field(False, description="Squash continuous actions into their bounds with tanh.")
     rescale_actions: bool = Field(True, description="Map -1..1 to the bounds of continuous actions.")
 
@@ -99,7 +101,9 @@ class TrainConfig(Section):
     total_timesteps: Count = Field(100_000, description="Env steps to train for, summed over envs.")
     seed: Natural = Field(0, description="Root of every random number of the run.")
     device: Literal["auto", "cpu", "cuda", "mps"] = Field("auto", description="Where the network lives.")
-    threads: Count | None = Field(None, description="Threads of the network's arithmetic; null: chosen by the code.")
+    threads: Annotated[Count, Field(le=1024)] | None = Field(
+        None, description="Threads of the network's arithmetic; null: chosen by the code."
+    )
     checkpoint_every: Count | None = Field(None, description="Env steps between kept checkpoints; null: keep none.")
     checkpoint_seconds: Positive = Field(60.0, description="How old the last checkpoint may grow.")
 
@@ -107,7 +111,7 @@ class TrainConfig(Section):
 class EvalConfig(Section):
     every: Natural | None = Field(None, description="Env steps between evaluations; null: a 20th of the run; 0: never.")
     episodes: Count = Field(20, description="Episodes an evaluation.")
-    n_envs: Count | None = Field(None, description="Envs to evaluate in; null: as many as episodes, at most 32.")
+    n_envs: Size | None = Field(None, description="Envs to evaluate in; null: as many as episodes, at most 32.")
     warmup: Natural = Field(0, description="Env steps before the first evaluation.")
     start_level: Float | None = Field(None, description="No evaluation before the training return reached this.")
     policy: Literal["greedy", "stochastic", "both"] = Field("greedy", description="How actions are chosen.")

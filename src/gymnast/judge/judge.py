@@ -11,9 +11,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from pydantic import TypeAdapter
 from torch import Tensor
 
 from gymnast.core.schedule import Every
+from gymnast.core.typed import typed
 from gymnast.judge.background import Background
 from gymnast.judge.evidence import NOTHING_SEEN, Range
 from gymnast.judge.snapshot import Snapshot, load_snapshots, save_snapshots
@@ -49,6 +51,9 @@ class Record:
     solved: bool = False
     on_target: bool = False
     seen: Range = NOTHING_SEEN  # returns, of training and of evaluations
+
+
+RECORD = TypeAdapter(Record)
 
 
 class Judge:
@@ -233,11 +238,15 @@ class Judge:
     def load_state(self, tensors: Mapping[str, Tensor], values: Mapping[str, Any], same_env: bool) -> None:
         """A score in another env says nothing about this one."""
         known = {name: value for name, value in values.items() if name != "waiting"}
-        self.record = Record(**known | {"seen": Range(**values["seen"])})
+        self.record = typed(RECORD, known)
         if same_env:
             best = {key.removeprefix("best/"): tensor for key, tensor in tensors.items() if key.startswith("best/")}
             self.best_agent = best or None
             self.waiting = load_snapshots(tensors, values["waiting"])
+            shapes = {name: tensor.shape for name, tensor in self.net.agent.state_dict().items()}
+            for weights in filter(None, (best, *(snapshot.agent for snapshot in self.waiting))):
+                if {name: tensor.shape for name, tensor in weights.items()} != shapes:
+                    raise ValueError("an earlier agent in it has other layers")
         else:
             fresh = Record(evaluations=self.record.evaluations, verdicts=self.record.verdicts)
             self.record = replace(fresh, next_evaluation=self.record.next_evaluation)

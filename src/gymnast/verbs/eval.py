@@ -27,7 +27,7 @@ def evaluate_ref(
     from gymnast.runs.saved_agent import SavedAgent
 
     saved = checkpoint.load(path)
-    config = configs.override(configs.validate(saved.state["config"]), overrides)
+    config = configs.override(saved.config, overrides)
     episodes = episodes or config.stop.episodes
     env = make_vec(config.env, min(episodes, 32), "eval")
     try:

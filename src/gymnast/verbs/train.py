@@ -100,7 +100,7 @@ def resume(
         raise UserError(f"run {origin.id} is being trained right now; stop it before resuming it.")
     saved = checkpoint.load(path)
     saved.require_training_state()
-    before = configs.validate(saved.state["config"])
+    before = saved.config
     config = configs.override(before, overrides)
     require_sinks(config.log.sinks)
     changed = configs.diff(before, config)
@@ -119,6 +119,7 @@ def resume(
         session.plan()
     if continues:
         run = origin
+        run.start()  # from here on nobody else may: its files are changed
         run.update(resumed_at=[*run.read().resumed_at, step])
         notes.insert(0, f"resumed {run.id} at {step:,} steps")
     else:
@@ -148,12 +149,12 @@ def shortcuts(seed: int | None, steps: int | None) -> list[str]:
 def refuse_if_over(run: Run, state: dict[str, Any], config: RunConfig) -> None:
     """A run that has reached its end has nothing to resume."""
     judged, target = state["judge"], config.stop.target
-    if config.stop.on_solved and (judged["on_target"] or (judged["solved"] and target is None)):
+    if config.stop.on_solved and (judged.get("on_target") or (judged.get("solved") and target is None)):
         how = "is solved" if target is None else f"has reached its target of {target:g}"
         raise UserError(
             f"run {run.id} {how}; there is nothing to resume. Go on anyway with --set stop.on_solved=false."
         )
-    if state["counters"]["env_steps"] >= config.train.total_timesteps:
+    if state["counters"].get("env_steps", 0) >= config.train.total_timesteps:
         raise UserError(
             f"run {run.id} has done its {config.train.total_timesteps:,} steps. "
             f"Train longer with --steps {2 * config.train.total_timesteps}."

@@ -104,7 +104,7 @@ def add_checkpoint(
     from gymnast.runs.saved_agent import SavedAgent
 
     saved = checkpoint.load(point.path)
-    config = configs.override(configs.validate(saved.state["config"]), overrides)
+    config = configs.override(saved.config, overrides)
     root = command_seed(config.train.seed) if seed is None else seed
     about = {
         "run": run.id,

@@ -42,7 +42,7 @@ class Chart:
 
 
 def finite(points: Iterable[Point]) -> list[Point]:
-    return [point for point in points if math.isfinite(point[1])]
+    return [point for point in points if all(map(math.isfinite, point))]
 
 
 def thinned(points: Points, most: int) -> list[Point]:

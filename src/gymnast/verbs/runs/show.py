@@ -46,7 +46,7 @@ class ShownRun:
 
 def list_all_runs(runs_dir: Path) -> RunsList:
     runs = list_runs(runs_dir)
-    return RunsList(runs_dir, [RunFacts(Run(info.path), info) for info in runs], runs.warnings)
+    return RunsList(runs_dir, [RunFacts(Run(i.path), i) for i in (*runs, *runs.damaged)], runs.warnings)
 
 
 def show_run(ref: str, runs_dir: Path) -> ShownRun:
