@@ -25,6 +25,7 @@ from gymnast import config as configs
 from gymnast.core.errors import UserError
 from gymnast.core.files import LARGEST, number_from_json, number_to_json, open_regular, write_atomic, write_json
 from gymnast.core.machine import free_memory
+from gymnast.core.text import cut, printable
 from gymnast.core.typed import Count, Number, typed
 from gymnast.runs.folder import CHECKPOINT_SUFFIX, checkpoint_order
 
@@ -253,7 +254,7 @@ def _step(state: Mapping[str, Any], metrics: Mapping[str, float]) -> int | None:
 def _unusable(path: Path, reason: str) -> CheckpointError:
     whole = [info.name for info in list_checkpoints(path.parent) if info.problem is None and info.path != path]
     others = f" Whole ones beside it: {', '.join(whole)}." if whole else " There is no other checkpoint beside it."
-    return CheckpointError(f"cannot use checkpoint {path}: {reason}.{others}")
+    return CheckpointError(f"cannot use checkpoint {path}: {cut(printable(reason), 300)}.{others}")
 
 
 def _encode(value: Any, where: str) -> Any:
