@@ -18,6 +18,10 @@ from gymnast.core.registry import ALGOS
 
 SECTIONS = tuple(RunConfig.model_fields)
 VARIANT_KEYS = ("about", "extends", *SECTIONS)
+RL_ZOO = (
+    "this is a file of RL Zoo's. Here settings are in sections: n_timesteps is train.total_timesteps, n_envs is "
+    "env.n_envs, the rest is in algo and agent. `gymnast config show CartPole-v1:zoo` shows one of its configs."
+)
 
 
 @dataclass(frozen=True)
@@ -108,6 +112,9 @@ def check_keys(file: YamlFile) -> list[str]:
             hint = did_you_mean(name, known) or f" Known: {', '.join(known)}."
             problems.append(f"{file.at((*path, name))}: {'.'.join((*path, name))}: unknown key.{hint}")
 
+    settings = [value for value in file.data.values() if isinstance(value, dict)]
+    if any("n_timesteps" in values and values.keys() & {"policy", "n_envs"} for values in settings):
+        return [f"{file.label}: {RL_ZOO}"]
     if "variants" not in file.data:
         refuse_unknown({k: v for k, v in file.data.items() if k != "facts"}, ("facts", "variants", *VARIANT_KEYS), ())
         return problems
@@ -132,6 +139,7 @@ class Place:
     name: str
     env_id: str | None = None  # of a preset
     folder: Path | None = None  # of a user's file
+    problems: tuple[str, ...] = ()  # keys above the sections that nobody reads
 
     @property
     def is_preset(self) -> bool:
@@ -146,10 +154,11 @@ def user_place(path: Path) -> Place:
     """A file by path; a preset's own file is the preset."""
     inside = path.resolve().is_relative_to(PRESETS)
     env_id = path.resolve().relative_to(PRESETS).with_suffix("").as_posix() if inside else None
-    place = Place(files.read_file(path), str(path), env_id=env_id, folder=path.parent)
-    if problems := check_keys(place.file):
+    file = files.read_file(path)
+    variants, problems = file.data.get("variants", {}), check_keys(file)
+    if not isinstance(variants, dict) or not all(isinstance(block, dict) for block in variants.values()):
         raise ConfigError(problems)
-    return place
+    return Place(file, str(path), env_id, path.parent, tuple(problems))
 
 
 def split_target(target: str) -> tuple[str, str | None]:
@@ -205,6 +214,8 @@ def _extended(place: Place, prefix: KeyPath, base: Any, trail: tuple[str, ...]) 
     name, variant = split_target(base)
     if name.endswith((".yaml", ".yml")):
         other = user_place((place.folder or Path()) / name)
+        if other.problems:
+            raise ConfigError(other.problems)
     elif files.is_preset(name):
         other = preset_place(name)
     else:

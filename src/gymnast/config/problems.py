@@ -45,8 +45,9 @@ def source_of(sources: Mapping[str, str], key: str) -> str | None:
 
 
 def rule_line(problem: RuleProblem, sources: Mapping[str, str]) -> str:
-    """A broken rule, with the place of the first key in it that somebody set."""
+    """A broken rule, with the place of the key in it that was set last: on the command line, in a file, by a preset."""
     places = [place for key in problem.keys if (place := source_of(sources, key))]
+    places.sort(key=lambda place: (not place.startswith("--"), place.startswith("presets/")))
     return line(places[0] if places else None, problem.keys[0], problem.text)
 
 

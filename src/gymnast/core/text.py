@@ -31,7 +31,17 @@ def setting(value: Any) -> str:
         return f"[{', '.join(setting(item) for item in value)}]"
     if isinstance(value, dict):
         return f"{{{', '.join(f'{key}: {setting(item)}' for key, item in value.items())}}}"
-    return "''" if value == "" else str(value)
+    if isinstance(value, str) and (value in ("", "null", "true", "false") or _is_number(value)):
+        return f"'{value}'"
+    return str(value)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def cut(text: str, most: int = 60) -> str:

@@ -94,14 +94,13 @@ def resume(
     """`gymnast resume`: the same run goes on; with changed settings a new run goes on from where it was."""
     from gymnast.runs import checkpoint
 
-    overrides = [*overrides, *shortcuts(None, steps)]
     origin, path = resolve_checkpoint(ref, runs_dir, prefer="last")
     if origin.live():
         raise UserError(f"run {origin.id} is being trained right now; stop it before resuming it.")
     saved = checkpoint.load(path)
     saved.require_training_state()
     before = saved.config
-    config = configs.override(before, overrides)
+    config = configs.override(before, overrides, steps)
     require_sinks(config.log.sinks)
     changed = configs.diff(before, config)
     continues = not changed and not reset_optimizer and path.stem == "last"
@@ -132,7 +131,7 @@ def resume(
         session.judge.record.solved = session.judge.record.on_target = False
         session.alerts.forget(fresh=False)
         if (start := session.alerts.known.origin) is not None:
-            session.alerts.known.origin = Origin(start.target, (*start.settings, *overrides))
+            session.alerts.known.origin = Origin(start.target, (*start.settings, *overrides, *shortcuts(None, steps)))
     from gymnast.sinks.jsonl import JsonlSink
 
     JsonlSink.truncate(run.metrics_path, step)

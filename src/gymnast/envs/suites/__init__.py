@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from gymnast.core.errors import UserError, did_you_mean, install_command
 from gymnast.core.registry import SUITES
+from gymnast.core.text import cut
 
 if TYPE_CHECKING:
     import gymnasium as gym
@@ -84,17 +85,22 @@ def make(
         raise UserError(missing_package(env_id, spec, error)) from error
     except gym.error.Error as error:
         raise UserError(f"env.id: {env_id!r} cannot be made: {error}") from error
-    except TypeError as error:
-        if not kwargs or "argument" not in str(error):
+    except Exception as error:  # whatever a constructor makes of arguments it does not expect
+        if not kwargs or isinstance(error, UserError):
             raise
-        reason = str(error).split(" was raised from")[0]
-        raise UserError(f"env.kwargs: {env_id!r} does not take {kwargs}: {reason}.") from error
-    except (KeyError, ValueError, AssertionError) as error:
-        if not kwargs:
-            raise
-        raise UserError(
-            f"env.kwargs: {env_id!r} cannot be made with {kwargs}: {type(error).__name__}: {error}."
-        ) from error
+        reason = " ".join(f"{type(error).__name__}: {error}".split(" was raised from")[0].split())
+        blamed = [key for key in kwargs if _can_be_made(suite, spec, {**kwargs}, key)] or list(kwargs)
+        said = ", ".join(f"{key}={cut(repr(kwargs[key]))}" for key in blamed)
+        raise UserError(f"env.kwargs: {env_id!r} cannot be made with {said}: {reason}.") from error
+
+
+def _can_be_made(suite: Suite, spec: EnvSpec, kwargs: dict[str, Any], without: str) -> bool:
+    del kwargs[without]
+    try:
+        suite.make(spec, suite.task(kwargs), None, None, False).close()
+    except Exception:  # another argument is wrong as well
+        return False
+    return True
 
 
 def missing_package(env_id: str, spec: EnvSpec | None, error: Exception | str) -> str:
@@ -114,6 +120,8 @@ def _import_module(module: str, env_id: str) -> None:
     # the command's own path does not include the working directory, where a user's module most likely is
     if os.getcwd() not in sys.path and "" not in sys.path:
         sys.path.append(os.getcwd())
+    if not all(part.isidentifier() for part in module.split(".")):
+        raise UserError(f"env.id: {module!r} is not the name of a module. Write module:Env-v0.")
     try:
         importlib.import_module(module)
     except ModuleNotFoundError as error:
