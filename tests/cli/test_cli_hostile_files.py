@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import random
 import shutil
-import sys
-import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from gymnast.cli import main
 from gymnast.runs import checkpoint
-from tests.cli.conftest import Outcome, Trained
+from tests.cli.conftest import Command, Trained, assert_answered
 from tests.hostile import SPECIAL, mutated, mutated_checkpoint, mutated_json, put_special
 
-Call = Callable[..., Outcome]
 FILES = (
     "run.json",
     "metrics.jsonl",
@@ -26,21 +22,7 @@ FILES = (
     "log.txt",
     "checkpoints/best.json",
 )
-LARGEST_ANSWER = 200_000  # characters
 KEPT_CHECKPOINTS = ("best", "last")
-
-
-@pytest.fixture
-def call(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Call:
-    """The command in this process: hundreds of calls in seconds. A traceback fails the test by itself."""
-
-    def run(*args: str | Path) -> Outcome:
-        monkeypatch.setattr(sys, "argv", ["gymnast", *map(str, args)])
-        with pytest.raises(SystemExit) as end:
-            main()
-        return Outcome(int(end.value.code or 0), *capfd.readouterr())
-
-    return run
 
 
 @pytest.fixture(scope="module")
@@ -64,17 +46,6 @@ def runs(pristine: Path) -> Iterator[tuple[Path, Path, str]]:
         path.write_bytes(data)
 
 
-def assert_answered(outcome: Outcome, case: str) -> None:
-    assert outcome.code in (0, 2), f"{case}: {outcome}"
-    if outcome.code == 2:
-        assert outcome.err.startswith("gymnast: "), f"{case}: {outcome.err[:500]}"
-        assert len(outcome.err.splitlines()) == 1, f"{case}: {outcome.err[:500]}"
-    text = outcome.out + outcome.err
-    assert len(text) < LARGEST_ANSWER, f"{case}: {len(text)} characters"
-    escapes = {c for c in text if unicodedata.category(c) in ("Cc", "Cs", "Cf") and c != "\n"}
-    assert not escapes, f"{case}: {escapes}"
-
-
 def verbs(runs_dir: Path, victim: Path, out: Path) -> list[list[str]]:
     token = victim.name.split("-")[0]
     calls = [
@@ -94,7 +65,7 @@ def verbs(runs_dir: Path, victim: Path, out: Path) -> list[list[str]]:
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("name", FILES)
-def test_mutated_files(call: Call, runs: tuple[Path, Path, str], tmp_path: Path, name: str, seed: int) -> None:
+def test_mutated_files(call: Command, runs: tuple[Path, Path, str], tmp_path: Path, name: str, seed: int) -> None:
     runs_dir, victim, other = runs
     file, rng = victim / name, random.Random(f"{name} {seed}")
     raw = file.read_bytes() or b"2026-01-01 00:00:00 nothing\n"
@@ -110,7 +81,7 @@ def test_mutated_files(call: Call, runs: tuple[Path, Path, str], tmp_path: Path,
 
 @pytest.mark.parametrize("kind", SPECIAL)
 @pytest.mark.parametrize("name", [*FILES, "lock", "checkpoints/best.safetensors"])
-def test_special_files(call: Call, runs: tuple[Path, Path, str], tmp_path: Path, name: str, kind: str) -> None:
+def test_special_files(call: Command, runs: tuple[Path, Path, str], tmp_path: Path, name: str, kind: str) -> None:
     runs_dir, victim, other = runs
     put_special(victim / name, kind)
     listed = call("runs", "list", "--runs-dir", runs_dir)
@@ -120,7 +91,7 @@ def test_special_files(call: Call, runs: tuple[Path, Path, str], tmp_path: Path,
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_mutated_checkpoints(call: Call, runs: tuple[Path, Path, str], seed: int) -> None:
+def test_mutated_checkpoints(call: Command, runs: tuple[Path, Path, str], seed: int) -> None:
     """Those whose checksum is wrong, and others that are whole but hold what no run ever was."""
     runs_dir, victim, _ = runs
     rng, token = random.Random(seed), victim.name.split("-")[0]
@@ -152,7 +123,7 @@ def test_mutated_checkpoints(call: Call, runs: tuple[Path, Path, str], seed: int
         assert_answered(resumed, case)
 
 
-def test_a_damaged_run_is_listed_named_and_deleted(call: Call, runs: tuple[Path, Path, str]) -> None:
+def test_a_damaged_run_is_listed_named_and_deleted(call: Command, runs: tuple[Path, Path, str]) -> None:
     runs_dir, victim, other = runs
     token = victim.name.split("-")[0]
     (victim / "run.json").write_text('{"pid": "many"}')
@@ -166,7 +137,7 @@ def test_a_damaged_run_is_listed_named_and_deleted(call: Call, runs: tuple[Path,
     assert not victim.exists()
 
 
-def test_lines_that_cannot_be_read_are_counted(call: Call, runs: tuple[Path, Path, str]) -> None:
+def test_lines_that_cannot_be_read_are_counted(call: Command, runs: tuple[Path, Path, str]) -> None:
     runs_dir, victim, _ = runs
     metrics = victim / "metrics.jsonl"
     metrics.write_bytes(b"\xff\n" + metrics.read_bytes() + b'{"time/total_timesteps": "NaN"}\n{"half')

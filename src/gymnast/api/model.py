@@ -249,7 +249,9 @@ class Model:
             assert self._saved is not None
             tensors, state = self._saved.tensors, self._saved.state
         tensors = tensors | {PREDICT_RNG: self._generator.get_state()}
-        checkpoint.save(with_suffix(path), tensors, state, self.metrics, readable=False)
+        file = with_suffix(path)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        checkpoint.save(file, tensors, state, self.metrics, readable=False)
 
     @classmethod
     def load(cls, path: str | Path, env: Any = None, **keywords: Any) -> Self:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -46,6 +47,8 @@ class YamlFile:
 def parse_yaml(text: str, label: str) -> YamlFile:
     """Reads a mapping. A mistake is one line with file, line and column."""
     yaml = YAML(typ="safe", pure=True)
+    if re.search(rf"([\[{{]\s*){{{2 * DEEPEST}}}", text):  # the parser takes seconds to find that out
+        raise ConfigError([f"{label}: {TOO_DEEP}"])
     try:
         node = yaml.compose(text)
     except MarkedYAMLError as error:

@@ -156,7 +156,9 @@ def user_place(path: Path) -> Place:
     env_id = path.resolve().relative_to(PRESETS).with_suffix("").as_posix() if inside else None
     file = files.read_file(path)
     variants, problems = file.data.get("variants", {}), check_keys(file)
-    if not isinstance(variants, dict) or not all(isinstance(block, dict) for block in variants.values()):
+    if f"{file.label}: {RL_ZOO}" in problems or not isinstance(variants, dict):
+        raise ConfigError(problems)
+    if not all(isinstance(block, dict) for block in variants.values()):
         raise ConfigError(problems)
     return Place(file, str(path), env_id, path.parent, tuple(problems))
 

@@ -135,7 +135,6 @@ def save(
     metadata["crc32"] = str(_checksum(copies, metadata))
     data = serialize(copies, metadata)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
         write_atomic(path, data)
         if readable:
             write_json(path.with_suffix(".json"), {"step": _step(state, metrics), "metrics": dict(metrics)})
