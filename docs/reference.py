@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from gymnast.alerts.rules import RULES
-from gymnast.config import RunConfig, list_presets, load_facts
+from gymnast.config import RunConfig, list_presets, load, load_facts
 from gymnast.config.algos import settings_of
 from gymnast.core.registry import ALGOS
 from gymnast.core.schedule import Schedule
@@ -29,7 +29,8 @@ SUBJECTS = {
     "eval": "Evaluation",
     "verdict": "The verdict on fresh episodes",
     "train": "The update",
-    "net": "Inside the network, with each evaluation",
+    "net": "The network, every `log.diagnostics` steps",
+    "custom": "Numbers of your own, from Python",
 }
 
 
@@ -42,11 +43,9 @@ def metrics_page() -> str:
     parts = [
         MADE_BY,
         "# Metrics\n",
-        "Every metric there is, in the order in which tables show it. The source is",
-        "`src/gymnast/metrics/catalogue.yaml`. A metric that is not there cannot be logged.",
-        "Bounds are hard: a value outside of them is shown in red and means a bug or a broken run. Outside `warn`",
-        "[alerts](alerts.md) may follow.",
-        "`*` stands for any word. A run logs those that apply to it.\n",
+        "All metrics, in the order in which tables show them, as `src/gymnast/metrics/catalogue.yaml` defines them.",
+        "A value outside its bounds is shown in red and means a bug or a broken run. A value outside `warn` can cause",
+        "an [alert](alerts.md). `*` stands for any word. A run logs the metrics that apply to it.\n",
     ]
     groups: dict[str, list[Metric]] = {}
     for metric in catalogue():
@@ -85,7 +84,7 @@ def config_page() -> str:
         MADE_BY,
         "# Settings\n",
         "Every setting, its default in code, and its meaning. A preset may set another value:",
-        "`gymnast config explain CartPole-v1` shows what holds for a run, and why.\n",
+        "`gymnast config explain CartPole-v1` shows the values of a run and where they come from.\n",
     ]
     for section, info in RunConfig.model_fields.items():
         if section == "algo":
@@ -129,6 +128,8 @@ def values(kind: Any) -> str:
         return " or ".join(values(part) for part in parts)
     if origin is list:
         return f"list of {values(parts[0])}"
+    if origin is tuple:
+        return f"[{', '.join(values(part) for part in parts)}]"
     words = {int: "whole number", float: "number", bool: "true, false", str: "name", Schedule: "schedule"}
     words |= {type(None): "null", dict: "mapping"}
     return words.get(origin or kind) or kind.kind.split()[-1]  # of a `Named`: "a wrapper", "an extension"
@@ -140,6 +141,7 @@ def default(info: FieldInfo) -> str:
     value = info.get_default(call_default_factory=True)
     if isinstance(value, Schedule):
         value = value.to_form()
+    value = list(value) if isinstance(value, tuple) else value
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     return f"{value:g}" if isinstance(value, float) else str(value).replace("'", "")
@@ -151,10 +153,11 @@ def presets_table() -> str:
         facts = load_facts(preset.id)
         assert facts is not None
         solved = f"{facts.solved.threshold:g}" if facts.solved else ""
-        optimum = "" if facts.optimum is None else f"{facts.optimum:g}"
-        rows.append([f"`{preset.id}`", ", ".join(preset.variants), preset.family, solved, optimum, facts.extra or ""])
+        goals = [load(preset.id).config.stop.target, facts.optimum]
+        numbers = [solved, *("" if goal is None else f"{goal:g}" for goal in goals)]
+        rows.append([f"`{preset.id}`", ", ".join(preset.variants), preset.family, *numbers, facts.extra or ""])
     rows.sort(key=lambda row: row[2])
-    return table(["env", "variants", "family", "solved at", "optimum", "extra"], rows)
+    return table(["env", "variants", "family", "solved at", "target", "optimum", "extra"], rows)
 
 
 LEARNING = {

@@ -18,17 +18,12 @@ if TYPE_CHECKING:
     from gymnast.api import load as load
     from gymnast.api import make_vec_env as make_vec_env
 
-    __version__: str
-
+__version__ = "0.1.0"
 API = ("VecEnv", "evaluate_policy", "load", "make_vec_env")
 
 
 def __getattr__(name: str) -> Any:
     """A model class for every registered algorithm (`gymnast.PPO`), and the rest of the API."""
-    if name == "__version__":
-        from importlib.metadata import version
-
-        return version("gymnast")
     if name == "__all__":
         return _exported()
     if name in API:

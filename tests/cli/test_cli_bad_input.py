@@ -37,6 +37,10 @@ def assert_refused(outcome: Outcome, *words: str) -> None:
         ((*CARTPOLE, "--steps", "-5"), ("train.total_timesteps", "-5", "at least 1")),
         ((*CARTPOLE, "--steps", "many"), ("--steps", "'many'", "gymnast train --help")),
         ((*CARTPOLE, "--sed", "1"), ("--sed", "--seed")),
+        ((*CARTPOLE, "--lr", "3e-4"), ("'--lr'", "'--set algo.learning_rate=3e-4'")),
+        (("train", "PongNoFrameskip-v4"), ("old name", "ALE/Pong-v5")),
+        (("train", "pettingzoo.butterfly:pistonball_v6"), ("several agents (PettingZoo) are not supported",)),
+        ((*CARTPOLE, "--set", "agent.encoder=cnn"), ("'cnn'", "Did you mean 'nature_cnn'", "'small_cnn'")),
         (("trian", "CartPole-v1"), ("'trian'", "'train'")),
         (("envs", "show", "Pendulm-v1"), ("'Pendulm-v1'", "'Pendulum-v1'")),
         (("config", "explain", "CartPole-v1", "algo.gama"), ("algo.gama", "'algo.gamma'")),
@@ -71,8 +75,8 @@ def test_all_mistakes_of_a_file_are_reported_at_once_with_their_lines(gymnast: C
 @pytest.mark.parametrize(
     "package, args, command",
     [
-        ("Box2D", ("train", "LunarLander-v3"), 'pip install "gymnast[box2d]"'),
-        ("envpool", (*CARTPOLE, "--set", "env.engine=envpool"), 'pip install "gymnast[envpool]"'),
+        ("Box2D", ("train", "LunarLander-v3"), 'pip install "gymnast-rl[box2d]"'),
+        ("envpool", (*CARTPOLE, "--set", "env.engine=envpool"), 'pip install "gymnast-rl[envpool]"'),
     ],
 )
 def test_a_missing_optional_package(
@@ -130,7 +134,7 @@ def test_a_tracker_that_is_not_installed_is_reported_before_anything_starts(
     outcome = without("wandb")("train", "CartPole-v1", "--track", "wandb", "--runs-dir", tmp_path / "runs")
     assert outcome.code == 2
     assert outcome.err.startswith(
-        'gymnast: log.sinks: wandb is not installed. Install with `pip install "gymnast[wandb]"`'
+        'gymnast: log.sinks: wandb is not installed. Install with `pip install "gymnast-rl[wandb]"`'
     )
     assert len(outcome.err.splitlines()) == 1
     assert not (tmp_path / "runs").exists()

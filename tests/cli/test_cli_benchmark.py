@@ -176,5 +176,5 @@ def test_mistakes_are_reported_before_anything_runs(
         assert outcome.err.count("\n") == 1
     missing = without("stable_baselines3")("benchmark", "CartPole-v1:zoo", "--against", "sb3", "--out", out)
     assert missing.code == 2
-    assert 'pip install "gymnast[sb3]"' in missing.err
+    assert 'pip install "gymnast-rl[sb3]"' in missing.err
     assert not out.exists()

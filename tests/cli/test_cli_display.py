@@ -49,7 +49,10 @@ def on_a_terminal(columns: int, *args: str | Path) -> str:
 def test_runs_list(gymnast: Command, trained: Trained) -> None:
     human = gymnast("runs", "list", "--runs-dir", trained.runs_dir)
     header, newest, oldest = human.out.splitlines()
-    assert header.split() == ["run", "env", "algo", "seed", "status", "score", "solved", "steps", "time", "created"]
+    titles = ["run", "env", "algo", "seed", "status", "score", "solved", "steps", "time", "created", "changed"]
+    assert header.split() == titles  # and neither names nor tags, which none of them has
+    assert "gamma=0.9" in newest
+    assert "gamma" not in oldest
     assert newest.split()[:5] == [token(trained.second.json["run"]), "CartPole-v1", "ppo", "1", "finished"]
     assert oldest.split()[:5] == [token(trained.first.json["run"]), "CartPole-v1", "ppo", "1", "finished"]
     assert f"{trained.first.json['eval_mean']:.2f}" in oldest
@@ -154,7 +157,7 @@ def test_envs_list_marks_what_is_not_installed(gymnast: Command, without: Callab
     assert "LunarLander-v3 !" not in human
     poor = without("Box2D")("envs", "list").out
     assert "LunarLander-v3 !" in poor
-    assert 'pip install "gymnast[box2d]"' in poor
+    assert 'pip install "gymnast-rl[box2d]"' in poor
     everything = gymnast("envs", "list", "--all", "--json").json
     assert {"CartPole-v1", "gymnast/Bandit-v0"} <= {env["id"] for env in everything["envs"]}
     assert "CartPole-v0" in everything["others"]
@@ -252,7 +255,7 @@ def test_config_fmt(gymnast: Command, tmp_path: Path) -> None:
 def test_doctor(without: Callable[..., Command], trained: Trained) -> None:
     human = without("mujoco", "Box2D")("doctor", "--runs-dir", trained.runs_dir / "nowhere").out
     for extra in ("mujoco", "box2d"):
-        assert re.search(rf'{extra} +- .*pip install "gymnast\[{extra}\]"', human)
+        assert re.search(rf'{extra} +- .*pip install "gymnast-rl\[{extra}\]"', human)
     assert "made by the first run" in human
     assert "no problems" in human
     data = examine(trained.runs_dir).data

@@ -83,5 +83,5 @@ def test_audit_without_matplotlib(without: Callable[..., Command], tmp_path: Pat
     bare = without("matplotlib")
     refused = bare("envs", "audit", "CliffWalking-v1", "--steps", "20", "--picture", tmp_path / "a.png")
     assert refused.code == 2
-    assert 'pip install "gymnast[plot]"' in refused.err
+    assert 'pip install "gymnast-rl[plot]"' in refused.err
     assert bare("envs", "audit", "CliffWalking-v1", "--steps", "20").code == 0

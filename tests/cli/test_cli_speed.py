@@ -126,7 +126,7 @@ def test_mistakes_are_reported_before_anything_is_measured(gymnast: Command, wit
         assert outcome.err.count("\n") == 1
     missing = without("stable_baselines3")("speed", "CartPole-v1", "--against", "sb3")
     assert missing.code == 2
-    assert 'pip install "gymnast[sb3]"' in missing.err
+    assert 'pip install "gymnast-rl[sb3]"' in missing.err
     reinforce = gymnast("speed", "CartPole-v1:reinforce", "--against", "sb3")
     assert reinforce.code == 2
     assert "no reinforce" in reinforce.err

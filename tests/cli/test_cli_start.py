@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Callable
+from importlib import metadata
 
 import pytest
 
+from gymnast import __version__
 from gymnast.cli import app
+from gymnast.core.errors import DISTRIBUTION, install_command
+from gymnast.core.machine import package_versions
 from gymnast.verbs.extras import all_extras
 from tests.cli.conftest import ROOT, Command, Trained
 
@@ -22,7 +26,7 @@ def verbs() -> list[tuple[str, ...]]:
 
 
 def test_every_verb_explains_itself(gymnast: Command) -> None:
-    assert len(verbs()) == 1 + 11 + 6 + 4 + 4  # the command, its verbs and groups, then those of runs, envs, config
+    assert len(verbs()) == 1 + 11 + 7 + 4 + 4  # the command, its verbs and groups, then those of runs, envs, config
     for verb in verbs():
         outcome = gymnast(*verb, "--help")
         assert (outcome.code, outcome.err) == (0, ""), verb
@@ -66,3 +70,14 @@ def test_a_bare_command_shows_its_help(gymnast: Command) -> None:
 def test_the_doctor_knows_every_extra_of_the_package() -> None:
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     assert set(all_extras()) == set(declared) - {"all", "dev"}
+
+
+def test_the_package_is_installed_by_its_own_name(gymnast: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`gymnast` on the index is another project: pip is never told to install it, nor is its version read."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert project["name"] == DISTRIBUTION == "gymnast-rl"
+    assert project["scripts"] == {"gymnast": "gymnast.cli:entry"}
+    assert install_command("box2d", "plot") == 'pip install "gymnast-rl[box2d,plot]"'
+    monkeypatch.setattr(metadata, "version", {"torch": "2.0", "gymnast": "0.1a5 of a stranger"}.__getitem__)
+    assert package_versions("gymnast", "torch") == {"gymnast": __version__, "torch": "2.0"}
+    assert gymnast("--version").out == f"gymnast {__version__}\n"

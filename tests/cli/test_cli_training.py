@@ -106,7 +106,7 @@ def test_signals_leave_a_run_that_goes_on_where_it_stopped(trained: Trained, tmp
     """More steps than any machine does in a minute: only a signal ends this. It starts from another run's agent."""
     never_ending = ["train", "CartPole-v1", "--steps", "50000000", "--set", "log.every=256", "--set", "eval.every=0"]
     folder, first = interrupted([*never_ending, "--init-from", str(trained.path)], tmp_path, signal.SIGINT)
-    assert (first.code, first.err) == (0, "")
+    assert (first.code, first.err) == (130, "")
     assert first.json["stop_reason"] == "interrupted"
     assert status(folder) == "interrupted"
     done = first.json["env_steps"]
@@ -115,7 +115,7 @@ def test_signals_leave_a_run_that_goes_on_where_it_stopped(trained: Trained, tmp
 
     # a resumed run is the same run: it goes on after the step it stopped at
     same, second = interrupted(["resume"], tmp_path, signal.SIGTERM, beyond=done)
-    assert (second.code, second.err) == (0, "")
+    assert (second.code, second.err) == (130, "")
     assert (same, status(same)) == (folder, "interrupted")
     assert second.json["env_steps"] > done
     steps = [json.loads(line)["time/total_timesteps"] for line in (same / "metrics.jsonl").read_text().splitlines()]
@@ -129,6 +129,8 @@ def test_an_env_that_crashes_ends_the_run_with_its_traceback(gymnast: Command, t
     assert "the gearbox is on fire" in outcome.err  # what the env raised
     assert "envs_for_tests.py" in outcome.err  # and where
     assert "the gearbox is on fire" in outcome.json["error"]
+    assert "What next:\n  gymnast train tests.envs_for_tests:test/Crashing-v0" in outcome.err
+    assert "gymnast envs check tests.envs_for_tests:test/Crashing-v0" in outcome.err
     (folder,) = tmp_path.iterdir()
     assert status(folder) == "crashed"
     shown = gymnast("runs", "show", "--runs-dir", tmp_path)

@@ -86,11 +86,27 @@ def test_ale_equals_the_plain_env(make: Make, task: str) -> None:
         assert [(r.length, r.frames, r.terminated) for r in records[0]] == [(25, 98, False)] * 3 * N
 
 
-def test_ale_resumes_exactly(make: Make) -> None:
+@pytest.mark.parametrize("seed", [0, 5])
+def test_fire_is_the_same_key_at_the_same_moment_in_ale_and_the_plain_env(make: Make, seed: int) -> None:
+    """Actions without FIRE (NOOP, RIGHT, LEFT) lose every ball: only what is pressed for the agent starts the next."""
+    vecs = [make(engine, kwargs={"noop_max": 0}) for engine in ("ale", "sync")]
+    for vec in vecs:
+        vec.reset(seed)
+    lost = 0
+    for action in np.array([0, 2, 3])[np.random.default_rng(seed).integers(0, 3, (200, N))]:
+        ale, plain = (vec.step(action) for vec in vecs)
+        lost += int(ale.terminated.sum())
+        np.testing.assert_array_equal(ale.terminated, plain.terminated)
+        np.testing.assert_array_equal(ale.obs["obs"], plain.obs["obs"])
+    assert lost >= 2 * 4  # balls after the first in each env, which nothing else had started
+
+
+@pytest.mark.parametrize("keys", [[0, 1, 2, 3], [0]], ids=["all", "FIRE is pressed for it"])
+def test_ale_resumes_exactly(make: Make, keys: list[int]) -> None:
     """Games under way, of different lengths and after different numbers of games, go on where they were."""
     vecs = [make("ale"), make("ale")]
     vecs[0].reset(5)
-    actions = random_actions(vecs[0], 260)
+    actions = np.array(keys)[random_actions(vecs[0], 260) % len(keys)]
     assert vecs[0].exact_resume
     for action in actions[:230]:
         batch = vecs[0].step(action)
@@ -179,6 +195,20 @@ def test_evaluation_plays_whole_games(make: Make, engine: str, role: str, kwargs
         ends += int(batch.terminated.sum())
         records += len(batch.episodes)
     assert ends == records > 0
+
+
+@pytest.mark.parametrize("role", ["train", "eval"])
+@pytest.mark.parametrize("engine", ENGINES)
+def test_fire_is_pressed_after_every_lost_life(make: Make, engine: str, role: str) -> None:
+    """Breakout waits for FIRE: an agent that never presses it still loses all five balls, one by one."""
+    vec = make(engine, role=role)
+    vec.reset(1)
+    records = [record for _ in range(300) for record in vec.step(np.zeros(N, int)).episodes]
+    assert {record.env for record in records} == set(range(N))
+    assert all(record.terminated and record.length < 150 for record in records)
+    waits = make(engine, role=role, kwargs={"fire_reset": False})
+    waits.reset(1)
+    assert not any(waits.step(np.zeros(N, int)).episodes for _ in range(300))
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from gymnast import config as configs
-from gymnast.envs.make import choose_engine
+from gymnast.envs.make import choose_engine, missed_engine
 
 pytest.importorskip("ale_py")
 pytest.importorskip("envpool")
@@ -43,6 +43,19 @@ def test_auto_takes_what_it_always_took(target: str) -> None:
                 reason = REASONS[engine].format(id=env.id)
                 assert choose_engine(env, n_envs, role=role) == (engine, reason)  # type: ignore[arg-type]
     assert choose_engine(env, MANY, render_mode="rgb_array") == ("sync", REASONS["sync"])
+
+
+def test_a_faster_engine_that_a_setting_hinders_is_named() -> None:
+    changed = configs.EnvConfig(id="LunarLander-v3", kwargs={"gravity": -5})
+    assert choose_engine(changed, 8)[0] == "sync"
+    assert missed_engine(changed, 8) == (
+        "envpool would be faster, but it does not take env.kwargs gravity. "
+        "On several cores env.engine=process may be faster too."
+    )
+    assert missed_engine(changed.model_copy(update={"engine": "sync"}), 8) is None  # it was named
+    assert missed_engine(changed, 1) is None
+    assert missed_engine(configs.EnvConfig(id="LunarLander-v3"), 8) is None
+    assert missed_engine(configs.EnvConfig(id="Taxi-v4"), 8) is None
 
 
 def test_every_id_of_the_table_is_a_preset() -> None:

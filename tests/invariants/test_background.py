@@ -299,7 +299,7 @@ def test_no_worker_outlives_the_run(number: signal.Signals, tmp_path: Path) -> N
     (run,) = tmp_path.iterdir()
     assert read_metrics(run / "metrics.jsonl")
     if number == signal.SIGINT:
-        assert process.returncode == 0
+        assert process.returncode == 130
         assert json.loads((run / "run.json").read_text())["status"] == "interrupted"
         assert not list(run.rglob(f"*{TEMPORARY}"))  # not of a video under way either
 

@@ -17,6 +17,7 @@ import pytest
 import torch
 
 from gymnast.config import RunConfig, load
+from gymnast.core import pulse
 from gymnast.runs import checkpoint
 from gymnast.sinks.jsonl import read_metrics
 from gymnast.training.build import build
@@ -74,6 +75,15 @@ def test_resumed_equals_uninterrupted(
 ) -> None:
     config = small_config(algo, env, agent=NORMALISED | agent, algo=SCHEDULED, eval={"policy": "both"})
     resumes_exactly(config, tmp_path, make_session)
+
+
+@pytest.mark.parametrize("agent", [{}, {"critic_hidden": [8, 8]}], ids=["compiled", "torch"])
+def test_resumed_equals_uninterrupted_with_an_adapted_rate(
+    agent: dict[str, Any], tmp_path: Path, make_session: Any
+) -> None:
+    adapted = {"desired_kl": 0.05, "critic_learning_rate": 2e-3, "optimizer": "adamw", "weight_decay": 0.01}
+    rows = resumes_exactly(small_config(agent=agent, algo=adapted), tmp_path, make_session)
+    assert len({row["train/learning_rate"] for row in rows}) > 2
 
 
 @pytest.mark.parametrize("engine", ["sync", "cartpole"])
@@ -164,6 +174,90 @@ def test_rows_between_updates_survive_too(tmp_path: Path, make_session: Any, mon
     equal(rows, first + second)
 
 
+@pytest.mark.parametrize("at", [1024, 4096], ids=["an evaluation", "the last verdict"])
+def test_an_evaluation_that_is_broken_off_is_done_again(at: int, tmp_path: Path, make_session: Any) -> None:
+    """A signal while evaluation envs step: the run is saved at once, in the middle of a round, and goes on there."""
+    config = small_config("ppo", agent=NORMALISED, eval={"policy": "both"})
+    rows: list[dict[str, float]] = []
+    whole = make_session(config, 475.0)
+    train(whole, observer=rows.append)
+
+    stopped = make_session(config, 475.0)
+    step, wanted = stopped.judge.env.step, "score" if at == 4096 else "evaluating"
+
+    def step_and_interrupt(actions: Any) -> Any:
+        if stopped.counters.env_steps == at and stopped.pulse.activity.name == wanted and stopped.pulse.done == 1:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return step(actions)
+
+    stopped.judge.env.step = step_and_interrupt
+    first: list[dict[str, float]] = []
+    result = train(stopped, checkpoints=tmp_path, observer=first.append)
+    assert (result.stop_reason, result.env_steps, result.verdict) == ("interrupted", at, None)
+    assert [row for row in first if row["time/total_timesteps"] == at] == []
+    saved = checkpoint.load(tmp_path / "last.safetensors")
+    assert saved.state["counters"]["unjudged"]
+    resumed = make_session(config, 475.0)
+    assert restore(resumed, saved.tensors, saved.state) == []
+    second: list[dict[str, float]] = []
+    train(resumed, observer=second.append)
+    equal(rows, first + second)
+    assert resumed.judge.record == whole.judge.record
+    for name, tensor in whole.agent.state_dict().items():
+        assert torch.equal(tensor, resumed.agent.state_dict()[name]), name
+
+
+@pytest.mark.parametrize("algo", ["ppo", "reinforce"])
+def test_a_time_limit_holds_in_a_rollout(
+    algo: str, tmp_path: Path, make_session: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is learned from the rollout that it cuts, and no episode goes on over the gap."""
+    config = small_config(algo, agent=NORMALISED, stop={"on_solved": False, "episodes": 4, "seconds": 1000.0})
+    session = make_session(config)
+    size, step, calls = session.rollout.n_steps, session.env.step, itertools.count()
+
+    def step_until_the_time_is_up(actions: Any) -> Any:
+        if next(calls) == 3 * size + 5:
+            session.pulse.until = 0.0
+        return step(actions)
+
+    monkeypatch.setattr(session.env, "step", step_until_the_time_is_up)
+    rows: list[dict[str, float]] = []
+    result = train(session, checkpoints=tmp_path, observer=rows.append)
+    assert (result.stop_reason, result.env_steps, next(calls)) == ("seconds", 3 * size * 4, 3 * size + 6)
+    assert result.verdict is not None
+    assert rows[-1]["time/total_timesteps"] == 3 * size * 4
+    saved = checkpoint.load(tmp_path / "last.safetensors")
+    longer = make_session(small_config(algo, agent=NORMALISED))
+    restore(longer, saved.tensors, saved.state)
+    assert longer.collector.cut
+    train(longer, observer=rows.append)
+    assert not longer.collector.cut
+    assert rows[-1]["time/total_timesteps"] == 4096
+
+
+def test_a_time_limit_holds_in_the_last_score(make_session: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of an env whose episodes never end: the run ends without a score instead of waiting for one."""
+    monkeypatch.setattr(pulse, "last_score_seconds", lambda seconds: 0.05)
+    env = {"id": "tests.envs_for_tests:test/Slow-v0", "n_envs": 2, "kwargs": {"length": 10**9}}
+    budget = {"total_timesteps": 1_000_000}
+    algo = {"n_steps": 100_000, "batch_size": 2000}
+    config = small_config(env=env, train=budget, algo=algo, stop={"seconds": 0.1})
+    result = train(make_session(config))
+    assert (result.stop_reason, result.env_steps, result.verdict) == ("seconds", 0, None)
+
+
+def test_the_first_checkpoint_follows_the_first_update(tmp_path: Path, make_session: Any) -> None:
+    saved: list[int | None] = []
+
+    def look(row: dict[str, float]) -> None:
+        path = tmp_path / "last.safetensors"
+        saved.append(checkpoint.load(path).step if path.exists() else None)
+
+    train(make_session(small_config(log={"every": 128}, eval={"every": 0})), checkpoints=tmp_path, observer=look)
+    assert saved[:3] == [None, 128, 128]  # the next one is due after a minute
+
+
 def test_a_checkpoint_holds_the_same_state_twice(make_session: Any) -> None:
     session = make_session(small_config("reinforce", agent=NORMALISED))
     tensors, state = save_state(session)
@@ -215,7 +309,7 @@ def test_stopped_and_resumed_through_the_command(number: signal.Signals, tmp_pat
     with command("train", "CartPole-v1", *settings, runs=tmp_path) as process:
         wait_for(lambda: len(rows_in(tmp_path)) >= 5, "fifth row", process)
         process.send_signal(number)
-        assert process.wait(60) == (0 if number == signal.SIGTERM else -number)
+        assert process.wait(60) == (130 if number == signal.SIGTERM else -number)
     (run,) = tmp_path.iterdir()
     before = len(rows_in(tmp_path))
     if number == signal.SIGTERM:
@@ -223,7 +317,7 @@ def test_stopped_and_resumed_through_the_command(number: signal.Signals, tmp_pat
     with command("resume", "@last", runs=tmp_path) as process:
         wait_for(lambda: len(rows_in(tmp_path)) >= before + 3, "row of the resumed run", process)
         process.send_signal(signal.SIGTERM)
-        assert process.wait(60) == 0
+        assert process.wait(60) == 130
     assert list(tmp_path.iterdir()) == [run]  # it is the same run
     rows = rows_in(tmp_path)
     equal(uninterrupted(len(rows)), rows)

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 from gymnast import config as configs
@@ -49,9 +50,9 @@ class Gallery:
         self.seen_live, self.stopped = self.interrupt()
         self.killed = self.kill()
 
-    def train(self, target: str, *settings: str, seed: int = 1, steps: int = 12 * ROLLOUT) -> Run:
+    def train(self, target: str, *settings: str, seed: int = 1, steps: int = 12 * ROLLOUT, **more: Any) -> Run:
         with patch.object(sys, "argv", ["gymnast", "train", target]):
-            result = start(target, [*SMALL, *settings], self.folder, seed, steps, quiet=True)
+            result = start(target, [*SMALL, *settings], self.folder, seed, steps, quiet=True, **more)
         return Run(self.folder / result.run)
 
     def crash(self) -> Run:

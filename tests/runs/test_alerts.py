@@ -15,7 +15,7 @@ from gymnast.alerts.advice import Known, Origin
 from gymnast.alerts.alert import SEVERITIES, Alert, Evidence, read_alerts, write_alerts
 from gymnast.alerts.book import AlertBook
 from gymnast.alerts.rules import RULES
-from gymnast.alerts.text import alert_line
+from gymnast.alerts.text import alert_line, kept_text
 from gymnast.metrics.catalogue import catalogue
 from gymnast.sinks import SinkGroup
 from gymnast.sinks.base import Sink
@@ -74,7 +74,7 @@ SPOILT = [
     ("critic_wrong", "CartPole-v1", ("algo.vf_coef=0",), {"algo.vf_coef": 0.5}),
     ("gradient_large", "CartPole-v1", ("algo.max_grad_norm=1e-8",), {"algo.max_grad_norm": 0.5}),
     ("gradient_vanishes", "CartPole-v1", BROKEN, {"algo.learning_rate": "lin_0.003"}),
-    ("spread_grows", "Pendulum-v1", ("algo.ent_coef=10.0", "algo.learning_rate=0.01"), {"algo.ent_coef": 0.0}),
+    ("std_grows", "Pendulum-v1", ("algo.ent_coef=10.0", "algo.learning_rate=0.01"), {"algo.ent_coef": 0.0}),
     ("advantage_scale", "CartPole-v1:a2c", ("algo.normalize_advantage=off", "env.reward.scale=1000"), None),
     ("all_cut", "CartPole-v1", ("env.max_episode_steps=8",), {"env.max_episode_steps": None}),
     ("plateau", "CartPole-v1", ("algo.learning_rate=1.0",), {"algo.learning_rate": "lin_0.003"}),
@@ -138,7 +138,7 @@ def test_large_observations_show_before_the_first_update() -> None:
 def test_no_reward_for_a_long_time_is_told() -> None:
     """Over 8 x 8 fields of ice the goal is 14 steps away at best: nobody gets there in 20 by chance."""
     settings = ("env.kwargs.map_name=8x8", "env.max_episode_steps=20", "train.total_timesteps=65536")
-    book, _ = trained("FrozenLake-v1", *settings, "stop.threshold=0.002")
+    book, _ = trained("FrozenLake-v1", *settings, "stop.threshold=0.002", "stop.target=null")
     assert alert(book, "reward_sparse").evidence["rollout/reward_nonzero_fraction"].value < 1e-4
 
 
@@ -175,6 +175,7 @@ def test_a_falling_rate_is_told() -> None:
 
 def test_every_rule_has_its_test() -> None:
     by_themselves = {"policy_not_uniform", "reward_sparse", "ratio_off", "rate_falls"}  # the four tests above
+    by_themselves |= {"no_end", "returns_alike", "greedy_below_training"}  # on envs of their own, in test_own_envs.py
     assert {rule for rule, *_ in SPOILT} | by_themselves == {rule.name for rule in RULES}
     tested = {target for _, target, _, _ in SPOILT}
     assert tested <= {*WHOLE, *BEGUN}  # and the healthy run of every preset that is spoilt
@@ -267,9 +268,8 @@ def test_advice_without_a_preset_is_a_careful_step() -> None:
         # A clip range of 0.1 or more is nobody's fault: then it is the learning rate.
         ("algo.clip_range=1e-3", {"train/clip_fraction": 0.9}, {"algo.clip_range": 0.01}),
         ("algo.clip_range=0.2", {"train/clip_fraction": 0.9}, {"algo.learning_rate": "lin_0.0003"}),
-        # The env's own limit is 500 steps; a longer one may be part of the task.
+        # The env's own limit is 500 steps.
         ("env.max_episode_steps=8", {"rollout/truncated_fraction": 1.0}, {"env.max_episode_steps": None}),
-        ("env.max_episode_steps=900", {"rollout/truncated_fraction": 1.0}, {"algo.ent_coef": 0.01}),
     ],
 )
 def test_without_a_preset_the_setting_that_is_out_of_range_is_blamed_first(
@@ -298,6 +298,16 @@ def some_alert(**changes: object) -> Alert:
     facts = {"rule": "kl_high", "severity": "warning", "since": 5, "last": 9, "count": 3, "firing": True}
     text = {"message": "Too much.", "cause": "Fast.", "evidence": {"train/approx_kl": Evidence(math.inf, high=0.2)}}
     return Alert(**{**facts, **text, "patch": {"algo.learning_rate": 0.001}, **changes})  # type: ignore[arg-type]
+
+
+def test_a_command_that_keeps_what_another_alert_blames_says_so() -> None:
+    """Two settings are spoilt: each command mends one of them."""
+    origin = Origin("CartPole-v1", ("algo.learning_rate=1.0", "algo.gamma=0.6"))
+    patches: dict[str, dict[str, object]] = {"kl_high": {"algo.learning_rate": 0.001}, "short": {"algo.gamma": 0.99}}
+    rate, sight = (some_alert(rule=rule, patch=p, command=origin.command(p)) for rule, p in patches.items())
+    assert kept_text(rate, [rate, sight]) == "; it keeps algo.gamma=0.6, which short blames"
+    assert kept_text(sight, [rate, sight]) == "; it keeps algo.learning_rate=1.0, which kl_high blames"
+    assert kept_text(rate, [rate]) == ""
 
 
 def test_alerts_come_back_from_their_file(tmp_path: Path) -> None:

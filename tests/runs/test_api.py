@@ -125,6 +125,15 @@ def test_cnn_policy_is_stable_baselines3s_network_and_trains(tmp_path: Path) -> 
         PPO("CnnPolicy", Pictures(size=35))
 
 
+def test_actor_and_critic_may_have_other_sizes() -> None:
+    options: dict[str, Any] = {"n_steps": 32, "batch_size": 16, "n_epochs": 1, "seed": 0}
+    model = PPO("CartPole-v1", policy_kwargs={"net_arch": {"pi": [8], "vf": [16, 4]}}, **options).learn(32)
+    shapes = {name: tuple(p.shape) for name, p in model.policy.named_parameters() if "out.weight" in name}
+    assert shapes == {"actor_out.weight": (2, 8), "critic_out.weight": (1, 4)}
+    same = PPO("CartPole-v1", policy_kwargs={"net_arch": {"pi": [8], "vf": [8]}}, **options)
+    assert (same.config.agent.hidden, same.config.agent.critic_hidden) == ([8], None)
+
+
 def test_a_preset_is_a_start_that_keywords_change() -> None:
     model = PPO("CartPole-v1:ppo", gamma=0.5, set={"env.max_episode_steps": 50}, seed=7)
     assert (model.n_envs, model.config.algo.n_steps, model.config.algo.gamma) == (32, 64, 0.5)
@@ -240,13 +249,12 @@ def test_reinforce_forgets_the_episodes_that_were_cut_off() -> None:
 def test_the_callback_only_looks() -> None:
     seen: list[dict[str, float]] = []
 
-    def vandal(row: dict[str, float]) -> bool:
+    def vandal(row: dict[str, float]) -> None:
         seen.append(dict(row))
         row.clear()
         row["time/total_timesteps"] = -1.0
-        return False  # would end training in stable-baselines3
 
-    watched = small_ppo().learn(256, callback=vandal, log_interval=2)  # type: ignore[arg-type]
+    watched = small_ppo().learn(256, callback=vandal, log_interval=2)
     plain = small_ppo().learn(256)
     assert same(watched, plain)
     assert [row["time/total_timesteps"] for row in seen] == [64, 128, 192, 256]
@@ -375,31 +383,51 @@ def test_set_env_judges_on_episodes_of_their_own() -> None:
         (lambda: PPO("CnnPolicy", "CartPole-v1"), "nature_cnn reads pictures"),
         (lambda: PPO("MlpPolice", "CartPole-v1"), "unknown policy 'MlpPolice'. Did you mean 'MlpPolicy'"),
         (lambda: PPO(42), "42 is not an env"),
-        (lambda: PPO(gym.make_vec("CartPole-v1")), "another library's vector of envs"),
+        (lambda: PPO(gym.make_vec("CartPole-v1")), "CartPoleVectorEnv is a vector of Gymnasium's"),
         (lambda: PPO(lambda: 3), "the factory returned int"),
         (lambda: PPO(Counting(), n_envs=2), "an env object is only one: pass a function"),
-        (lambda: PPO(Counting(), set={"eval.every": 100}), "evaluation while training needs an env of its own"),
+        (lambda: PPO(Counting(), set={"eval.every": 100}), "evaluation while training needs envs of its own"),
         (lambda: PPO("CartPole-v1", lerning_rate=1), "has no keyword 'lerning_rate'. Did you mean 'learning_rate'"),
         (lambda: A2C("CartPole-v1", batch_size=64), "A2C has no keyword 'batch_size'. It belongs to PPO"),
         (lambda: PPO("CartPole-v1", batch_size=60), "algo.batch_size: 60 does not divide.*1 x 2048 = 2048"),
         (lambda: PPO("CartPole-v1", gamma=2), "algo.gamma = 2: must be at most 1"),
-        (lambda: PPO("CartPole-v1", learning_rate=lambda left: left), "cannot be saved with the model.*lin_3e-4"),
-        (lambda: PPO("CartPole-v1", tensorboard_log="logs"), "tensorboard_log='logs'.: not supported. Use runs_dir="),
+        (lambda: PPO("CartPole-v1", learning_rate=lambda: 1.0), "function of the share of the run that is left"),
+        (lambda: PPO("CartPole-v1", tensorboard_log="logs", runs_dir="runs"), "leave tensorboard_log or runs_dir out"),
         (
             lambda: PPO("CartPole-v1", set={"log.sinks": ["wandb"]}).learn(64),
             "wandb needs a run's folder. Pass runs_dir=",
         ),
         (lambda: PPO("CartPole-v1", use_sde=True), "agent.std: sde is for continuous actions"),
         (lambda: PPO("Pendulum-v1", sde_sample_freq=4), "only the noise of agent.std=sde lasts"),
-        (lambda: PPO("CartPole-v1", policy_kwargs={"net_arch": {"pi": [8], "vf": [9]}}), "the same sizes"),
+        (lambda: PPO("CartPole-v1", policy_kwargs={"net_arch": {"pi": [8], "qf": [9]}}), "layers for pi and vf"),
         (lambda: PPO("CartPole-v1", policy_kwargs={"net_archs": [8]}), "Did you mean 'net_arch'"),
         (lambda: PPO("CartPole-v1", policy_kwargs={"activation_fn": torch.nn.Softplus}), "must be one of tanh"),
         (lambda: PPO("CartPole-v1", set={"train.total_timesteps": 9}), "learn.total_timesteps. says how long"),
         (lambda: PPO("CartPole-v1", set={"stop.treshold": 9}), "Did you mean 'stop.threshold'"),
         (lambda: PPO("CartPole-v1:a2c"), "is a preset for A2C. Use A2C"),
         (lambda: PPO("CartPole-v1").learn(-5), "total_timesteps: must be a whole number of at least 1"),
-        (lambda: PPO("CartPole-v1").learn(64, callback=sb3.common.callbacks.CheckpointCallback(9, "x")), "only looks"),
-        (lambda: PPO("CartPole-v1").learn(64, callback=lambda a, b: True), "must take one argument"),  # type: ignore
+        (lambda: PPO("CartPole-v1").learn(64, callback=sb3.common.callbacks.CheckpointCallback), "neither a function"),
+        (lambda: PPO("CartPole-v1").learn(64, callback=lambda a, b, c: True), "neither a function of one row"),
+        (lambda: PPO("CartPole-v1").learn(64, None, None, True), "tb_log_name=True.: must be a name"),
+        (lambda: PPO("CartPole-v1").rollout_buffer, "PPO has no 'rollout_buffer'.*one loop trains"),
+        (lambda: setattr(PPO("CartPole-v1"), "gamma", 0.9), r"PPO.load.path, gamma=...."),
+        (lambda: setattr(PPO("CartPole-v1"), "policy", torch.nn.Linear(1, 1)), "a model keeps its agent"),
+        (lambda: PPO("CartPole-v1").policy.optimizer, r"model.get_parameters.."),
+        (lambda: PPO("CartPole-v1").policy.mlp_extractor, "Its parts are actor_body"),
+        (lambda: PPO("CartPole-v1").save("x", exclude=["verbose"]), "a file always has all of a model"),
+        (lambda: PPO(sb3.common.policies.ActorCriticPolicy), "PPO needs an env"),
+        (
+            lambda: PPO(type("Mine", (sb3.common.policies.ActorCriticPolicy,), {}), "CartPole-v1"),
+            "your own policy class is not",
+        ),
+        (
+            lambda: PPO("CartPole-v1", policy_kwargs={"features_extractor_class": torch.nn.Linear}),
+            "your own encoder",
+        ),
+        (lambda: make_vec_env("CartPole-v1", vec_env_kwargs={"a": 1}), "are for a vec_env_cls"),
+        (lambda: make_vec_env("CartPole-v1", 8).get_attr("gravity"), "keeps no env objects.*engine='sync'"),
+        (lambda: make_vec_env("CartPole-v1").set_options({}), "VecEnv has no 'set_options'"),
+        (lambda: evaluate_policy(sb3.PPO("MlpPolicy", "CartPole-v1"), "CartPole-v1"), "PPO is not a model of Gymnast"),
         (lambda: PPO("CartPole-v1").predict((np.zeros(4), {})), "takes the observation alone"),
         (lambda: PPO("CartPole-v1").predict(np.zeros(3)), "shape"),
         (lambda: evaluate_policy(PPO("CartPole-v1"), "Acrobot-v1"), "Acrobot-v1 does not fit this model"),

@@ -169,6 +169,23 @@ def test_rows_add_up(tmp_path: Path) -> None:
     assert "| 2/3 (4 asked) | 450 (4 episodes) | 350 [100, 500] | >= 400 met, <= 3 s met | 200 | 2.0 |" in text
 
 
+def test_a_target_beyond_solved_stands_beside_it(tmp_path: Path) -> None:
+    """Three runs are solved, two of them reached what training went on for; older records do not know of it."""
+    store = Store(tmp_path)
+    row = Row(target="LunarLander-v3:ppo", seeds="3")
+    for seed, reached in enumerate((True, True, False), start=1):
+        record = keep(store, row, "gymnast", seed, done(245.0, (100, 1.0)) | {"goal": 240.0, "on_target": reached})
+        assert (record["solved"], record["on_target"]) == (True, reached)
+    (summary,) = summarise(store)
+    assert (summary.goal, summary.sides["gymnast"].solved, summary.sides["gymnast"].on_target) == (240.0, 3, 2)
+    assert "| 3/3 | 245 (4 episodes) | 245 [245, 245] | >= 200 met, training's target 240: 2/3 |" in squeezed(
+        page([summary], [])
+    )
+    keep(store, row, "gymnast", 1, done(245.0, (100, 1.0)))
+    del store.records[next(iter(store.records))]["on_target"]
+    assert summarise(store)[0].sides["gymnast"].on_target == 1
+
+
 def test_equal_steps_compare(tmp_path: Path) -> None:
     store = Store(tmp_path)
     cartpole, acrobot = (Row(target=f"{env}:zoo", equal_steps=True) for env in ("CartPole-v1", "Acrobot-v1"))

@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,9 +16,12 @@ from click.testing import CliRunner
 
 from gymnast.cli import app
 from gymnast.core.errors import UserError
+from gymnast.report.next_steps import _other_seed, next_steps
+from gymnast.report.page import return_chart
 from gymnast.report.run_facts import RunFacts
 from gymnast.runs.references import Run
 from gymnast.sinks.jsonl import read_metrics
+from gymnast.verbs.train import start
 from tests.runs.report_runs import ROLLOUT, Gallery, refs
 from tests.unit.test_docs import leaf_of
 
@@ -126,8 +130,17 @@ def test_what_to_try_next_fits_the_run_and_exists(gallery: Gallery, gymnast: Ver
     assert steps[stopped.id][0]["command"].startswith(f"gymnast resume {stopped.id.split('-')[0]} ")
     assert steps[killed.id][0]["command"].startswith("gymnast resume zzzzz ")
     assert any(step["command"].startswith("gymnast envs check tests.envs_for_tests:") for step in steps[broken.id])
-    assert "no checkpoint" in steps[broken.id][0]["why"]
+    assert steps[broken.id][0]["why"] == "go on at 256 steps, its last checkpoint"  # of its first update
     assert any(step["command"].startswith("gymnast train CartPole-v1:ppo --seed 1") for step in steps[gallery.blind.id])
+
+
+def test_a_run_without_a_checkpoint_starts_again(gallery: Gallery, tmp_path: Path) -> None:
+    path = tmp_path / gallery.broken.path.name
+    shutil.copytree(gallery.broken.path, path, ignore=shutil.ignore_patterns("last.*"))
+    info = json.loads((path / "run.json").read_text())
+    (path / "run.json").write_text(json.dumps(info | {"command": ["gymnast", "train", "CartPole-v1"]}))
+    (first, *_) = next_steps(RunFacts(Run(path)))
+    assert first == ("gymnast train CartPole-v1", "start again: it left no checkpoint")
 
 
 def test_a_solved_run_says_what_showed_it(gallery: Gallery, gymnast: Verb) -> None:
@@ -201,6 +214,51 @@ def test_videos_are_linked(gallery: Gallery, gymnast: Verb) -> None:
     gymnast("report", gallery.tuned[1].id, "--html")
     html = (gallery.tuned[1].path / "report.html").read_text(encoding="utf-8")
     assert '<video controls preload="metadata" src="videos/my%20video.mp4"></video>' in html
+
+
+def test_a_small_video_is_part_of_the_html(gallery: Gallery, gymnast: Verb, tmp_path: Path) -> None:
+    videos = gallery.wild[1].path / "videos"
+    videos.mkdir()
+    (videos / "best.mp4").write_bytes(b"\0" * 9)
+    gymnast("report", gallery.wild[1].id, "--html", "--out", tmp_path / "page.html")
+    assert 'src="data:video/mp4;base64,AAAAAAAAAAAA"' in (tmp_path / "page.html").read_text(encoding="utf-8")
+    shutil.rmtree(videos)
+
+
+def test_the_page_says_whose_score_it_is_and_draws_what_was_learned_with(gallery: Gallery, gymnast: Verb) -> None:
+    run = next(run for run in gallery.wild if run.read().summary["last_at"] != run.read().summary["best_at"])
+    summary, data = run.read().summary, data_of(gymnast, "report", run.id)
+    agent = f"the best, at {summary['best_at']:,} steps; the last evaluation, at {summary['last_at']:,}: "
+    assert data["verdict"]["agent"].startswith(agent)
+    assert agent in page_of(run)
+    assert agent in gymnast("runs", "show", run.id)
+    chart = return_chart(RunFacts(run))
+    assert [curve.name for curve in chart.curves] == ["training", "evaluation", "verdict"]
+    evaluations, verdict = chart.curves[1:]
+    row = next(row for row in read_metrics(run.metrics_path) if "eval/mean_reward" in row)
+    error = 2 * row["eval/std_reward"] / row["eval/episodes"] ** 0.5
+    assert evaluations.band[0][2] - evaluations.points[0][1] == pytest.approx(error)
+    assert verdict.band[0][1:] == pytest.approx(tuple(summary["interval"]))
+    gymnast("report", run.id, "--html")
+    html = (run.path / "report.html").read_text(encoding="utf-8")
+    for name in ("rollout/ep_len_mean", "train/value_loss", "train/policy_gradient_loss", "train/grad_norm"):
+        assert f">{name}</text>" in html
+    assert "prefers-color-scheme: dark" in html
+    assert "over the run" in page_of(run)
+    assert "▁" not in html  # blocks stand in for pictures in Markdown only
+
+
+def test_an_unfinished_run_says_where_it_goes_on(gallery: Gallery, gymnast: Verb) -> None:
+    """With the engine's word on episodes that it cannot take up."""
+    where = "256 steps, its last checkpoint"
+    assert f"goes on at {where}" in gymnast("runs", "show", gallery.stopped.id)
+    assert f"(go on at {where})" in page_of(gallery.stopped)
+    path = gallery.folder / gallery.stopped.id.replace(gallery.stopped.id.split("-")[0], "qqqqq")
+    shutil.copytree(gallery.stopped.path, path)
+    Run(path).update(summary={"engine": "envpool", "exact_resume": False, "env_steps": 300})
+    shown = " ".join(gymnast("runs", "show", "qqqqq").split())
+    shutil.rmtree(path)
+    assert f"{where}; 44 steps after it are lost; episodes in progress start again, as envpool cannot" in shown
 
 
 class Checked(HTMLParser):
@@ -298,6 +356,73 @@ def test_groups_of_seeds_have_intervals(gallery: Gallery, gymnast: Verb) -> None
         gymnast("runs", "compare", refs(gallery.tuned), refs(gallery.tuned))
 
 
+def test_repeats_of_a_seed_are_no_replications(gallery: Gallery, gymnast: Verb) -> None:
+    """The killed run is a copy of the first wild one, the interrupted one has the settings and seed of the first tuned
+    one: neither makes an interval narrower."""
+    wild, tuned = gallery.wild[0], gallery.tuned[0]
+    note = f"{gallery.killed.read().token} repeats {wild.read().token}, same settings and seed: counted once"
+    data = data_of(gymnast, "runs", "compare", refs(gallery.tuned), refs([*gallery.wild, gallery.killed]))
+    assert [len(side["runs"]) for side in data["sides"]] == [2, 2]
+    assert note in data["history"][1]
+    drawn = data_of(gymnast, "runs", "plot", wild.id, gallery.killed.id)
+    assert [side["runs"] for side in drawn["panels"][0]["sides"].values()] == [1]
+    assert note in drawn["notes"]
+    pair = data_of(gymnast, "runs", "compare", tuned.id, gallery.stopped.id)
+    assert any("the same settings and seed: a repeat" in line for line in pair["reasons"])
+
+
+def test_better_is_said_only_of_what_is_shown(gallery: Gallery, gymnast: Verb) -> None:
+    """Two runs a side can stand in 6 orders: that all of one side come first is chance in 2 of 6 cases."""
+    both = data_of(gymnast, "runs", "compare", refs(gallery.tuned), refs(gallery.wild))["reasons"][0]
+    assert both.startswith(("No difference is shown: score", "No difference can be seen: score"))
+    seeds = data_of(gymnast, "runs", "compare", *(run.id for run in gallery.tuned))["reasons"][0]
+    (a_low, a_high), (b_low, b_high) = (run.read().summary["interval"] for run in gallery.tuned)
+    overlap = max(a_low, b_low) <= min(a_high, b_high)
+    assert seeds.startswith("No difference can be seen between their agents" if overlap else "The agent of B is")
+
+
+def test_what_a_run_has_not_is_not_null(gallery: Gallery, gymnast: Verb) -> None:
+    """A2C has no clip range."""
+    few = ["env.n_envs=8", "eval.episodes=2", "stop.episodes=4"]
+    a2c = Run(gallery.folder / start("CartPole-v1:a2c", few, gallery.folder, steps=ROLLOUT, quiet=True).run)
+    data = data_of(gymnast, "runs", "compare", gallery.tuned[0].id, a2c.id)
+    assert data["config"]["algo.clip_range"][1] == "n/a"
+    assert any("no algo.clip_range (A: " in line for line in data["reasons"])
+    shutil.rmtree(a2c.path)
+
+
+def test_the_list_tells_runs_apart(gallery: Gallery, gymnast: Verb) -> None:
+    named = gallery.train("CartPole-v1", "algo.gamma=0.9", steps=ROLLOUT, name="short", tags=("gamma", "try"))
+    other = gallery.train("tests.envs_for_tests:test/Counting-v0", steps=ROLLOUT)
+    try:
+        runs = {run["id"]: run for run in data_of(gymnast, "runs", "list")["runs"]}
+        assert runs[gallery.wild[0].id]["changes"]["algo.learning_rate"] == 1.0
+        assert "algo.learning_rate" not in runs[gallery.tuned[0].id]["changes"]
+        assert runs[other.id]["solved"] is None  # there is no threshold
+        assert runs[gallery.stopped.id]["training_return"] == RunFacts(gallery.stopped).latest["rollout/ep_rew_mean"]
+        human = gymnast("runs", "list")
+        assert re.search(rf"{named.read().token} +short +CartPole-v1 .*gamma=0\.9.* gamma, try", human)
+
+        def listed(*words: str) -> list[str]:
+            return [run["id"] for run in data_of(gymnast, "runs", "list", *words)["runs"]]
+
+        for words in (("--tag", "gamma", "--tag", "try"), ("--name", "sho"), ("--limit", "1", "--name", "short")):
+            assert listed(*words) == [named.id]
+        assert listed("--env", "FrozenLake-v1") == [gallery.lake.id]
+        assert listed("--status", "crashed") == [gallery.broken.id]
+        assert listed("--algo", "a2c", "--solved") == []
+        scores = [runs[name]["score"] for name in listed("--sort", "score", "--env", "CartPole-v1")]
+        known = [score for score in scores if score is not None]
+        assert scores == [*sorted(known, reverse=True), *[None] * (len(scores) - len(known))]
+        assert data_of(gymnast, "runs", "show", "short")["id"] == named.id  # its name is a reference
+    finally:
+        for run in (named, other):
+            shutil.rmtree(run.path)
+    assert "none of the" in gymnast("runs", "list", "--name", "short")
+    with pytest.raises(UserError, match="--name '@x': a name is one word"):
+        gallery.train("CartPole-v1", name="@x")
+
+
 def test_what_does_not_compare_is_said(gallery: Gallery, gymnast: Verb) -> None:
     other = data_of(gymnast, "runs", "compare", gallery.tuned[0].id, gallery.lake.id)
     assert other["reasons"] == ["Runs of different envs (CartPole-v1, FrozenLake-v1): their scores do not compare."]
@@ -348,9 +473,9 @@ def test_an_evaluation_stands_where_its_agent_was(gallery: Gallery, gymnast: Ver
 def test_plot_puts_seeds_together(gallery: Gallery, gymnast: Verb) -> None:
     names = [run.id for run in [*gallery.tuned, *gallery.wild]]
     data = data_of(gymnast, "runs", "plot", *names, "--metric", "train/entropy")
-    token = gallery.tuned[0].read().token
     rate = RunFacts(gallery.tuned[0]).settings["algo"]["learning_rate"]
-    assert next(iter(data["panels"][0]["sides"])) == f"{token}+1 learning_rate={rate}"
+    assert list(data["panels"][0]["sides"]) == [f"learning_rate={rate}", "learning_rate=1.0"]
+    assert data["title"] == "CartPole-v1"
     side = next(iter(data["panels"][0]["sides"].values()))
     last = [RunFacts(run).latest["train/entropy"] for run in gallery.tuned]
     assert side["line"][-1] == pytest.approx([12 * ROLLOUT, sum(last) / 2])
@@ -366,6 +491,8 @@ def test_plot_says_what_is_missing(gallery: Gallery, gymnast: Verb, tmp_path: Pa
     assert "do not compare" in gymnast("runs", "plot", tuned.id, gallery.lake.id)
     with pytest.raises(UserError, match="Did you mean 'entropy'"):
         gymnast("runs", "plot", tuned.id, "--metric", "entrpy")
+    with pytest.raises(UserError, match=r"Did you mean 'approx_kl'.*`gymnast runs show \w+ --json` lists all"):
+        gymnast("runs", "plot", tuned.id, "--metric", "kl")
     with pytest.raises(UserError, match=r"none of these runs has train/std\. They have: train/"):
         gymnast("runs", "plot", tuned.id, "--metric", "train/std")
     with pytest.raises(UserError, match="must end in one of"):
@@ -394,3 +521,13 @@ def test_a_run_from_python_has_its_page_too(tmp_path: Path) -> None:
     assert page.startswith("# NOT JUDGED: CartPole-v1, ppo, seed 1")
     assert "128 of 128 steps" in page
     assert "These differ from the preset CartPole-v1:ppo" in page  # stable-baselines3's defaults are not the preset's
+
+
+def test_another_seed_is_advised_with_the_settings_that_were_typed() -> None:
+    typed = ["gymnast", "train", "mine:Grid-v0", "--set", "env.wrappers=[one_hot]", "--seed", "4", "--steps", "9"]
+    info = SimpleNamespace(command=typed, seed=4, env="mine:Grid-v0")
+    facts: Any = SimpleNamespace(info=info, target="mine:Grid-v0:ppo")
+    expected = "gymnast train mine:Grid-v0 --set 'env.wrappers=[one_hot]' --steps 9 --seed 5 --runs-dir x"
+    assert _other_seed(facts, " --runs-dir x") == expected
+    info.command = ["pytest"]
+    assert _other_seed(facts, "") == "gymnast train mine:Grid-v0:ppo --seed 5"

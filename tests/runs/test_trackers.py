@@ -220,10 +220,10 @@ def test_a_missing_package_is_reported_before_training(monkeypatch: pytest.Monke
     for name in ("wandb", "trackio"):
         monkeypatch.setattr(SINKS.get(name), "package", f"no_such_{name}")
     with pytest.raises(
-        UserError, match=r'log.sinks: wandb is not installed. Install with `pip install "gymnast\[wandb\]"`'
+        UserError, match=r'log.sinks: wandb is not installed. Install with `pip install "gymnast-rl\[wandb\]"`'
     ):
         require_sinks(["console", "jsonl", "wandb"])
-    with pytest.raises(UserError, match=r"wandb, trackio are not installed.*gymnast\[wandb,trackio\]"):
+    with pytest.raises(UserError, match=r"wandb, trackio are not installed.*gymnast-rl\[wandb,trackio\]"):
         require_sinks(["wandb", "trackio"])
     require_sinks(["console", "jsonl", "csv"])
 

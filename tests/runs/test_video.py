@@ -57,8 +57,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def film(ref: str, runs: Path, **options: Any) -> tuple[dict[str, Any], list[np.ndarray[Any, Any]], dict[str, Any]]:
-    """What the command says, the decoded pictures, and the JSON file beside them."""
+def record(ref: str, runs: Path, **options: Any) -> tuple[dict[str, Any], list[np.ndarray[Any, Any]], dict[str, Any]]:
+    """What the command says, the decoded pictures, and the JSON file."""
     result = record_video(ref, runs, **options).to_json()
     return result, decode(Path(result["video"])), json.loads(Path(result["video"]).with_suffix(".json").read_text())
 
@@ -78,7 +78,7 @@ def saved_agent(ref: str, runs: Path) -> SavedAgent:
 
 
 def test_a_browser_can_play_it(runs: Path, tmp_path: Path) -> None:
-    result, pictures, said = film("@best:CartPole-v1", runs, out=tmp_path / "a.mp4")
+    result, pictures, said = record("@best:CartPole-v1", runs, out=tmp_path / "a.mp4")
     with av.open(result["video"]) as file:
         stream = file.streams.video[0]
         assert (stream.codec_context.name, stream.codec_context.pix_fmt) == ("h264", "yuv420p")
@@ -95,7 +95,7 @@ def test_a_browser_can_play_it(runs: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("env, stochastic", [("CartPole-v1", False), ("CartPole-v1", True), ("Pendulum-v1", False)])
 def test_what_it_says_is_what_a_plain_env_does(env: str, stochastic: bool, runs: Path) -> None:
     """The JSON file's actions, played in a plain env without any pictures, give its rewards; the agent its values."""
-    _, _, said = film(f"@best:{env}", runs, stochastic=stochastic)
+    _, _, said = record(f"@best:{env}", runs, stochastic=stochastic)
     saved = saved_agent(f"@best:{env}", runs)
     agent = saved.agent
     # Values are shown as returns in the env's reward; the learner's is this many times as large
@@ -127,7 +127,7 @@ def test_what_it_says_is_what_a_plain_env_does(env: str, stochastic: bool, runs:
 
 def test_pictures_change_no_episode(runs: Path) -> None:
     """Three episodes on video, and the same three that are only scored."""
-    result, pictures, _ = film("@best:CartPole-v1", runs, episodes=3, seed=5)
+    result, pictures, _ = record("@best:CartPole-v1", runs, episodes=3, seed=5)
     saved = saved_agent("@best:CartPole-v1", runs)
     env = make_vec(saved.config.env, 3, "eval")
     scores = evaluate(saved.net, env, 3, 5)
@@ -140,7 +140,7 @@ def test_pictures_change_no_episode(runs: Path) -> None:
 
 def test_the_strip_shows_these_numbers(runs: Path) -> None:
     """Every number of the decoded strip: a strip drawn with it fits best, one with another number fits worse."""
-    _, pictures, said = film("@best:CartPole-v1", runs)
+    _, pictures, said = record("@best:CartPole-v1", runs)
     saved = saved_agent("@best:CartPole-v1", runs)
     part = said["parts"][0]
     stage = Stage(saved.config.env, 1)
@@ -175,7 +175,7 @@ def test_the_strip_shows_these_numbers(runs: Path) -> None:
 @pytest.mark.parametrize("env", ["CartPole-v1", "Pendulum-v1"])
 def test_a_video_shows_what_the_table_says(env: str, runs: Path) -> None:
     """Two episodes as the video's JSON has them, and the table of the same episodes."""
-    _, _, said = film(f"@best:{env}", runs, episodes=2, seed=3)
+    _, _, said = record(f"@best:{env}", runs, episodes=2, seed=3)
     saved = saved_agent(f"@best:{env}", runs)
     stage = Stage(saved.config.env, 2)
     labels = labels_of(saved.agent, saved.config.env, stage.action_names())
@@ -211,7 +211,7 @@ def test_a_video_shows_what_the_table_says(env: str, runs: Path) -> None:
 
 
 def test_progression_shows_every_checkpoint_in_order(runs: Path) -> None:
-    result, pictures, said = film("@best:CartPole-v1", runs, progression=True, seconds=1.0)
+    result, pictures, said = record("@best:CartPole-v1", runs, progression=True, seconds=1.0)
     steps = [part["step"] for part in said["parts"]]
     assert steps == sorted(set(steps))
     assert steps[0] == 512
@@ -234,7 +234,7 @@ def test_an_env_without_pictures_is_told_in_a_line(runs: Path, tmp_path: Path) -
     assert log.count("no videos: ") == 1
     assert "draws no pictures" in log
     with pytest.raises(UserError, match="draws no pictures"):
-        film("@last", tmp_path)
+        record("@last", tmp_path)
     assert not run.videos_dir.exists() or list(run.videos_dir.iterdir()) == []
 
 
@@ -249,7 +249,7 @@ def test_a_run_films_its_best_and_by_schedule(tmp_path: Path, monkeypatch: pytes
     assert {"step_512 of 512", "step_1024 of 1024", f"best of {best['parts'][0]['step']}"} <= set(passed_on)
     assert len(decode(run.videos_dir / "best.mp4")) == best["frames"]
     # The video that the run made of its best agent is the one that the command makes
-    _, _, again = film(f"{run.id}/best", tmp_path, out=tmp_path / "again.mp4")
+    _, _, again = record(f"{run.id}/best", tmp_path, out=tmp_path / "again.mp4")
     assert again["parts"][0]["episodes"] == best["parts"][0]["episodes"]
     assert again["parts"][0]["step"] == best["parts"][0]["step"]
 
@@ -275,17 +275,17 @@ def test_a_worker_that_gets_no_time_is_replaced_at_the_end(tmp_path: Path, monke
 
 def test_a_missing_package_names_its_extra(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(video, "PACKAGES", ("there_is_no_such_package",))
-    with pytest.raises(UserError, match=r"gymnast\[video\]"):
-        film("@best:CartPole-v1", runs)
-    with pytest.raises(UserError, match=r"log.video: best needs .*gymnast\[video\]"):
+    with pytest.raises(UserError, match=r"gymnast-rl\[video\]"):
+        record("@best:CartPole-v1", runs)
+    with pytest.raises(UserError, match=r"log.video: best needs .*gymnast-rl\[video\]"):
         start("CartPole-v1", [*TINY, "log.video=best"], runs, steps=1024, quiet=True)
 
 
 def test_mistakes_are_told(runs: Path, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"call it .*film\.mp4"):
-        film("@best:CartPole-v1", runs, out=tmp_path / "film.gif")
+    with pytest.raises(UserError, match=r"call it .*clip\.mp4"):
+        record("@best:CartPole-v1", runs, out=tmp_path / "clip.gif")
     with pytest.raises(UserError, match="leave out --episodes"):
-        film("@best:CartPole-v1", runs, progression=True, episodes=2)
+        record("@best:CartPole-v1", runs, progression=True, episodes=2)
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="cannot write"):
-        film("@best:CartPole-v1", runs, out=tmp_path / "file" / "a.mp4")
+        record("@best:CartPole-v1", runs, out=tmp_path / "file" / "a.mp4")

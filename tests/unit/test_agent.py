@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, Literal
+
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -101,6 +103,35 @@ def test_observations_are_scaled_clipped_and_only_where_real_valued() -> None:
     scaled = normalizer({"position": torch.tensor([[2.0, 100.0]]), "inventory/slot": torch.tensor([2])})
     torch.testing.assert_close(scaled["position"], torch.tensor([[1.0, 2.0]]), atol=1e-5, rtol=0)
     assert scaled["inventory/slot"].tolist() == [2]
+
+
+def test_whole_numbers_are_scaled_and_bytes_and_bits_are_not() -> None:
+    def box(low: int, high: int, dtype: type) -> gym.Space[Any]:
+        return gym.spaces.Box(low, high, (2,), dtype)
+
+    kinds = {"count": box(-900, 900, np.int64), "byte": box(0, 255, np.uint8), "bit": box(0, 1, np.int8)}
+    normalizer = ObsNormalizer(kinds, clip=10.0)
+    assert normalizer.keys == ["count"]
+    normalizer.update({"count": torch.tensor([[0, 100], [200, 300]])})  # means 100 and 200, both 100 from them
+    scaled = normalizer({"count": torch.tensor([[200, 100]]), "byte": torch.tensor([[7, 7]])})
+    torch.testing.assert_close(scaled["count"], torch.tensor([[1.0, -1.0]]), atol=1e-5, rtol=0)
+    agent = Agent({"obs": kinds["count"]}, gym.spaces.Discrete(2), CONFIGS["normalised"], 0.99)
+    acted = agent.act({"obs": torch.tensor([[900, -900]])})
+    assert acted.values["value"].isfinite().all()
+
+
+def test_actions_without_bounds_bring_no_warning(recwarn: pytest.WarningsRecorder) -> None:
+    Agent(VECTOR, gym.spaces.Box(-np.inf, np.inf, (2,), np.float32), CONFIGS["plain"], 0.99)
+    assert not [warning for warning in recwarn if issubclass(warning.category, RuntimeWarning)]
+
+
+@pytest.mark.parametrize("memory", [None, "lstm"])
+def test_a_critic_has_sizes_of_its_own(memory: Literal["lstm"] | None) -> None:
+    space = {"obs": gym.spaces.Box(-1, 1, (3,))}
+    agent = Agent(space, gym.spaces.Discrete(2), AgentConfig(hidden=[8], critic_hidden=[32, 16], memory=memory), 0.99)
+    sizes = [[layer.out_features for layer in body.layers[::2]] for body in (agent.actor_body, agent.critic_body)]
+    assert sizes == [[8], [32, 16]]
+    assert agent.act({"obs": torch.zeros(5, 3)}).values["value"].shape == (5,)
 
 
 def test_reward_normaliser_on_paper() -> None:

@@ -101,7 +101,15 @@ def test_seeded_envs_differ_and_repeat() -> None:
     assert data["parallel"] == {"steps": 10, "first_observations": 4, "trajectories": 4}
     assert data["seeding"] == {"same_seed_same": True, "differs_from_step": None, "other_seed_differs": True}
     assert data["transitions"] == {"distinct": 1.0, "distinct_at_once": 1.0}
-    assert data["warnings"] == []
+    assert [warning for warning in data["warnings"] if "other actions" not in warning] == []  # which it does not read
+
+
+def test_actions_without_effect_on_rewards_and_ends_are_reported() -> None:
+    def says_so(data: dict[str, Any]) -> bool:
+        return any("other actions changed no reward and no end" in warning for warning in data["warnings"])
+
+    assert says_so(audit(RHYTHM, 2, 50, "env.kwargs={rewards: [1, 2, 1]}"))
+    assert not says_so(audit("CartPole-v1", 2, 50))
 
 
 def test_an_env_that_ignores_its_seed_is_reported() -> None:

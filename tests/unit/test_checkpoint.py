@@ -138,7 +138,7 @@ def test_every_way_a_file_can_be_bad_is_one_line_with_the_way_out(tmp_path: Path
         message = str(caught.value)
         assert reason in message
         assert str(path) in message
-        assert "Whole ones beside it: last." in message
+        assert "Intact checkpoints in the same folder: last." in message
         assert "\n" not in message
     path.unlink()
     with pytest.raises(UserError, match="no such file"):

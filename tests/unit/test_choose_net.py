@@ -89,6 +89,9 @@ UNKNOWN: dict[str, Callable[[], Agent]] = {
     "lstm": lambda: make_agent(memory="lstm"),
     "gru": lambda: make_agent(memory="gru"),
     "second value": lambda: Agent({"obs": VECTOR}, CHOICE, AgentConfig(), 0.99, ("value", "intrinsic")),
+    "a critic of another size": lambda: make_agent(critic_hidden=[32, 32]),
+    "a critic with more layers": lambda: make_agent(critic_hidden=[64, 64, 64]),
+    "a critic without layers": lambda: make_agent(critic_hidden=[]),
     "layer norm": lambda: make_agent(layer_norm=True),
     "elu": lambda: make_agent(activation="elu"),
     "gelu": lambda: make_agent(activation="gelu"),
@@ -135,6 +138,7 @@ def test_a_registered_encoder_goes_to_torch(monkeypatch: pytest.MonkeyPatch) -> 
 def test_plain_agents_go_to_the_compiled_network() -> None:
     """Among them stacked vectors, which a wrapper joins to one."""
     assert isinstance(choose_net(make_agent()), DenseNet)
+    assert isinstance(choose_net(make_agent(critic_hidden=[64, 64])), DenseNet)
     vec = make_vec(EnvConfig(id="MountainCar-v0", wrappers=[{"frame_stack": {"n": 4}}]), 2, "train")
     assert vec.obs_space["obs"].shape == (8,)
     agent = Agent(vec.obs_space, vec.action_space, AgentConfig(normalize_obs=True), 0.99)

@@ -8,6 +8,7 @@ import pytest
 
 from gymnast.config import ConfigError, check_file, load, validate
 from gymnast.core.errors import UserError
+from gymnast.envs.suites import find_spec
 
 
 def problems(target: str, *overrides: str) -> list[str]:
@@ -73,6 +74,9 @@ def test_one_wrong_value_is_one_line(override: str, words: str) -> None:
         ),
         (["agent.memory_size=8", "agent.sequence_length=16"], "agent.memory_size: only a memory has it"),
         (["agent.memory=gru", "agent.sequence_length=12"], "12 does not divide algo.n_steps=64. Use one of 8, 16."),
+        (["agent.shared=true", "agent.critic_hidden=[8]"], "agent.critic_hidden: actor and critic share their network"),
+        (["agent.shared=true", "algo.critic_learning_rate=1e-3"], "algo.critic_learning_rate: actor and critic share"),
+        (["algo.desired_kl=0.01"], "algo.learning_rate: a rate that algo.desired_kl adapts has no schedule."),
         (["stop.plateau={evals: 3}", "eval.every=0"], "a plateau is seen by evaluations"),
         (["agent.encoder=mpl"], "unknown encoder 'mpl'. Did you mean 'mlp'?"),
         (["log.sinks=[consol]"], "unknown sink 'consol'. Did you mean 'console'?"),
@@ -147,9 +151,9 @@ def test_variant_typo_names_the_nearest() -> None:
 
 
 def test_env_typo_names_the_nearest() -> None:
-    with pytest.raises(UserError, match=r"unknown environment 'CartPol-v1'\. Did you mean 'CartPole-v1'"):
-        load("CartPol-v1", known_envs=lambda: ["CartPole-v1", "Swimmer-v5"])
-    assert load("Swimmer-v5", known_envs=lambda: ["Swimmer-v5"]).config.env.id == "Swimmer-v5"
+    with pytest.raises(UserError, match=r"there is no env 'CartPol-v1'\. Did you mean 'CartPole-v1'"):
+        load("CartPol-v1", require_env=find_spec)
+    assert load("Swimmer-v5", require_env=find_spec).config.env.id == "Swimmer-v5"
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,9 @@ from gymnast.config import RunConfig, check_file, load, validate, with_space_def
 from gymnast.config.schema import WrapperSpec
 from gymnast.rl.algos.ppo import PPOConfig
 
+VECTORS = {"agent.normalize_obs": True, "algo.ent_coef": 0.01}  # what spaces of numbers and discrete actions ask for
+PICTURES = VECTORS | {"agent.encoder": "small_cnn", "agent.shared": True, "agent.hidden": []}
+
 
 def test_defaults_of_the_code_are_stable_baselines3s() -> None:
     config = validate({"env": {"id": "X"}})
@@ -138,19 +141,56 @@ def test_env_without_a_preset_takes_defaults_then_its_spaces() -> None:
         "a2c",
         "Swimmer-v5:a2c",
     )
-    filled = with_space_defaults(resolved, obs_is_vector=True, continuous=True)
+    filled = with_space_defaults(resolved, VECTORS | {"algo.ent_coef": 0.0})
     assert filled.config.agent.normalize_obs
     assert filled.source("agent.normalize_obs") == "from the spaces"
-    kept = with_space_defaults(load("Swimmer-v5", ["agent.normalize_obs=false"]), obs_is_vector=True, continuous=False)
+    kept = with_space_defaults(load("Swimmer-v5", ["agent.normalize_obs=false"]), VECTORS)
     assert not kept.config.agent.normalize_obs, "what the user set stays"
     assert kept.config.algo.ent_coef.value(0) == 0.01
     preset = load("CartPole-v1")
-    assert with_space_defaults(preset, obs_is_vector=True, continuous=False) is preset
+    assert with_space_defaults(preset, VECTORS) is preset
+    pictures = with_space_defaults(load("mine:Picture-v0"), PICTURES)
+    assert (pictures.config.agent.encoder, pictures.config.agent.hidden) == ("small_cnn", [])
+    assert pictures.source("agent.encoder") == "from the spaces"
+    other = with_space_defaults(load("mine:Picture-v0", ["agent.encoder=mlp"]), PICTURES).config.agent
+    assert (other.encoder, other.shared, other.hidden) == ("mlp", False, [64, 64]), "as they were"
+
+
+@pytest.mark.parametrize(
+    "text,target",
+    [
+        ("env: {id: 'mine:Own-v0'}\n", "mine:Own-v0"),
+        ("extends: mine:Own-v0\n", "mine:Own-v0"),
+        ("extends: mine:Own-v0:a2c\n", "mine:Own-v0:a2c"),
+        ("extends: Swimmer-v5\n", "Swimmer-v5"),
+        ("variants:\n  one: {env: {id: 'mine:Own-v0'}}\n", "mine:Own-v0"),
+        ("env: {id: 'mine:Own-v0'}\nalgo: {name: a2c}\n", "mine:Own-v0:a2c"),
+        ("env: {id: CartPole-v1}\n", "CartPole-v1"),
+        ("env: {id: CartPole-v1}\nalgo: {name: reinforce}\n", "CartPole-v1:reinforce"),
+    ],
+)
+def test_a_file_gets_the_same_defaults_as_its_id(tmp_path: Path, text: str, target: str) -> None:
+    file = tmp_path / "own.yaml"
+    file.write_text(text)
+    mine, by_id = (with_space_defaults(load(one), VECTORS) for one in (str(file), target))
+    assert mine.config == by_id.config
+    assert mine.generic == by_id.generic
+    assert check_file(file) == []
+
+
+def test_a_file_that_extends_something_gets_that_alone(tmp_path: Path) -> None:
+    file = tmp_path / "own.yaml"
+    file.write_text("extends: defaults/zoo:ppo\nenv: {id: 'mine:Own-v0'}\n")
+    assert not load(str(file)).generic
+    assert load(str(file)).config.algo.n_steps == 2048
+    file.write_text("extends: CartPol-v1\n")
+    (problem,) = check_file(file)
+    assert "extends = CartPol-v1: unknown. Did you mean 'CartPole-v1'" in problem
 
 
 def test_gymnasiums_module_syntax_is_an_env_id() -> None:
-    assert load("my_module:Mine-v0", known_envs=list).config.env.id == "my_module:Mine-v0"
-    assert load("my_module:Mine-v0:a2c", known_envs=list).config.algo.name == "a2c"
+    assert load("my_module:Mine-v0", require_env=len).config.env.id == "my_module:Mine-v0"
+    assert load("my_module:Mine-v0:a2c", require_env=len).config.algo.name == "a2c"
 
 
 def test_loading_imports_nothing_heavy() -> None:

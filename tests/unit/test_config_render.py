@@ -108,7 +108,7 @@ def test_explain_gives_value_source_and_meaning() -> None:
     rows = {row.key: row for row in explain(resolved)}
     assert rows["env.kwargs.gravity"][1:3] == (-5, "--set")
     assert rows["algo.learning_rate"].value == "lin_0.003"
-    assert rows["algo.gamma"].help == "Discount of future rewards."
+    assert rows["algo.gamma"].help.startswith("Discount of future rewards, once a decision")
     assert rows["algo.clip_range"].value is None
     assert "dropped: a2c has no clip_range" in rows["algo.clip_range"].source
     assert [row.key for row in explain(resolved, "env.reward")] == ["env.reward.scale", "env.reward.clip"]

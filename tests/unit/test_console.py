@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 import textwrap
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +17,15 @@ import pytest
 from rich.console import Console, RenderableType
 
 from gymnast.alerts.alert import Alert, Evidence
+from gymnast.core import pulse as pulse_module
+from gymnast.core.pulse import Pulse
 from gymnast.metrics.catalogue import catalogue
 from gymnast.sinks import SinkGroup
+from gymnast.sinks.console import console as console_module
 from gymnast.sinks.console.console import ConsoleSink
-from gymnast.sinks.console.panels import Dashboard
+from gymnast.sinks.console.panels import AWAITED, Dashboard
 from gymnast.sinks.jsonl import JsonlSink, read_metrics
+from tests.processes import wait_for
 from tests.sinks_for_tests import run_info
 
 ROOT = Path(__file__).parents[2]
@@ -44,7 +49,7 @@ def draw(renderable: RenderableType, width: int, height: int = 200) -> list[str]
 def picture(width: int, lines: int | None = None, **changes: Any) -> list[str]:
     options: dict[str, Any] = {"title": "CartPole-v1 · ppo", "total_steps": 100_000, "threshold": 475.0}
     options |= {"step": 62_464, "elapsed": 12.5, "remaining": 7.0, "history": [1.0, 2.0, 5.0], "lines": lines}
-    return draw(Dashboard(row=full_row(), **(options | changes)), width)
+    return draw(Dashboard(**({"row": full_row()} | options | changes)), width)
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 100, 120, 200])
@@ -127,9 +132,53 @@ def test_alerts_stand_above_the_table_and_it_still_fits(width: int, lines: int |
     if width >= 80:
         assert "clip_fraction_vf 231.0% > 20.0%  try algo.learning_rate=0.003" in text
     if lines != 12:
-        assert "and 2 more alerts in alerts.json" in text
+        shown = 1 if lines == 23 else 3
+        assert f"and {5 - shown} more alerts in alerts.json" in text
         # a detail that would have no room otherwise: an alert points at it
         assert re.search(r"clip_fraction_vf +\S+", "\n".join(drawn[8:]))
+
+
+def test_advice_is_not_what_is_cut() -> None:
+    alert = alarm("kl_high")
+    more = {f"train/{name}": Evidence(0.5, high=0.2) for name in ("approx_kl", "clip_fraction", "entropy")}
+    alert = replace(alert, evidence=alert.evidence | more)
+    (line,) = (line for line in picture(80, 23, alerts=[alert]) if "kl_high" in line)
+    assert "…  try algo.learning_rate=0.003" in line
+
+
+def frame(row: dict[str, float], width: int = 100, lines: int = 39, **facts: Any) -> list[str]:
+    shown = Dashboard(row=row, title="x", total_steps=100_000, step=62_464, elapsed=1.0, lines=lines, **facts)
+    return draw(shown, width)
+
+
+def test_nothing_moves_when_the_first_episode_evaluation_verdict_and_alert_come() -> None:
+    row = full_row()
+    early = {name: value for name, value in row.items() if not name.startswith(("rollout/ep_", "eval/", "verdict/"))}
+    late = early | {f"{group}/{name}": row[f"{group}/{name}"] for group, some in AWAITED.items() for name in some}
+    alert = replace(alarm("kl_high"), evidence={"train/approx_kl": Evidence(2.0, high=0.2)})
+    places = []
+    for drawn in (frame(early), frame(late, history=[1.0, 2.0]), frame(late, alerts=[alert])):
+        assert len(drawn) == 39
+        places.append([(i, re.findall(r"[a-z]\w+ (?=─)", line)) for i, line in enumerate(drawn)])
+    assert places[0] == places[1] == places[2]
+    assert re.search(r"solved +-", "\n".join(frame(early)))  # nobody has asked yet
+    assert re.search(r"solved +yes", "\n".join(frame(late)))
+
+
+def test_large_terminals_get_a_large_curve() -> None:
+    drawn = frame(full_row(), 200, 49, history=[float(i) for i in range(100)], threshold=475.0)
+    assert sum("█" in line for line in drawn) > 10
+    assert any("99.00 highest" in line for line in drawn)
+    assert any("0.00 lowest" in line for line in drawn)
+    assert "█" in drawn[3][150:]  # from the first step to this one, not as far as the budget is used
+
+
+def test_layers_can_be_told_apart_and_frames_are_shown_where_they_say_something() -> None:
+    layers = {f"net/grad_norm/critic_body.layers.{i}.weight": 0.5 for i in range(3)}
+    text = "\n".join(picture(40, row=full_row() | layers | {"time/frames": 62_000.0}))
+    assert all(f"_body.layers.{i}.weight" in text for i in range(3))
+    assert not re.search(r"│ frames", text)
+    assert re.search(r"│ frames +250,000", "\n".join(picture(40, row=full_row() | {"time/frames": 250_000.0})))
 
 
 def test_an_alert_is_a_line_where_there_is_no_table() -> None:
@@ -186,9 +235,41 @@ def test_quiet_says_nothing() -> None:
     console = ConsoleSink(run_info(quiet=True), stream)
     console.write(1, full_row())
     console.notice("solved")
-    console.tick(2)
+    console.follow(Pulse())
     console.close()
     assert stream.getvalue() == ""
+
+
+def test_plain_lines_say_what_is_going_on_between_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(console_module, "SILENT_SECONDS", 0.0)
+    stream, pulse = io.StringIO(), Pulse()
+    sink = ConsoleSink(run_info(), stream)
+    sink.follow(pulse)
+    pulse.begin("collecting", 256, 8, step=4096)
+    pulse.done = 39
+    wait_for(lambda: "elapsed, collecting 312 / 2,048" in stream.getvalue(), "line without a row")
+    pulse.stopping = True
+    wait_for(lambda: "stopping after this rollout; again: now" in stream.getvalue(), "answer")
+    sink.close()
+
+
+def test_the_rate_counts_no_evaluation(monkeypatch: pytest.MonkeyPatch) -> None:
+    """100 steps/s for 10 s, then a verdict of 90 s."""
+    now = 1000.0
+    for module in (pulse_module, console_module):
+        monkeypatch.setattr(module, "perf_counter", lambda: now)
+    pulse, sink = Pulse(), ConsoleSink(run_info(total_steps=10_000, quiet=True))
+    sink.follow(pulse)
+    pulse.begin("collecting", 100, 10)
+    now += 10.0
+    pulse.begin("verdict", 1000, step=1000)
+    now += 90.0
+    pulse.done, pulse.steps = 130, 2500
+    shown = "\n".join(draw(sink.render(30), 100))
+    assert "1:40 elapsed" in shown
+    assert " 100 steps/s   verdict 130 / 1,000, step 2,500" in shown
+    pulse.begin(pulse_module.DONE)
+    assert " 100 steps/s" in "\n".join(draw(sink.render(30), 100))
 
 
 def on_a_terminal(code: str, env: dict[str, str]) -> str:
@@ -218,7 +299,6 @@ LIVE = """
     console = ConsoleSink(run_info(threshold=475.0))
     console.write(100, {"time/total_timesteps": 100, "rollout/ep_rew_mean": 20.0, "time/elapsed": 3.0})
     console.notice("checkpoint saved")
-    console.tick(150)
     console.write(1000, {"time/total_timesteps": 1000, "rollout/ep_rew_mean": 321.987, "time/elapsed": 9.0})
     console.close()
     console.close()

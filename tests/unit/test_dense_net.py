@@ -130,6 +130,11 @@ def test_ppo_for_every_kind_of_agent(kind: str) -> None:
         {"target_kl": 1e-6},
         {"max_grad_norm": 0.01},
         {"max_grad_norm": 100.0},
+        {"optimizer": "adamw", "weight_decay": 0.5, "betas": (0.8, 0.99)},
+        {"weight_decay": 0.1, "critic_learning_rate": 5e-3},
+        {"critic_learning_rate": "lin_1e-2", "optimizer": "adamw", "weight_decay": 0.5},
+        {"desired_kl": 0.05},
+        {"desired_kl": 1e-4, "critic_learning_rate": 3e-3},
         {"learning_rate": {"start": 1e-3, "end": 0}, "clip_range": "lin_0.3", "ent_coef": {"start": 0.1, "end": 0}},
         {"learning_rate": {"points": [[0, 1e-3], [0.1, 1e-3], [0.1, 1e-4]]}, "reset_optimizer_on_lr_jump": 5.0},
     ],
@@ -148,10 +153,36 @@ def test_ppo_with_action_masks(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", AGENTS)
-@pytest.mark.parametrize("options", [{}, {"optimizer": "adam", "normalize_advantage": "batch", "value_loss": "huber"}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"optimizer": "adam", "normalize_advantage": "batch", "value_loss": "huber"},
+    ],
+)
 def test_a2c(kind: str, options: dict[str, Any]) -> None:
     config = A2CConfig(ent_coef=0.01, **options)
     assert_same(*update_both(kind, config, updates=5))
+
+
+@pytest.mark.parametrize("kind", ["choice", "continuous"])
+def test_a2c_with_a_rate_for_the_critic(kind: str) -> None:
+    assert_same(*update_both(kind, A2CConfig(critic_learning_rate=5e-3), updates=5))
+
+
+@pytest.mark.parametrize("kind", ["choice", "continuous"])
+def test_equal_advantages_move_no_actor(kind: str) -> None:
+    """The mean of equal numbers is rounded: without care each would be normalised to 1 or to -1."""
+    for constant in (0.1, 1 / 3, 1e-3, 7.7):
+        for net in NETS.values():
+            agent = make_agent(kind)
+            before = copy.deepcopy(agent.state_dict())
+            rollout = experience(agent)
+            rollout["advantage"].fill_(constant)
+            learner = make_learner(net(agent), PPOConfig(n_epochs=1, batch_size=64), n_envs=ENVS)
+            learner.update(rollout, 0.0)
+            for name, tensor in agent.state_dict().items():
+                assert torch.equal(tensor, before[name]) != name.startswith("critic"), (name, constant)
 
 
 def here(rollout: Rollout, t: int) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from gymnast.core.statistics import mean_interval
+from gymnast.core.statistics import mean_interval, rises
 from gymnast.judge.evidence import ERROR, NOTHING_SEEN, STAKES, WEIGHTS, Range, error_of, weigh
 
 
@@ -123,3 +123,22 @@ def test_an_interval_of_two_values_is_clopper_and_pearsons() -> None:
     low, high = mean_interval([1.0] * 10, 0.0, 1.0)
     assert low == pytest.approx(0.025**0.1, abs=0.02)
     assert high == 1.0
+
+
+def test_noise_does_not_rise_and_a_slope_does() -> None:
+    rng = np.random.default_rng(0)
+    false = sum(rises(rng.normal(size=10).tolist()) for _ in range(1000))
+    assert false < 25  # 3 standard errors at 8 degrees of freedom: 0.9 % by chance
+    assert sum(rises((rng.normal(size=10) + np.arange(10)).tolist()) for _ in range(100)) > 95
+    assert rises([1, 2, 3, 4])
+    assert not rises([9.4] * 10)
+    assert not rises([4, 3, 2, 1])
+
+
+def test_intervals_of_many_values_go_on_as_those_of_fewer() -> None:
+    rng = np.random.default_rng(3)
+    few = 1 - rng.exponential(size=2_000)
+    exact, normal = mean_interval(few, -9.0, 1.0), mean_interval([*few, float(few.mean())], -9.0, 1.0)
+    assert normal == pytest.approx(exact, abs=0.004)
+    low, high = mean_interval(rng.normal(size=200_000), -5.0, 5.0)
+    assert (low, high) == pytest.approx((-1.96 / math.sqrt(200_000), 1.96 / math.sqrt(200_000)), abs=0.006)

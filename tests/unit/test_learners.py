@@ -17,6 +17,7 @@ from stable_baselines3.common.logger import Logger
 from torch.nn import functional as F
 
 from gymnast.agent.agent import Agent
+from gymnast.agent.nets import kernels
 from gymnast.agent.nets.torch_net import TorchNet
 from gymnast.config import AgentConfig
 from gymnast.rl.algos.a2c import A2CConfig
@@ -240,6 +241,26 @@ def test_a_jump_of_the_learning_rate_resets_the_optimizer_where_asked(net: str) 
         assert int(learner.net.save_state()["actor_out.bias/step"]) == (2 if resets else 4)
 
 
+@pytest.mark.parametrize("net", NETS)
+def test_the_rate_follows_the_kl(net: str) -> None:
+    """Times 1.5 below half of what is desired, divided by it above twice of that, the same between, and bounded."""
+    agent = Agent(VECTOR, ACTIONS["discrete"], AgentConfig(), 0.99)
+    rollout = experience(agent, STEPS, ENVS, drift=0.2)  # a KL of about 0.02, whatever the rate
+
+    def rates(start: float, desired: float) -> list[float]:
+        config = PPOConfig(learning_rate=start, batch_size=64, n_epochs=1, desired_kl=desired)
+        learner = make_learner(NETS[net](copy.deepcopy(agent)), config)
+        return [float(learner.update(rollout, i / 4)["train/learning_rate"]) for i in range(4)]
+
+    learner = make_learner(NETS[net](copy.deepcopy(agent)), PPOConfig(n_epochs=1))
+    kl = float(learner.update(rollout, 0.0)["train/approx_kl"])
+    assert rates(4e-5, 10 * kl) == pytest.approx([4e-5, 6e-5, 9e-5, 13.5e-5])
+    assert rates(4e-5, kl / 10) == pytest.approx([4e-5, 4e-5 / 1.5, 4e-5 / 2.25, 4e-5 / 3.375])
+    assert rates(4e-5, kl) == pytest.approx([4e-5] * 4)
+    assert rates(6e-3, 1e6) == pytest.approx([6e-3, 9e-3, 1e-2, 1e-2])
+    assert rates(2e-5, 1e-9) == pytest.approx([2e-5, 2e-5 / 1.5, 1e-5, 1e-5])
+
+
 def test_explained_variance_on_paper() -> None:
     returns = torch.tensor([1.0, 2.0, 3.0])
     assert float(explained_variance(returns, returns)) == 1.0
@@ -252,6 +273,17 @@ def test_normalized_leaves_a_single_sample_alone() -> None:
     assert normalized(torch.tensor([3.0])).tolist() == [3.0]
     scaled = normalized(torch.tensor([1.0, 3.0]))  # mean 2, unbiased standard deviation sqrt(2)
     torch.testing.assert_close(scaled, torch.tensor([-1.0, 1.0]) / np.sqrt(2))
+
+
+def test_equal_advantages_are_normalised_to_zero_and_nan_is_passed_on() -> None:
+    for constant in torch.rand(50, generator=torch.Generator().manual_seed(0)):
+        row = constant.repeat(1, 777)
+        assert not normalized(row[0]).any()
+        kernels.normalize_rows(found := row.numpy().copy())
+        assert not found.any()
+    assert normalized(torch.tensor([torch.nan, torch.nan])).isnan().all()
+    kernels.normalize_rows(found := np.full((1, 4), np.nan, np.float32))
+    assert np.isnan(found).all()
 
 
 @pytest.mark.parametrize("net", NETS)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
 from torch import Tensor, nn
 
 from gymnast.agent.memory import Memory, packed
-from gymnast.config import AgentConfig
+from gymnast.config import AgentConfig, validate
+from gymnast.training.build import build
+from gymnast.training.record import to_be_compiled
 
 INPUTS, SEQUENCES, LENGTH = 5, 6, 9
 
@@ -76,3 +80,26 @@ def test_nothing_passes_a_start() -> None:
     assert gradient[4:LENGTH].abs().min() > 0
     other = {part: rows + 1 for part, rows in state.items()}
     torch.testing.assert_close(memory.sequences(x, other, starts)[4:LENGTH], out[4:LENGTH], rtol=0, atol=0)
+
+
+def test_an_lstms_forget_gates_are_open_at_first() -> None:
+    """Gates lie in torch's order: input, forget, cell, output. Both biases are added, so that one of them is 1."""
+    memory = Memory(3, AgentConfig(memory="lstm", memory_size=5))
+    biases = memory.cell.bias_ih_l0 + memory.cell.bias_hh_l0
+    assert biases.tolist() == [0.0] * 5 + [1.0] * 5 + [0.0] * 10
+    assert not Memory(3, AgentConfig(memory="gru", memory_size=5)).cell.bias_ih_l0.any()
+
+
+@pytest.mark.parametrize("kind", ["lstm", "gru", None])
+def test_what_must_be_compiled_first_is_announced(kind: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    agent = {"hidden": [8]} if kind is None else {"hidden": [8], "memory": kind, "memory_size": 8}
+    state = build(validate({"env": {"id": "CartPole-v1", "n_envs": 2}, "agent": agent, "algo": {"n_steps": 32}}), None)
+    try:
+        state.collector.fill(state.rollout, lambda phase: None)
+        state.learner.targets(state.rollout)
+        state.learner.update(state.rollout, 0.0)
+        assert to_be_compiled(state) is None  # by now it is on the disk
+        monkeypatch.setattr(Path, "glob", lambda path, pattern: iter(()))
+        assert to_be_compiled(state) == ("fast network" if kind is None else f"{kind} memory")
+    finally:
+        state.close()

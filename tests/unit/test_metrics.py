@@ -15,6 +15,7 @@ import torch
 from stable_baselines3.common.logger import KVWriter, Logger
 
 from gymnast.core.errors import UserError
+from gymnast.core.pulse import Pulse
 from gymnast.metrics.catalogue import Metric, catalogue
 from gymnast.metrics.clock import Clock
 from gymnast.metrics.meter import Meter
@@ -309,7 +310,7 @@ def test_a_sink_that_fails_is_dropped_with_one_warning() -> None:
     for step in range(5):
         group.write(step, {"train/loss": 1.0})
     group.notice("nobody listens, nothing happens")
-    group.tick(3)
+    group.follow(Pulse())
     group.close()
     assert len(good.rows) == 5
     assert all(row == {"train/loss": 1.0} for _, row in good.rows)

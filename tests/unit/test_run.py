@@ -6,6 +6,7 @@ import json
 import math
 import os
 import signal
+import stat
 import subprocess
 import sys
 import textwrap
@@ -18,6 +19,8 @@ from typing import Any
 import pytest
 
 from gymnast.core.errors import UserError
+from gymnast.runs import archive
+from gymnast.runs.archive import import_run, zip_run
 from gymnast.runs.references import (
     Run,
     create_run,
@@ -26,7 +29,6 @@ from gymnast.runs.references import (
     list_runs,
     resolve,
     resolve_checkpoint,
-    zip_run,
 )
 
 
@@ -248,7 +250,10 @@ def test_bad_references_say_what_there_is(tmp_path: Path, monkeypatch: pytest.Mo
     touch_checkpoint(first, "last")
     assert "no checkpoint 'step_5'. It has: last." in error("bcdfg/step_5")
     (tmp_path / "stray.safetensors").touch()
-    assert "not inside a run's folder" in error(str(tmp_path / "stray.safetensors"))
+    stray = tmp_path / "stray.safetensors"  # a model that was saved from Python, as far as its name says
+    assert resolve_checkpoint(str(stray), tmp_path)[1] == stray
+    with pytest.raises(UserError, match="not inside a run's folder"):
+        resolve(str(stray), tmp_path)
     with pytest.raises(UserError, match=r"no run\.json"):
         Run.open(tmp_path)
 
@@ -276,13 +281,64 @@ def test_zip_holds_everything_but_temporary_files(tmp_path: Path) -> None:
     run.log("solved")
     first = zip_run(run, tmp_path)
     assert first == tmp_path / f"{run.id}.zip"
-    with zipfile.ZipFile(first) as archive:
-        names = [name.removeprefix(f"{run.id}/") for name in archive.namelist()]
+    with zipfile.ZipFile(first) as file:
+        names = [name.removeprefix(f"{run.id}/") for name in file.namelist()]
     assert names == ["checkpoints/last.safetensors", "config.yaml", "log.txt", "run.json"]
     again = zip_run(run, run.path / "copy.zip")  # into the run itself: not a snake that eats its tail
     assert again.read_bytes() == first.read_bytes()
     with pytest.raises(UserError, match="no folder"):
         zip_run(run, tmp_path / "missing" / "a.zip")
+
+
+def test_a_zip_becomes_the_same_run_again(tmp_path: Path) -> None:
+    run = make(tmp_path / "runs")
+    touch_checkpoint(run, "last")
+    run.update(status="running", host="elsewhere")
+    file = zip_run(run, tmp_path)
+    copy = import_run(file, tmp_path / "others")
+    assert copy.path == tmp_path / "others" / run.id
+    assert [path.name for path in (tmp_path / "others").iterdir()] == [run.id]  # nothing else is left behind
+    assert copy.config_path.read_bytes() == run.config_path.read_bytes()
+    assert resolve_checkpoint("@last", tmp_path / "others")[1].stem == "last"
+    assert copy.read().status == "killed"  # it was running when it was zipped; the copy is trained by nobody
+    with pytest.raises(UserError, match=r"there is a run .* already"):
+        import_run(file, tmp_path / "others")
+    with pytest.raises(UserError, match=r"unpack the run in it with `gymnast runs import .*\.zip` first"):
+        resolve(str(file), tmp_path / "runs")
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("/etc/run.json", "is not a run that"),
+        ("../k/run.json", "is not a run that"),
+        ("k/../../evil", "would be written outside"),
+        ("k/..\\evil", "would be written outside"),
+        ("k/link", "would be written outside"),
+        ("other/evil", "is not a run that"),
+    ],
+)
+def test_a_zip_writes_nothing_outside_its_folder(tmp_path: Path, name: str, said: str) -> None:
+    file = tmp_path / "deep" / "bad.zip"
+    file.parent.mkdir()
+    with zipfile.ZipFile(file, "w") as made:
+        entry = zipfile.ZipInfo(name)
+        entry.external_attr = (stat.S_IFLNK if name == "k/link" else stat.S_IFREG) << 16
+        made.writestr(entry, "/etc/passwd")
+        made.writestr("k/run.json", "{}")
+    with pytest.raises(UserError, match=said):
+        import_run(file, tmp_path / "deep" / "runs")
+    assert list(tmp_path.rglob("*")) == [file.parent, file]
+
+
+def test_a_zip_that_would_fill_the_disk_or_is_none_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = zip_run(make(tmp_path / "runs"), tmp_path)
+    monkeypatch.setattr(archive, "LARGEST", 10)
+    with pytest.raises(UserError, match="unpacked it has more than"):
+        import_run(file, tmp_path / "others")
+    file.write_bytes(file.read_bytes()[:100])
+    with pytest.raises(UserError, match="cannot be read as a zip file"):
+        import_run(file, tmp_path / "others")
 
 
 def test_the_default_folder(monkeypatch: pytest.MonkeyPatch) -> None:

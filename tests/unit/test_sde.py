@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice, pairwise
 from typing import Any
 
 import gymnasium as gym
@@ -14,8 +15,10 @@ from gymnast.agent.agent import Agent
 from gymnast.agent.batch import VALUE
 from gymnast.agent.nets import choose_net
 from gymnast.agent.nets.torch_net import TorchNet
-from gymnast.config import AgentConfig
+from gymnast.config import AgentConfig, EnvConfig
 from gymnast.core.errors import UserError
+from gymnast.envs.make import make_vec
+from gymnast.play.player import play
 from gymnast.rl.algos.ppo import PPOConfig
 from gymnast.rl.rollout import Rollout
 from tests.learners_for_tests import as_batch, experience, make_learner
@@ -137,6 +140,26 @@ def test_noise_outlives_the_end_of_an_episode() -> None:
     first = agent.act(obs, agent.initial_state(2), sample=generator)
     second = agent.act(obs, first.state, starts=torch.tensor([True, False]), sample=generator)
     assert torch.equal(first.action, second.action)
+
+
+def test_each_episode_that_is_evaluated_has_its_own_matrix() -> None:
+    """Otherwise the episodes of one env would be one sample."""
+    config = EnvConfig(id="Pendulum-v1", max_episode_steps=5)
+    env = make_vec(config, 2, "eval")
+    net = TorchNet(Agent(env.obs_space, env.action_space, AgentConfig(std="sde"), 0.99))
+    moments = list(islice(play(net, env, 0, deterministic=False), 15))
+    env.close()
+    # the state before acting: at step t + 1 there is the matrix that step t has acted with
+    matrices = [moment.state["sde_matrix"] for moment in moments[1:]]
+    same = [[torch.equal(a[i], b[i]) for i in range(2)] for a, b in pairwise(matrices)]
+    assert same == [[(t + 1) % 5 != 0] * 2 for t in range(len(same))]
+
+
+def test_rollouts_store_memories_and_no_noise() -> None:
+    agent = Agent(VECTOR, BOX, AgentConfig(std="sde", memory="lstm", memory_size=8), 0.99)
+    rollout = Rollout(32, 2, agent, sequence_length=16)
+    assert sorted(rollout.states) == ["actor.c", "actor.h", "critic.c", "critic.h"]
+    assert rollout.states.keys() < agent.initial_state(2).keys()
 
 
 def test_greedy_actions_are_the_means_and_draw_nothing() -> None:

@@ -14,7 +14,7 @@ from gymnast import config as configs
 from gymnast.alerts.alert import Alert, Evidence
 from gymnast.core.text import ago, number, setting, span, sparkline
 from gymnast.report.charts import svg
-from gymnast.report.charts.model import Chart, Curve
+from gymnast.report.charts.model import Chart, Curve, Level, goals
 from gymnast.report.charts.text import draw
 from gymnast.terminal.format import Column, table
 from gymnast.terminal.summary import summary_panel
@@ -27,7 +27,7 @@ def line(points: list[tuple[float, float]]) -> Curve:
 
 def chart(curves: list[Curve], level: float | None = None, width: int = 40, height: int = 10) -> list[str]:
     """Without the line of the title."""
-    drawn = draw(Chart("return", tuple(curves), level, "" if level is None else f"solved at {level:g}"), width, height)
+    drawn = draw(Chart("return", tuple(curves), goals(level, None)), width, height)
     return [text.plain for text in drawn[1:]]
 
 
@@ -36,13 +36,13 @@ def dots(points: list[tuple[float, float]]) -> Curve:
 
 
 def test_a_straight_line_is_drawn_straight() -> None:
-    """0 to 9 over ten columns and ten rows: each mark one column to the right and one row up."""
-    picture = chart([line([(step, step) for step in range(10)])], width=13)
+    """0 to 10 over ten columns and ten rows: each mark one column to the right and one row up."""
+    picture = chart([line([(step, step * 10 / 9) for step in range(10)])], width=14)
     rows = [line.partition("┤")[2] or line.partition("│")[2] for line in picture[:10]]
     # x runs to the last step, 9, over 10 columns: step s stands in column s * 10 // 9, the last one in column 9
     assert [row.find("▪") for row in reversed(rows)] == [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]
-    assert picture[0].startswith("9 ┤")
-    assert picture[9].startswith("0 ┤")
+    assert picture[0].startswith("10 ┤")
+    assert picture[9].startswith(" 0 ┤")
     assert picture[-1].endswith("9 env steps")
 
 
@@ -58,7 +58,7 @@ def test_a_level_is_drawn_where_it_is_near_enough_to_leave_room_for_the_points()
     near, far = (chart([line(points)], level) for level in (36, 37))
     assert any("┄" in row for row in near)
     assert not any("┄" in row for row in far)
-    titles = [draw(Chart("return", (line(points),), at, f"solved at {at}"), 40)[0].plain for at in (36, 37)]
+    titles = [draw(Chart("return", (line(points),), goals(at, None)), 40)[0].plain for at in (36, 37)]
     assert titles == ["return  ▪ training   ┄┄ solved at 36", "return  ▪ training   solved at 37, far off"]
 
 
@@ -73,9 +73,9 @@ def test_several_lines_have_marks_of_their_own_and_bands_lie_behind_them() -> No
 
 
 @pytest.mark.parametrize(
-    ("values", "shown"), [((0.012, 0.034), "0.034"), ((1.0, 500.0), "500"), ((20.5, 21.5), "21.5")]
+    ("values", "shown"), [((0.012, 0.034), "0.035"), ((1.0, 488.0), "500"), ((20.5, 21.5), "21.6"), ((-189, 47), "50")]
 )
-def test_labels_have_the_decimals_that_tell_them_apart(values: tuple[float, float], shown: str) -> None:
+def test_labels_are_round_numbers(values: tuple[float, float], shown: str) -> None:
     assert chart([line([(0, values[0]), (10, values[1])])])[0].strip().startswith(shown)
 
 
@@ -125,13 +125,13 @@ def test_an_svg_has_a_shape_for_every_kind_of_curve() -> None:
     mean = Curve("mean", [(0, 1), (10, 2)], band=[(0, 0, 2), (10, 1, 3)], runs=[[(0, 0), (10, 1)]])
     alone = Curve("alone", runs=[[(0, 0), (10, 1)], [(0, 1), (10, 2)]])
     text = svg.draw(
-        Chart("a < b", (mean, alone, Curve("dots", [(5, 1), (6, float("nan"))], joined=False)), 3.0, "goal")
+        Chart("a < b", (mean, alone, Curve("dots", [(5, 1), (6, float("nan"))], joined=False)), (Level(3.0, "goal"),))
     )
     assert (text.count("<polygon"), text.count('stroke-width="2"'), text.count('opacity="0.6"')) == (1, 1, 2)
     assert text.count("<circle") == 1
     assert "a &lt; b" in text
     assert ">goal<" in text
-    assert svg.draw(Chart("nothing", (Curve("x", [(1, float("nan"))]),), 5.0)) == ""
+    assert svg.draw(Chart("nothing", (Curve("x", [(1, float("nan"))]),), goals(5.0, None))) == ""
 
 
 TRAINED = Scored(
@@ -176,6 +176,8 @@ def test_the_summary_says_what_happened_and_what_is_next() -> None:
         "  score it on other episodes",
     ):
         assert part in summary(TRAINED)
+    resumed = summary(TRAINED, resumed_at=51_440)
+    assert "61,440 steps in 1:12, 10,000 of them since it was resumed at 51,440  5,100 steps/s" in resumed
     unsolved: dict[str, Any] = {"solved": False, "stop_reason": "steps"}
     assert "NOT SOLVED" in summary(TRAINED, **unsolved)
     interrupted = unsolved | {"stop_reason": "interrupted", "eval_mean": None, "interval": None}

@@ -36,7 +36,7 @@ def added_number() -> list[Tensor]:
     return found
 
 
-def moved_by_adam() -> list[Tensor]:
+def moved_by_adam(weight_decay: float = 0.0, decoupled: bool = False) -> list[Tensor]:
     """Several steps: parameters, both moments and counts."""
     parameters, means, squares, steps = (
         tensors(0),
@@ -46,7 +46,8 @@ def moved_by_adam() -> list[Tensor]:
     for step in range(10):
         torch_private.add_(steps, 1.0)
         rate = 1e-2 / (step + 1)
-        torch_private.adam_(parameters, tensors(step + 1), means, squares, steps, rate, (0.9, 0.999), 1e-5)
+        numbers = rate, (0.9, 0.999), 1e-5, weight_decay, decoupled
+        torch_private.adam_(parameters, tensors(step + 1), means, squares, steps, *numbers)
     return [*parameters, *means, *squares, *steps]
 
 
@@ -54,7 +55,8 @@ CALLS: dict[str, list[Callable[[], list[Tensor]]]] = {
     "_foreach_norm": [lambda: torch_private.norms(tensors(0))],
     "_foreach_mul_": [multiplied],
     "_foreach_add_": [added, added_number, moved_by_adam],
-    "_fused_adam_": [moved_by_adam],
+    "_fused_adam_": [moved_by_adam, lambda: moved_by_adam(0.2)],
+    "_fused_adamw_": [lambda: moved_by_adam(0.2, decoupled=True)],
 }
 
 

@@ -33,7 +33,7 @@ class Agent(nn.Module):
     """Normaliser, bodies, memory and heads. `act` step by step and `evaluate` on the sequence agree.
 
     Whatever lasts between steps is in `state`, one row an env, and belongs to the caller: {} where nothing lasts.
-    `values`: the names of what is estimated beside the policy.
+    `values`: the names of what is estimated in addition to the policy.
     """
 
     def __init__(
@@ -51,20 +51,22 @@ class Agent(nn.Module):
         self.normalizer = ObsNormalizer(obs_space, cfg.clip_obs) if cfg.normalize_obs else None
         self.reward_normalizer = RewardNormalizer(gamma, cfg.clip_reward) if cfg.normalize_reward else None
         encoder = ENCODERS.get(cfg.encoder)
+        critic_cfg = cfg if cfg.critic_hidden is None else cfg.model_copy(update={"hidden": cfg.critic_hidden})
         self.actor_body = encoder(obs_space, cfg)
-        self.critic_body = None if cfg.shared else encoder(obs_space, cfg)
+        self.critic_body = None if cfg.shared else encoder(obs_space, critic_cfg)
         width = self.actor_body.out_features
+        critic_width = width if self.critic_body is None else self.critic_body.out_features
         self.actor_memory = self.critic_memory = None
         if cfg.memory is not None:
             self.actor_memory = Memory(width, cfg)
-            self.critic_memory = None if cfg.shared else Memory(width, cfg)
-            width = cfg.memory_size
+            self.critic_memory = None if cfg.shared else Memory(critic_width, cfg)
+            width = critic_width = cfg.memory_size
         self.head = make_head(action_space, cfg, width)
         # A gain of 0.01 starts the policy near uniform (or near a zero mean): nothing is preferred before learning.
         self.actor_out = orthogonal(nn.Linear(width, self.head.n_outputs), 0.01, cfg)
-        self.critic_out = orthogonal(nn.Linear(width, 1), 1.0, cfg)
+        self.critic_out = orthogonal(nn.Linear(critic_width, 1), 1.0, cfg)
         others = self.value_names[1:]
-        self.critic_outs = nn.ModuleDict({name: orthogonal(nn.Linear(width, 1), 1.0, cfg) for name in others})
+        self.critic_outs = nn.ModuleDict({name: orthogonal(nn.Linear(critic_width, 1), 1.0, cfg) for name in others})
 
     @property
     def device(self) -> torch.device:
@@ -76,10 +78,15 @@ class Agent(nn.Module):
 
     def initial_state(self, n: int) -> State:
         """Of n envs that start an episode."""
-        state = self.head.initial_state(n)
-        for owner, memory in self._memories().items():
-            state |= {f"{owner}.{part}": rows for part, rows in memory.initial_state(n).items()}
-        return state
+        return self.head.initial_state(n) | self.remembered(n)
+
+    def remembered(self, n: int) -> State:
+        """The part of the state that `evaluate` needs before a sequence: the memories', not the head's noise."""
+        return {
+            f"{owner}.{part}": rows
+            for owner, memory in self._memories().items()
+            for part, rows in memory.initial_state(n).items()
+        }
 
     @torch.no_grad()
     def act(

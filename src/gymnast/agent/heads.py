@@ -47,8 +47,9 @@ class Head(nn.Module):
         """What lasts between steps, for n envs; empty where nothing does."""
         return {}
 
-    def renew(self, state: State) -> State:
-        """The state with which a rollout begins."""
+    def renew(self, state: State, envs: Tensor | None = None) -> State:
+        """The state from which exploration noise that lasts is drawn again, for all envs or for these [N]: where a
+        rollout begins, and an episode in which the agent does not learn."""
         return state
 
     def act(self, outputs: Tensor, sample: Generator | None, state: State) -> tuple[Tensor, Tensor, State]:
@@ -155,8 +156,8 @@ class GaussianHead(Head):
             raise UserError(f"agent.squash: true needs bounded actions, but the env's are {space}. Set it to false.")
         self.env_shape = space.shape
         rescaled = bounded & (cfg.rescale_actions or cfg.squash)
-        self.center = np.where(rescaled, (low + high) / 2, 0.0).astype(np.float32)
-        self.half_width = np.where(rescaled, (high - low) / 2, 1.0).astype(np.float32)
+        low, high = np.where(rescaled, low, np.float32(-1)), np.where(rescaled, high, np.float32(1))
+        self.center, self.half_width = (low + high) / 2, (high - low) / 2
         self.squash = cfg.squash
         self.state_dependent = cfg.std == "state_dependent"
         self.log_std_init = cfg.log_std_init
@@ -241,9 +242,9 @@ class SDEHead(GaussianHead):
             "sde_age": torch.zeros(n, dtype=torch.int64, device=device),
         }
 
-    def renew(self, state: State) -> State:
-        """Every rollout draws new matrices: exploration noise that lasts is drawn again."""
-        return state | {"sde_age": torch.zeros_like(state["sde_age"])}
+    def renew(self, state: State, envs: Tensor | None = None) -> State:
+        age = state["sde_age"]
+        return state | {"sde_age": torch.zeros_like(age) if envs is None else age * ~envs.to(age.device)}
 
     def _moments(self, outputs: Tensor) -> tuple[Tensor, Tensor]:
         mean, features = outputs.split(self.sizes, 1)

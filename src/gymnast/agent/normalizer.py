@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator
 from typing import Any, Self, cast
 
 import gymnasium as gym
-import numpy as np
 import torch
 from torch import Tensor, nn
+
+from gymnast.core.observations import is_normalizable
 
 STATISTICS = ("mean", "var", "count")
 
@@ -59,13 +60,8 @@ class RunningMoments(nn.Module):
         self._refresh()
 
 
-def is_normalizable(space: gym.Space[Any]) -> bool:
-    """Real-valued vectors are normalised; images, categories and bits are not."""
-    return isinstance(space, gym.spaces.Box) and np.issubdtype(space.dtype, np.floating)
-
-
 class ObsNormalizer(nn.Module):
-    """Shifts and scales real-valued leaves to zero mean and unit variance.
+    """Shifts and scales leaves of numbers to zero mean and unit variance.
 
     Statistics move only in `update`, which training calls between rollouts: while a rollout is collected and learned
     from they stand still, so the probabilities of acting and of learning are the same.

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from gymnast.config import EnvFacts, RunConfig
 
 KEEP = object()  # no value: leave the setting as it is
+SPACE_KEYS = ("agent.normalize_obs", "algo.ent_coef")  # of an env without a preset
 UNUSUAL = 2.0  # factor between a setting and its usual value from which it is suspected before all others
 
 
@@ -56,11 +57,14 @@ class Known:
         found = []
         for target in dict.fromkeys(([self.origin.target] if self.origin else []) + [f"{env_id}:{algo}"]):
             try:
-                usual = configs.load(target).config
+                resolved = configs.load(target)
             except UserError:  # an env or a file that is not there under this name: there is nothing to compare with
                 continue
-            if usual.algo.name == algo:
-                found.append(usual)
+            # what came from the spaces is usual, unless somebody set it
+            given = {text.partition("=")[0].strip() for text in (self.origin.settings if self.origin else ())}
+            values = {key: plain(setting(self.config, key)) for key in SPACE_KEYS if key not in given}
+            if resolved.config.algo.name == algo:
+                found.append(configs.with_space_defaults(resolved, values).config)
         return found
 
 
@@ -81,6 +85,7 @@ class Suspect:
     limit: float | None = None  # the step goes no further than this, and is not taken from beyond it
     value: Any = None  # of a switch
     only: Callable[[Known], bool] | None = None  # where nothing usual is known, it must be so
+    also: tuple[tuple[str, Any], ...] = ()  # further settings that go with a careful step
 
 
 def advise(known: Known, suspects: Sequence[Suspect], otherwise: str) -> tuple[str, dict[str, Any] | None]:
@@ -98,7 +103,7 @@ def advise(known: Known, suspects: Sequence[Suspect], otherwise: str) -> tuple[s
         step = careful_step(config, suspect) if suspect.only is None or suspect.only(known) else KEEP
         if step is not KEEP and is_valid(config, suspect.key, step):
             now = as_text(plain(setting(config, suspect.key)))
-            return f"{suspect.why} ({suspect.key} is {now}).", {suspect.key: step}
+            return f"{suspect.why} ({suspect.key} is {now}).", {suspect.key: step, **dict(suspect.also)}
     return otherwise, None
 
 
@@ -113,7 +118,7 @@ def named(config: RunConfig, suspects: Sequence[Suspect]) -> Iterator[Suspect]:
 
 
 def unusual(config: RunConfig, usual: RunConfig, suspect: Suspect) -> float:
-    """By what factor a setting is off in the direction that does this harm; 0 where it cannot be told."""
+    """By what factor a setting is off in the direction that does this harm; 0 where that is unknown."""
     mine, theirs = setting(config, suspect.key), setting(usual, suspect.key)
     if suspect.wrong == "switch":
         return UNUSUAL if mine != theirs == suspect.value else 0.0
@@ -128,7 +133,7 @@ def careful_step(config: RunConfig, suspect: Suspect) -> Any:
     """The value to try where nothing usual is known; KEEP where the setting is not the one to change."""
     value = setting(config, suspect.key)
     if suspect.wrong == "switch":
-        return KEEP if value is None or value == suspect.value else suspect.value
+        return KEEP if value == suspect.value else suspect.value
     now = size(suspect.key, value)
     if now is None:
         return KEEP

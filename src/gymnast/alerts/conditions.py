@@ -37,7 +37,7 @@ def warn_low(name: str) -> float:
 
 
 def seen(row: Row, name: str) -> dict[str, Evidence]:
-    """A value that speaks for itself beside the one that crossed a bound."""
+    """A further value, shown with the one that crossed a bound."""
     return {name: Evidence(row[name])} if name in row else {}
 
 

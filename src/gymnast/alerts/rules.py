@@ -16,6 +16,8 @@ from gymnast.alerts.alert import Evidence
 from gymnast.alerts.conditions import Found, Memory, Row, behind, is_above, is_below, seen, warn_high, warn_low
 
 TINY_REWARD = 1e-3  # root mean square of a step's reward
+LONG_EPISODE = 2000  # steps of each env, after which an episode that has not ended is worth a word
+NO_RISE = 0.5  # standard deviations of a return, by which a score must have grown to count as risen
 
 Test = Callable[[Row, Known, Memory], Found]
 
@@ -62,6 +64,33 @@ def ratio_off(row: Row, known: Known, memory: Memory) -> Found:
     if value is None or not math.isfinite(value):
         return None  # not a number is another alert
     return {} if low <= value <= high else {"train/ratio_first": Evidence(value, low, high)}
+
+
+@rule("warning", 2, "No episode has ended yet.",
+      "No step has ended it: let the env set `terminated`, or set a shorter env.max_episode_steps.",
+      why.NO_LIMIT)  # fmt: skip
+def no_end(row: Row, known: Known, memory: Memory) -> Found:
+    """Steps of each env without an end: a score, an evaluation and a verdict all wait for the first one."""
+    steps = row.get("time/vec_steps", 0.0)
+    found = not row.get("time/episodes", 1.0) and steps > LONG_EPISODE
+    return {"time/vec_steps": Evidence(steps, high=LONG_EPISODE)} if found else {}
+
+
+@rule("warning", 3, "Every episode so far had the same return: nothing that the agent did has changed it.",
+      "Neither the reward nor the end of an episode depends on what is done. A goal or a failure that ends the task "
+      "must set `terminated`. If no episode got that far, explore more (algo.ent_coef) or shape rewards (env.shaping)."
+)  # fmt: skip
+def returns_alike(row: Row, known: Known, memory: Memory) -> Found:
+    """From the first row on: an agent that is perfect by now had other returns when it began."""
+    low, high, length = (row.get(f"rollout/{name}") for name in ("ep_rew_min", "ep_rew_max", "ep_len_mean"))
+    if low is None or high is None or length is None or not known.fresh or is_shortened(known):
+        return None
+    alike = low == high == memory.setdefault("return", high) and length == memory.setdefault("length", length)
+    memory["vary"] = max(memory.get("vary", 0.0), float(not alike))
+    rewarded = row.get("rollout/reward_nonzero_fraction", 0.0) > 0.01  # else it is another alert
+    if memory["vary"] or not rewarded or row["time/progress"] < 0.2 or not behind(row, known):
+        return {}
+    return {"rollout/ep_rew_max": Evidence(high), **seen(row, "rollout/truncated_fraction")}
 
 
 @rule("warning", 2, "Returns are far from the scale that a network learns well.",
@@ -162,15 +191,15 @@ def entropy_stuck(row: Row, known: Known, memory: Memory) -> Found:
     """Still uniform when half of the run is over, and an entropy bonus that wants it so."""
     if known.uniform_entropy is None or "train/entropy" not in row or not row.get("train/ent_coef"):
         return None
-    if row["time/progress"] < 0.25 or not behind(row, known):
-        return {}
+    if row["time/progress"] < 0.25 or not behind(row, known) or row.get("rollout/ep_rew_std") == 0:
+        return {}  # returns that are all alike teach nothing: that is another alert
     return is_above(row, "train/entropy", 0.99 * known.uniform_entropy)
 
 
 @rule("warning", 3, "The standard deviation of continuous actions keeps growing.",
       "Noise costs nothing: actions are cut to their bounds. Set agent.squash=true, or a lower agent.log_std_init.",
       why.MUCH_ENTROPY, why.WIDE_START)  # fmt: skip
-def spread_grows(row: Row, known: Known, memory: Memory) -> Found:
+def std_grows(row: Row, known: Known, memory: Memory) -> Found:
     """A Gaussian wider than it was at the start, and than anything the env can tell apart."""
     return is_above(row, "train/std", max(warn_high("train/std"), 3 * math.exp(known.config.agent.log_std_init)))
 
@@ -238,10 +267,10 @@ def dead_units(row: Row, known: Known, memory: Memory) -> Found:
 
 
 @rule("warning", 5, "The critic's values are no help: further off than a constant would be.",
-      "Values cannot be told from what the agent observes.",
+      "Values cannot be predicted from what the agent observes.",
       why.WEAK_CRITIC, why.FAST, why.SLOW, why.LARGE_REWARD, why.TIGHT_LIMIT)  # fmt: skip
 def critic_wrong(row: Row, known: Known, memory: Memory) -> Found:
-    """Values further from the returns than a constant would be, or beside nearly all of them."""
+    """Values further from the returns than a constant would be, or far from nearly all of them."""
     if not {"rollout/value_mean", "train/explained_variance"} <= row.keys() or row["time/progress"] < 0.2:
         return None
     if not known.config.algo.trains_critic or known.config.rollout_steps < 256:
@@ -299,28 +328,44 @@ def reward_sparse(row: Row, known: Known, memory: Memory) -> Found:
     return {} if found and row["time/progress"] < 0.2 else found
 
 
-@rule("warning", 3, "Every episode is cut by the time limit.",
-      "No episode reaches an end of its own.",
-      why.OWN_LIMIT, why.LITTLE_ENTROPY, why.SHORT_SIGHT)  # fmt: skip
+@rule("warning", 3, "Every episode is cut by the time limit, and the score does not rise.",
+      "No step has set `terminated`. A task with an end of its own, a goal or a failure, must say so in its step; in a "
+      "task without one the limit is no fault, and something else keeps the score down.",
+      why.OWN_LIMIT)  # fmt: skip
 def all_cut(row: Row, known: Known, memory: Memory) -> Found:
-    """Every episode ends by the clock, all alike, or because the config's clock is shorter than the env's own.
-
-    Some tasks have no other end: that alone is nothing. But there the returns differ.
-    """
-    if "eval/mean_reward" in row:
-        same = row["eval/std_reward"] == 0 and row["eval/mean_reward"] == memory.get("score")
-        memory["score"], memory["same"] = row["eval/mean_reward"], float(same)
-    cut, high = row.get("rollout/truncated_fraction"), warn_high("rollout/truncated_fraction")
-    if cut is None:
+    """Never an end of the task's own, or a clock of the config that is shorter than the env's. Tasks of a fixed length
+    have no other end: there it is nothing, as long as the score rises."""
+    score, cut = row.get("rollout/ep_rew_mean"), row.get("rollout/truncated_fraction")
+    if score is None or cut is None:
         return None
-    if cut < high or not behind(row, known):
+    high = warn_high("rollout/truncated_fraction")
+    first = memory.setdefault("score", score)
+    noise = memory["noise"] = max(memory.get("noise", 0.0), row["rollout/ep_rew_std"])
+    memory["ended"] = max(memory.get("ended", 0.0), float(cut < high))
+    if memory["ended"] or not behind(row, known):
         return {}
-    alike = row["rollout/ep_rew_std"] <= 1e-6 * abs(row["rollout/ep_rew_mean"]) and row["time/progress"] > 0.3
-    judged_alike = memory.get("same") and row["time/progress"] > 0.5
-    if not (is_shortened(known) or alike or judged_alike):
+    late = row["time/progress"] > 0.5 and noise > 0 and score - first < NO_RISE * noise
+    if not (late or is_shortened(known)):
         return {}
     evidence = {"rollout/truncated_fraction": Evidence(cut, high=high)}
     return evidence | seen(row, "rollout/ep_len_mean") | seen(row, "rollout/ep_rew_std")
+
+
+@rule("warning", 2, "Evaluation of the likeliest actions is far below what training gets by sampling.",
+      "The policy needs its randomness: it cannot tell states apart in which it must act differently.",
+      why.SURE_ACTIONS)  # fmt: skip
+def greedy_below_training(row: Row, known: Known, memory: Memory) -> Found:
+    """More than half of what training has gained is lost, in evaluations one after the other, beyond chance."""
+    trained, evaluated = row.get("rollout/ep_rew_mean"), row.get("eval/mean_reward")
+    if trained is not None:
+        memory.setdefault("first", trained)
+    if trained is None or evaluated is None or known.config.eval.policy != "greedy":
+        return None
+    gained, missing = trained - memory["first"], trained - evaluated
+    error = math.hypot(row["eval/std_reward"], row["rollout/ep_rew_std"]) / math.sqrt(known.config.eval.episodes)
+    if row["time/progress"] < 0.3 or missing < max(0.5 * gained, 4 * error) or missing <= 1e-3 * abs(trained):
+        return {}
+    return {"eval/mean_reward": Evidence(evaluated, low=trained - 0.5 * gained), **seen(row, "rollout/ep_rew_mean")}
 
 
 @rule("info", 3, "The score has not improved for half of the run.",
@@ -338,8 +383,8 @@ def plateau(row: Row, known: Known, memory: Memory) -> Found:
     if score > best + 0.05 * (best - memory["low"]) + 1e-3 * abs(best):
         memory["best"], memory["at"] = score, progress
     since = progress - memory.setdefault("at", progress)
-    if since < 0.5 or not behind(row, known):
-        return {}
+    if since < 0.5 or not behind(row, known) or memory["low"] == memory["best"]:
+        return {}  # a score that never moved is another alert
     return {"rollout/ep_rew_mean": Evidence(score), **seen(row, "rollout/ep_rew_best")}
 
 
@@ -347,7 +392,7 @@ def plateau(row: Row, known: Known, memory: Memory) -> Found:
       "Another process takes the cores, or memory runs short. Episodes may also have become costlier to simulate."
 )  # fmt: skip
 def rate_falls(row: Row, known: Known, memory: Memory) -> Found:
-    """Env steps a second, evaluation taken off, beside what they were: a slow average of good rows."""
+    """Env steps a second, without evaluation, compared with what they were: a slow average of good rows."""
     if "time/fps" not in row:
         return None
     rate = row["time/fps"] / max(1.0 - row.get("time/share/eval", 0.0), 0.05)

@@ -34,5 +34,15 @@ OWN_START = Suspect("agent.ortho_init", "switch", "weights start at random sizes
 OWN_LIMIT = Suspect(
     "env.max_episode_steps", "switch", "the time limit is shorter than the task", value=None, only=is_shortened
 )
+NO_LIMIT = Suspect(
+    "env.max_episode_steps", "switch", "no step has ended it, and its time limit, if there is one, is far", value=1000
+)
+SURE_ACTIONS = Suspect(
+    "stop.judge",
+    "switch",
+    "training samples actions and gets there by chance where the likeliest action alone is stuck",
+    value="stochastic",
+    also=(("eval.policy", "both"),),
+)
 WIDE_START = Suspect("agent.log_std_init", "switch", "actions start with a large standard deviation", value=0.0)
 MORE_STEPS = Suspect("train.total_timesteps", "low", "the run may be too short", factor=2)

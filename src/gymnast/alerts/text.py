@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -30,6 +31,14 @@ def patch_text(alert: Alert) -> str:
     return " ".join(f"{key}={setting(value)}" for key, value in (alert.patch or {}).items())
 
 
+def kept_text(alert: Alert, others: Sequence[Alert]) -> str:
+    """That the command of an alert keeps a setting which another alert blames, and which was typed; else nothing."""
+    kept = {word.partition("=")[0]: word for word in shlex.split(alert.command or "") if "=" in word}
+    blamed = [(other.rule, key) for other in others for key in other.patch or {} if key not in (alert.patch or {})]
+    found = {key: f"{kept[key]}, which {rule} blames" for rule, key in reversed(blamed) if key in kept}
+    return f"; it keeps {' and '.join(found.values())}" if found else ""
+
+
 def evidence_of(alert: Alert) -> str:
     return ", ".join(evidence_text(name, found) for name, found in alert.evidence.items())
 
@@ -46,22 +55,25 @@ def alert_line(alert: Alert) -> str:
     return f"{alert.rule}: {alert.message} ({evidence_of(alert)}) {alert.cause}{advice}"
 
 
-def live_lines(alerts: Sequence[Alert], width: int, shown: int = SHOWN) -> list[Text]:
-    """Those that fire now, most urgent first, with how often they did and what to try; a line counts the others."""
+def live_lines(alerts: Sequence[Alert], width: int, room: int = SHOWN + 1) -> list[Text]:
+    """Those that fire now, most urgent first, with how often they did and what to try, in at most `room` lines; the
+    last one counts what has no room. Where a line is short its evidence is cut, not the advice."""
     from rich.text import Text
 
     firing = [alert for alert in alerts if alert.firing]
     lines = []
-    for alert in firing[:shown]:
+    for alert in firing[: room if len(alerts) <= room else max(room - 1, 1)]:
         line = Text(no_wrap=True, overflow="ellipsis").append(f"▲ {alert.rule}", style=COLOURS[alert.severity])
         line.append(f" x{alert.count}", style="dim")
-        line.append("  " + evidence_of(alert))
+        advice = Text()
         if alert.patch:
-            line.append("  try ", style="dim").append(patch_text(alert), style="cyan")
-        line.truncate(width, overflow="ellipsis")
+            advice.append("  try ", style="dim").append(patch_text(alert), style="cyan")
+        evidence = Text("  " + evidence_of(alert))
+        evidence.truncate(max(width - line.cell_len - advice.cell_len, 0), overflow="ellipsis")
+        line.append(evidence).append(advice).truncate(width, overflow="ellipsis")
         lines.append(line)
     others = len(alerts) - len(lines)
-    if others and shown == SHOWN:
+    if others and len(lines) < room:
         lines.append(Text(f"  and {others} more alert{'s' * (others > 1)} in alerts.json", style="dim"))
     return lines
 
@@ -87,6 +99,8 @@ def report(alerts: Sequence[Alert]) -> list[RenderableType]:
         facts.add_row("  cause", cause)
         if group[0].patch:
             facts.add_row("  try", Text(group[0].command or patch_text(group[0]), style="bold cyan"))
+            if kept := kept_text(group[0], alerts):
+                facts.add_row("", kept.removeprefix("; "))
         parts.append(facts)
     if others := [alert.rule for group in list(causes.values())[SHOWN:] for alert in group]:
         parts.append(Text(f"also {', '.join(others)}, in alerts.json", style="dim"))

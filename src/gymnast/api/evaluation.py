@@ -2,26 +2,37 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import importlib
+import warnings
+from collections.abc import Callable
+from typing import Any
 
+import gymnasium as gym
+import numpy as np
+from numpy.typing import NDArray
+
+from gymnast.api.model import Model
+from gymnast.api.policy import Policy
 from gymnast.api.sources import source_of
-from gymnast.api.vec_env import VecEnv
+from gymnast.api.vec_env import VecEnv, as_step, wrappers_of
 from gymnast.core.errors import UserError
+from gymnast.envs import types
+from gymnast.envs.engines.given import is_monitored
 from gymnast.envs.make import make_vec
 from gymnast.judge.evaluate import Evaluation, evaluate
 
-if TYPE_CHECKING:
-    from gymnast.api.model import Model
-
 MOST_ENVS = 8
+Callback = Callable[[dict[str, Any], dict[str, Any]], Any]
 
 
 def evaluate_policy(
-    model: Model,
+    model: Any,
     env: Any,
     n_eval_episodes: int = 10,
     deterministic: bool = True,
-    *,
+    render: bool = False,
+    callback: Callback | None = None,
+    reward_threshold: float | None = None,
     return_episode_rewards: bool = False,
     warn: bool = True,
 ) -> tuple[Any, Any]:
@@ -29,38 +40,115 @@ def evaluate_policy(
 
     Each env plays its quota of episodes, so that short ones are not favoured. Other episodes every time it is called.
     `env`: as a model takes it; the model's wrappers are put around it, unless it is a vector of envs.
-    `warn` is accepted for scripts' sake: rewards are recorded below every wrapper, so there is nothing to warn of.
+    `callback(locals, globals)` is called for every step of every env whose quota is not played, with `model`, `env`,
+    `observations`, `actions`, `new_observations`, `rewards`, `dones`, `infos`, and `i`, `reward`, `done`, `info` of
+    that env. A mean that is not above `reward_threshold` is an AssertionError.
+    Scores are taken below the wrappers that Gymnast puts around an env, and where there is one by stable-baselines3's
+    Monitor; `warn`: say so, where wrappers of the user's own lie in between.
     """
+    owner: Model = model._model if isinstance(model, Policy) else model
+    if not isinstance(owner, Model):
+        raise UserError(
+            f"evaluate_policy: {type(model).__name__} is not a model of Gymnast; the library that it is of has its own."
+        )
     if n_eval_episodes < 1:
         raise UserError(f"n_eval_episodes: must be at least 1, not {n_eval_episodes}.")
-    scores = _scores(model, env, n_eval_episodes, deterministic)
+    env, true = _monitored(owner, env)
+    if warn and not true:
+        warnings.warn(
+            "evaluate_policy: scores are of the rewards and episodes that this env gives, its own wrappers included. "
+            "A Monitor below those that change them would score the env itself; warn=False if this is meant.",
+            stacklevel=2,
+        )
+    around = Looked(model, owner, env, n_eval_episodes, render, callback) if render or callback else None
+    scores = _scores(owner, env, n_eval_episodes, deterministic, around)
+    if reward_threshold is not None and not scores.mean > reward_threshold:
+        raise AssertionError(f"mean return {scores.mean:.2f} is not above the threshold {reward_threshold:.2f}")
     if return_episode_rewards:
         return scores.returns.tolist(), scores.lengths.tolist()
     return scores.mean, scores.std
 
 
-def _scores(model: Model, env: Any, episodes: int, deterministic: bool) -> Evaluation:
+def _monitored(model: Model, env: Any) -> tuple[Any, bool]:
+    """The env, and whether its scores are those of the env below all wrappers that may change them. One that has a
+    Monitor inside becomes a vector, whose infos say what the Monitor saw."""
+    if isinstance(env, gym.Env):
+        layers = wrappers_of(env)
+        if not any(type(layer).__name__ == "Monitor" for layer in layers):
+            return env, all(type(layer).__module__.startswith("gymnasium.wrappers") for layer in layers)
+        if model.config.env.wrappers:
+            return env, False
+        return importlib.import_module("stable_baselines3.common.vec_env").DummyVecEnv([lambda: env]), True
+    return env, isinstance(env, VecEnv) or not hasattr(env, "step_async") or is_monitored(env)
+
+
+def _scores(model: Model, env: Any, episodes: int, deterministic: bool, looked: Looked | None) -> Evaluation:
+    def scores(engine: types.VecEnv, name: str) -> Evaluation:
+        _check_fit(model, name, engine)
+        watched: Any = engine if looked is None else looked.at(engine)
+        return evaluate(model.net, watched, episodes, model.draw_seed(), deterministic)
+
     if isinstance(env, VecEnv):
-        _check_fit(model, env.source.name, env.engine)
-        return evaluate(model.net, env.engine, episodes, model.draw_seed(), deterministic)
+        return scores(env.engine, env.source.name)
     source = source_of(env)
     n_envs = 1 if source.given is not None else min(episodes, MOST_ENVS)
     same = source.name == model.config.env.id
     changes = {"id": source.name, "engine": "auto", "kwargs": model.config.env.kwargs if same else {}}
     engine = make_vec(model.config.env.model_copy(update=changes), n_envs, "eval", source.factory)
     try:
-        _check_fit(model, source.name, engine)
-        return evaluate(model.net, engine, episodes, model.draw_seed(), deterministic)
+        return scores(engine, source.name)
     finally:
         if source.given is None:
             engine.close()
         elif model.source is not None and model.source.given is source.given:
-            model.get_env().used = True  # it is what training goes on with: its episode is not the one that was left
+            model.own_env().used = True  # it is what training goes on with: its episode is not the one that was left
+
+
+class Looked:
+    """Envs under evaluation, with somebody looking at every step."""
+
+    def __init__(
+        self, model: Any, owner: Model, env: Any, episodes: int, render: bool, callback: Callback | None
+    ) -> None:
+        self._spaces, self._render, self._callback = owner.spaces, render, callback
+        self._episodes = episodes
+        self._locals: dict[str, Any] = {"model": model, "env": env, "n_eval_episodes": episodes}
+
+    def at(self, engine: types.VecEnv) -> Looked:
+        self._engine = engine
+        self._left = np.array([(self._episodes + row) // engine.n_envs for row in range(engine.n_envs)])[::-1].copy()
+        return self
+
+    def reset(self, seed: int) -> types.StepBatch:
+        now = self._engine.reset(seed)
+        self._locals["new_observations"] = self._spaces.layout.to_raw(now.obs)
+        return now
+
+    def step(self, actions: NDArray[Any]) -> types.StepBatch:
+        now = self._engine.step(actions)
+        seen, rewards, dones, infos = as_step(now, self._spaces)
+        known = self._locals
+        known |= {"observations": known["new_observations"], "new_observations": seen, "actions": np.array(actions)}
+        known |= {"rewards": rewards, "dones": dones, "infos": infos}
+        if self._callback is not None:
+            for row in np.flatnonzero(self._left).tolist():
+                known |= {"i": row, "reward": rewards[row], "done": dones[row], "info": infos[row]}
+                self._callback(known, {})
+        for record in now.episodes:
+            self._left[record.env] = max(0, self._left[record.env] - 1)
+        if self._render:
+            shown = getattr(self._engine, "envs", None) or [known["env"]]
+            shown[0].render()
+        return now
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._engine, name)
 
 
 def _check_fit(model: Model, name: str, env: Any) -> None:
-    if env.obs_space != model.policy.obs_space or env.action_space != model.policy.action_space:
+    agent = model.agent
+    if env.obs_space != agent.obs_space or env.action_space != agent.action_space:
         raise UserError(
             f"env: {name} does not fit this model: observations {env.obs_space} and actions {env.action_space} "
-            f"instead of {model.policy.obs_space} and {model.policy.action_space}."
+            f"instead of {agent.obs_space} and {agent.action_space}."
         )

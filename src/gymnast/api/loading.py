@@ -6,28 +6,42 @@ from pathlib import Path
 from typing import Any
 
 from gymnast import config as configs
-from gymnast.api.model import PREDICT_RNG, Model, model_class, with_suffix
-from gymnast.api.settings import dotted, leave_judgement_to_the_user, moved_to
+from gymnast.api.files import File, read
+from gymnast.api.model import PREDICT_RNG, Model, model_class
+from gymnast.api.settings import dotted, keyword_places, leave_judgement_to_the_user, moved_to
 from gymnast.api.sources import EnvSource, Spaces, source_of
 from gymnast.core.errors import UserError
-from gymnast.runs import checkpoint
-from gymnast.runs.references import default_runs_dir, resolve_checkpoint
+from gymnast.training.record import versions
 
 
 def load(
-    ref: str | Path, env: Any = None, *, verbose: int = 0, runs_dir: str | Path | None = None, **keywords: Any
+    ref: File,
+    env: Any = None,
+    *,
+    verbose: int = 0,
+    runs_dir: str | Path | None = None,
+    tensorboard_log: str | Path | None = None,
+    custom_objects: dict[str, Any] | None = None,
+    print_system_info: bool = False,
+    force_reset: bool = True,
+    **keywords: Any,
 ) -> Model:
-    """A saved model of any algorithm: a file, or a run by its reference (@best, @last, an id, a folder).
+    """A saved model of any algorithm: a file, by name or open, or a run by its reference (@best, @last, an id, ...).
 
-    A model of an env object predicts without one and needs `env` to train on.
+    A model of an env object predicts without one and needs `env` to train on. Keywords change settings; so do those of
+    `custom_objects` that are settings. `force_reset` changes nothing: episodes go on where the file can continue them.
     """
-    saved = checkpoint.load(find_checkpoint(ref, runs_dir))
+    if print_system_info:
+        print(", ".join(f"{name} {version}" for name, version in versions().items()))
+    saved = read(ref, runs_dir)
     state = saved.state
     data = state["config"]
     kind = model_class(data["algo"]["name"])
     about = state.get("about") or {}
+    places = keyword_places(kind.algo)
+    keywords = {key: value for key, value in (custom_objects or {}).items() if key in places} | keywords
     given = dotted(kind.__name__, kind.algo, keywords)
-    if not about:  # a run of `gymnast train`: learn() trains on for the steps it is told, like any other model's
+    if not about:  # a run of `gymnast train`: learn() trains on for the given steps, like any other model's
         leave_judgement_to_the_user(data, given)
     before = configs.validate(data)
     was_object = about.get("env") == "object"
@@ -39,17 +53,7 @@ def load(
     known = None if env is None and was_object else source
     model = kind.__new__(kind)  # not __init__: there is nothing to choose, and no env to make before one is needed
     model._begin(config, known, spaces, verbose, runs_dir, saved=saved)
-    model.metrics = dict(saved.metrics)
+    model.metrics, model.tensorboard_log = dict(saved.metrics), tensorboard_log
     if PREDICT_RNG in saved.tensors:
-        model._generator.set_state(saved.tensors[PREDICT_RNG])
+        model.generator.set_state(saved.tensors[PREDICT_RNG])
     return model
-
-
-def find_checkpoint(ref: str | Path, runs_dir: str | Path | None) -> Path:
-    for path in (Path(ref), with_suffix(ref)):
-        if path.is_file():
-            return path
-    try:
-        return resolve_checkpoint(str(ref), runs_dir or default_runs_dir())[1]
-    except UserError as error:
-        raise UserError(f"there is no file {with_suffix(ref)}, and as a run's name: {error}") from None

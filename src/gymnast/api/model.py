@@ -14,28 +14,32 @@ from numpy.typing import NDArray
 from gymnast import config as configs
 from gymnast.agent.agent import Agent
 from gymnast.agent.nets import Net
-from gymnast.api.learning import as_observer, learn, set_envs
-from gymnast.api.settings import POLICIES, moved_to, new_config
+from gymnast.api.callbacks import Callbacks
+from gymnast.api.files import File, write
+from gymnast.api.learning import learn, set_envs, whole
+from gymnast.api.names import Names
+from gymnast.api.policies import policy_and_env
+from gymnast.api.settings import moved_to, new_config
 from gymnast.api.sources import EnvSource, Spaces, source_of
 from gymnast.api.vec_env import VecEnv
 from gymnast.config import RunConfig
-from gymnast.core.errors import UserError, did_you_mean
+from gymnast.core.errors import UserError
 from gymnast.core.registry import ALGOS
 from gymnast.core.seeds import derive_seed
-from gymnast.runs import checkpoint
+from gymnast.metrics.meter import Meter
 from gymnast.runs.checkpoint import Checkpoint
-from gymnast.runs.references import CHECKPOINT_SUFFIX, Run
+from gymnast.runs.references import Run
 from gymnast.runs.saved_agent import SavedAgent
 from gymnast.training.build import build
 from gymnast.training.loop import Result
 from gymnast.training.record import solved_threshold
-from gymnast.training.rows import Observer
 from gymnast.training.state import TrainState, restore, save_state
 
 PREDICT_RNG = "rng/predict"
+WINDOW = 100  # episodes that training scores are means of
 
 
-class Model:
+class Model(Names):
     """What the models of all algorithms have in common.
 
     `env`: an env's id ("CartPole-v1": stable-baselines3's defaults; "CartPole-v1:ppo": a preset), a gymnasium.Env, a
@@ -46,6 +50,8 @@ class Model:
 
     algo: ClassVar[str]
     _session: TrainState | None = None
+    callbacks: Callbacks | None = None  # of the last learn()
+    tensorboard_log: str | Path | None = None  # folder of event files, for runs without a folder of their own
 
     def __init__(
         self,
@@ -54,12 +60,20 @@ class Model:
         *,
         verbose: int = 0,
         runs_dir: str | Path | None = None,
+        tensorboard_log: str | Path | None = None,
+        stats_window_size: int = WINDOW,
         **keywords: Any,
     ) -> None:
         name = type(self).__name__
-        policy, env = _policy_and_env(name, policy, env)
+        if tensorboard_log is not None and runs_dir is not None:
+            raise UserError(
+                f"{name}(tensorboard_log=...): a run in a folder has its events there, by "
+                "set={'log.sinks': ['jsonl', 'tensorboard']}; leave tensorboard_log or runs_dir out."
+            )
+        policy, env = policy_and_env(name, policy, env)
         config, source, variant = new_config(name, self.algo, source_of(env), policy, keywords)
         self._begin(config, source, Spaces.of(config.env, source), verbose, runs_dir, variant)
+        self.tensorboard_log, self._window = tensorboard_log, whole("stats_window_size", stats_window_size)
         self._session = self._build(source)
 
     def _begin(
@@ -78,16 +92,18 @@ class Model:
         self.run: Run | None = None  # the last learn()'s folder
         self.result: Result | None = None  # how the last learn() ended
         self.metrics: dict[str, float] = {}  # its last row
+        self._window = WINDOW if saved is None else (saved.state.get("about") or {}).get("window", WINDOW)
         self._saved = saved  # what the session will be restored from, once there is one
         self._loaded: SavedAgent | None = None  # of a loaded model whose envs are not built yet
         self._vec_env: VecEnv | None = None
-        self._generator = torch.Generator().manual_seed(derive_seed(config.train.seed, "predict"))
+        self.generator = torch.Generator().manual_seed(derive_seed(config.train.seed, "predict"))
 
     def _build(self, source: EnvSource) -> TrainState:
         if self._saved is not None:
             self._saved.require_training_state()
         session = build(self.config, _threshold(self.config, source), source.factory)
-        session.about = self.spaces.to_json() | {"env": "id" if source.is_id else "object"}
+        session.meter = Meter(self._window)
+        session.about = self.spaces.to_json() | {"env": "id" if source.is_id else "object", "window": self._window}
         if self._saved is not None:
             restore(session, self._saved.tensors, self._saved.state)
         self._loaded = self._saved = None
@@ -106,8 +122,8 @@ class Model:
         return self._session
 
     @property
-    def policy(self) -> Agent:
-        """The agent: network, distribution and normaliser."""
+    def agent(self) -> Agent:
+        """Network, distribution and normaliser."""
         return self.net.agent
 
     @property
@@ -122,13 +138,13 @@ class Model:
 
     @property
     def device(self) -> torch.device:
-        return self.policy.device
+        return self.agent.device
 
     @property
     def num_timesteps(self) -> int:
         """Env steps trained for, summed over envs."""
         if self._session is not None:
-            return self._session.counters.env_steps
+            return self._session.counters.env_steps + (self.callbacks.in_rollout if self.callbacks else 0)
         return int(self._saved.state["counters"]["env_steps"]) if self._saved else 0
 
     @property
@@ -146,19 +162,22 @@ class Model:
     def learn(
         self,
         total_timesteps: int,
-        callback: Observer | None = None,
+        callback: Any = None,
         log_interval: int | None = None,
+        tb_log_name: str | None = None,
         reset_num_timesteps: bool = True,
         progress_bar: bool = False,
     ) -> Self:
         """Trains for that many env steps, rounded up to whole rollouts, and returns the model. Ctrl-C ends it early.
 
         Called again it goes on with the same agent and optimizer: with `reset_num_timesteps` as a new run (counters,
-        schedules and episodes begin anew), without it exactly where it stopped. `callback` is shown every row of
-        metrics and cannot change anything; a row comes every `log_interval` updates.
+        schedules and episodes start again), without it exactly where it stopped. `callback`: a function of a row of
+        metrics, one of (locals, globals) at every step, an object like stable-baselines3's callbacks, or a list of
+        them; it looks, and stops training by returning False (`gymnast.api.callbacks` says when each is called). A
+        row comes every `log_interval` updates. `tb_log_name`: of the folder in the model's `tensorboard_log`.
         """
-        observer = as_observer(callback)
-        learn(self, total_timesteps, observer, log_interval, reset_num_timesteps, bool(self.verbose) or progress_bar)
+        shown = bool(self.verbose) or progress_bar
+        learn(self, total_timesteps, callback, log_interval, tb_log_name, reset_num_timesteps, shown)
         return self
 
     def predict(
@@ -182,18 +201,18 @@ class Model:
         mask = starts = None
         if action_masks is not None:
             mask = torch.from_numpy(np.array(action_masks, bool).reshape(count, -1)).to(device)
-        if state is not None and self.policy.has_memory:
+        if state is not None and self.agent.has_memory:
             starts = self._checked_memory(state, episode_start, count)
         obs = {key: torch.from_numpy(array).to(device) for key, array in batch.items()}
-        acted = self.policy.act(
-            obs, state if self.policy.has_memory else None, starts, mask, None if deterministic else self._generator
+        acted = self.agent.act(
+            obs, state if self.agent.has_memory else None, starts, mask, None if deterministic else self.generator
         )
-        actions = self._for_env(self.policy.head.to_env(acted.action.cpu().numpy()))
-        return (actions[0] if single else actions), acted.state if self.policy.has_memory else state
+        actions = self._for_env(self.agent.head.to_env(acted.action.cpu().numpy()))
+        return (actions[0] if single else actions), acted.state if self.agent.has_memory else state
 
     def _checked_memory(self, state: Any, episode_start: Any, count: int) -> torch.Tensor | None:
         """What an agent with memory is given must fit the observations, row by row."""
-        expected = self.policy.initial_state(count)
+        expected = self.agent.initial_state(count)
         fits = isinstance(state, dict) and state.keys() == expected.keys()
         if not fits or any(state[name].shape != rows.shape for name, rows in expected.items()):
             raise UserError(
@@ -212,19 +231,29 @@ class Model:
 
     def draw_seed(self) -> int:
         """A number that follows from the model's seed and is another one every time."""
-        return int(torch.randint(2**31, (1,), generator=self._generator).item())
+        return int(torch.randint(2**31, (1,), generator=self.generator).item())
 
-    def get_env(self) -> VecEnv:
+    def get_env(self) -> Any:
         """The envs that are trained on. Once they were stepped by hand, training begins new episodes."""
+        vector = None if self.source is None else self.source.vector
+        return self.own_env() if vector is None else vector
+
+    env = property(get_env)
+
+    def own_env(self) -> VecEnv:
+        """The envs of the run, in the shape for scripts."""
         if self._vec_env is None:
-            session = self.session
+            env = self.session.env
             assert self.source is not None
-            self._vec_env = VecEnv(self.source, self.spaces, session.env.n_envs, lambda: session.env)
+            self._vec_env = VecEnv(self.source, self.spaces, env.n_envs, lambda: env)
             self._vec_env.seed(derive_seed(self.config.train.seed, "get_env"))
         return self._vec_env
 
-    def set_env(self, env: Any) -> None:
-        """Trains on other envs from now on; their spaces must be the same."""
+    def set_env(self, env: Any, force_reset: bool = True) -> None:
+        """Trains on other envs from now on; their spaces must be the same. New episodes begin; only where `env` is
+        what the model has already do those under way go on, without `force_reset`."""
+        if env is self._vec_env and env is not None and not force_reset:
+            return
         source = source_of(env)
         config = moved_to(type(self).__name__, self.config, source)
         spaces = Spaces.of(config.env, source)
@@ -241,20 +270,24 @@ class Model:
         if self._session is None:
             self._session = self._build(source)
 
-    def save(self, path: str | Path) -> None:
-        """Everything in one file: agent, optimizer, normaliser, counters, episodes under way. No pickle."""
+    def save(self, path: File, exclude: Any = None, include: Any = None) -> None:
+        """Everything in one file: agent, optimizer, normaliser, counters, episodes under way. No pickle.
+
+        `path`: "m" is written to m.safetensors, "m.zip" to m.zip, in the same format; or a file that is open for
+        writing bytes. What would be excluded or included elsewhere has no counterpart here.
+        """
+        if exclude or include:
+            raise UserError(f"{type(self).__name__}.save(exclude=..., include=...): a file always has all of a model.")
         if self.source is not None:
             tensors, state = save_state(self.session)
         else:  # its envs cannot be made, so nothing has moved since it was loaded
             assert self._saved is not None
             tensors, state = self._saved.tensors, self._saved.state
-        tensors = tensors | {PREDICT_RNG: self._generator.get_state()}
-        file = with_suffix(path)
-        file.parent.mkdir(parents=True, exist_ok=True)
-        checkpoint.save(file, tensors, state, self.metrics, readable=False)
+        tensors = tensors | {PREDICT_RNG: self.generator.get_state()}
+        write(path, tensors, state, self.metrics)
 
     @classmethod
-    def load(cls, path: str | Path, env: Any = None, **keywords: Any) -> Self:
+    def load(cls, path: File, env: Any = None, **keywords: Any) -> Self:
         """The model in a file, or in a run's checkpoint; `env` and keywords replace what it had."""
         from gymnast.api.loading import load
 
@@ -271,25 +304,8 @@ def model_class(algo: str) -> type[Model]:
     return type(algo.upper(), (Model,), {"algo": algo, "__doc__": ALGOS.get(algo).__doc__, "__module__": "gymnast"})
 
 
-def with_suffix(path: str | Path) -> Path:
-    path = Path(path)
-    return path if path.suffix == CHECKPOINT_SUFFIX else path.with_name(path.name + CHECKPOINT_SUFFIX)
-
-
 def _threshold(config: RunConfig, source: EnvSource) -> float | None:
     """The mean return that counts as solved; an object's is known where the config says so."""
     if source.is_id:
         return solved_threshold(config, configs.load_facts(config.env.id))
     return config.stop.threshold
-
-
-def _policy_and_env(model: str, policy: Any, env: Any) -> tuple[str | None, Any]:
-    """stable-baselines3's two first arguments; the env alone will do."""
-    if env is None:
-        if policy is None or (isinstance(policy, str) and policy.endswith("Policy")):
-            raise UserError(f"{model} needs an env: {model}('CartPole-v1') or {model}('MlpPolicy', env).")
-        return None, policy
-    if policy is None or (isinstance(policy, str) and policy in POLICIES):
-        return policy, env
-    hint = did_you_mean(policy, POLICIES) if isinstance(policy, str) else ""
-    raise UserError(f"{model}: unknown policy {policy!r}.{hint} Known: {', '.join(POLICIES)}.")

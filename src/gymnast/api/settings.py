@@ -9,28 +9,22 @@ from typing import Any
 import numpy as np
 
 from gymnast import config as configs
+from gymnast.api.policies import POLICIES, of_policy
 from gymnast.api.sources import EnvSource
 from gymnast.config.algos import settings_of
 from gymnast.config.layers import split_target
 from gymnast.config.schema import AgentConfig, RunConfig
 from gymnast.core.errors import UserError, did_you_mean
 from gymnast.core.registry import ALGOS
-from gymnast.core.schedule import FORMS, Schedule
-from gymnast.envs.make import space_kinds
-from gymnast.envs.suites import list_env_ids
+from gymnast.core.schedule import Schedule
+from gymnast.envs.make import space_defaults
+from gymnast.envs.suites import find_spec
 
+READ_AT = 100  # places of a run at which a function that is a schedule is read, and its start
 BUDGET_OPEN = 10**9  # env steps in a config before learn() says how many
-# stable-baselines3's names, and what each says about the agent
-POLICIES: dict[str, dict[str, Any]] = {
-    "MlpPolicy": {},
-    "MultiInputPolicy": {},
-    "CnnPolicy": {"agent.encoder": "nature_cnn", "agent.hidden": [], "agent.shared": True},
-}
 OTHER_SECTIONS = {"n_envs": "env.n_envs", "seed": "train.seed", "device": "train.device"}
 # stable-baselines3's keywords that have no counterpart: the value that means "off", and what to do instead
 LACKING: dict[str, tuple[Any, str]] = {
-    "tensorboard_log": (None, "Use runs_dir='runs', set={'log.sinks': ['jsonl', 'tensorboard']}."),
-    "stats_window_size": (100, "Training scores are means over 100 episodes; leave it out."),
     "rollout_buffer_class": (None, "Rollouts have one form; leave it out."),
     "rollout_buffer_kwargs": (None, "Rollouts have one form; leave it out."),
     "monitor_wrapper": (True, "Episodes are always recorded; leave it out."),
@@ -57,16 +51,19 @@ def new_config(
         "algo": {"name": algo},
     }
     if source.is_id and (variant := split_target(source.name)[1]) is not None:
-        resolved = configs.load(source.name, known_envs=list_env_ids)
+        resolved = configs.load(source.name, require_env=find_spec)
         if resolved.generic:
-            resolved = configs.with_space_defaults(resolved, *space_kinds(resolved.config.env))
+            resolved = configs.with_space_defaults(resolved, space_defaults(resolved.config.env))
         data = resolved.config.model_dump(mode="json")
         if data["algo"]["name"] != algo:
             right = data["algo"]["name"].upper()
             raise UserError(f"{model}: {source.name} is a preset for {right}. Use {right}({source.name!r}).")
         source = EnvSource(data["env"]["id"])
     data["env"] |= source.settings
-    given = (POLICIES[policy] if policy else {}) | dotted(model, algo, keywords)
+    of_policy, asked = POLICIES[policy] if policy else {}, dotted(model, algo, keywords)
+    if "share_features_extractor" in (keywords.get("policy_kwargs") or {}) and not of_policy:
+        del asked["agent.shared"]  # only pictures have an extractor with weights
+    given = of_policy | asked
     leave_judgement_to_the_user(data, given)
     return with_settings(model, data, given, source), source, variant
 
@@ -101,16 +98,24 @@ def with_settings(model: str, data: Mapping[str, Any], given: Mapping[str, Any],
 def refuse_sharing(source: EnvSource, config: RunConfig) -> None:
     """There is one env object, and training is in the middle of an episode in it."""
     make = f"pass a function that makes one instead, like lambda: {source.name}(...)."
-    if config.env.n_envs > 1:
+    if source.vector is not None:
+        make = "make the envs with gymnast.make_vec_env(id_or_factory, n_envs=...)."
+        if config.env.n_envs != source.vector.num_envs:
+            raise UserError(f"n_envs={config.env.n_envs}: this vector has {source.vector.num_envs} envs; leave it out.")
+    elif config.env.n_envs > 1:
         raise UserError(f"n_envs={config.env.n_envs} needs as many envs, and an env object is only one: {make}")
     if config.eval_every or config.stop.on_solved:
-        raise UserError(f"evaluation while training needs an env of its own, and an env object is only one: {make}")
+        raise UserError(
+            f"evaluation while training needs envs of its own, and {source.name} is given, not made here: {make}"
+        )
     if config.env.engine not in ("auto", "sync"):
-        raise UserError(f"env.engine={config.env.engine} makes its own envs, and an env object is only one: {make}")
+        raise UserError(
+            f"env.engine={config.env.engine} makes its own envs, and {source.name} is given, not made here: {make}"
+        )
 
 
 def leave_judgement_to_the_user(data: dict[str, Any], given: Mapping[str, Any]) -> None:
-    """learn() trains for the steps it is told and does nothing else, unless `set` speaks of evaluation or stopping."""
+    """learn() trains for the given steps and does nothing else, unless `set` speaks of evaluation or stopping."""
     stop = [key for key in given if key.startswith("stop.") and key != "stop.seconds"]
     if not any(key.startswith("eval.") for key in given) and not stop:
         data["eval"] = {**data.get("eval", {}), "every": 0}
@@ -172,46 +177,6 @@ def of_other_names(algo: str, keywords: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def of_policy(model: str, policy: Mapping[str, Any]) -> dict[str, Any]:
-    """policy_kwargs as keys of the agent section."""
-    places = {"ortho_init": "agent.ortho_init", "log_std_init": "agent.log_std_init", "squash_output": "agent.squash"}
-    found: dict[str, Any] = {}
-    for name, value in policy.items():
-        if name == "net_arch":
-            found["agent.hidden"] = hidden_sizes(model, value)
-        elif name == "activation_fn":
-            found["agent.activation"] = activation(value)
-        elif name in places:
-            found[places[name]] = value
-        else:
-            known = ["net_arch", "activation_fn", *places]
-            raise UserError(
-                f"{model}(policy_kwargs={{{name!r}: ...}}): not supported.{did_you_mean(name, known)} "
-                f"Known: {', '.join(known)}."
-            )
-    return found
-
-
-def hidden_sizes(model: str, arch: Any) -> Any:
-    if not isinstance(arch, Mapping):
-        return list(arch)
-    actor, critic = arch.get("pi", []), arch.get("vf", [])
-    if list(actor) != list(critic) or not set(arch) <= {"pi", "vf"}:
-        raise UserError(
-            f"{model}(policy_kwargs={{'net_arch': {dict(arch)}}}): actor and critic have the same sizes here. "
-            f"Use net_arch={list(actor)}."
-        )
-    return list(actor)
-
-
-def activation(value: Any) -> Any:
-    """ "leaky_relu" of nn.LeakyReLU; a name stays as it is, and the config says which it knows."""
-    if not isinstance(value, type):
-        return value
-    by_class = {"LeakyReLU": "leaky_relu"}
-    return by_class.get(value.__name__, value.__name__.lower())
-
-
 def plain(where: str, value: Any) -> Any:
     """A value that can be written down: a config is saved with the model."""
     if isinstance(value, Schedule):
@@ -220,6 +185,17 @@ def plain(where: str, value: Any) -> Any:
         return value.item()
     if type(value).__module__ == "torch" and type(value).__name__ == "device":
         return value.type
-    if callable(value):
-        raise UserError(f"{where}: a function cannot be saved with the model. {FORMS}")
-    return value
+    return read_function(where, value) if callable(value) else value
+
+
+def read_function(where: str, function: Any) -> Any:
+    """A function of the share of the run that is left, as stable-baselines3's schedules are, in a form that can be
+    saved: exact where it is a constant or a line, else read at every hundredth of the run."""
+    try:
+        values = [float(function(1.0 - at / READ_AT)) for at in range(READ_AT + 1)]
+    except Exception as error:  # whatever the user's function may raise
+        raise UserError(f"{where}: must be a function of the share of the run that is left: {error}.") from error
+    ends = Schedule(((0.0, values[0]), (1.0, values[-1])))
+    if not np.allclose(values, [ends.value(at / READ_AT) for at in range(READ_AT + 1)], rtol=1e-6, atol=0.0):
+        return {"points": [[at / READ_AT, value] for at, value in enumerate(values)]}
+    return values[0] if values[0] == values[-1] else ends.to_form()

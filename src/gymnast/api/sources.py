@@ -1,4 +1,5 @@
-"""Where a model's envs come from: an id, an env object, a factory, or what `make_vec_env` returned."""
+"""Where a model's envs come from: an id, an env object, a factory, what `make_vec_env` returned, or a vector of
+stable-baselines3's."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import gymnasium as gym
 
 from gymnast.core.errors import UserError
+from gymnast.envs.engines.given import GivenVector
 from gymnast.envs.make import Factory, make_env
 from gymnast.envs.space_json import space_from_json, space_to_json
 from gymnast.envs.spaces import ActionLayout, ObsLayout
@@ -22,12 +24,17 @@ class EnvSource:
 
     name: str
     factory: Factory | None = None  # None: made from the id
-    given: gym.Env[Any, Any] | None = None  # the user's own object: there is one, and it is theirs to close
+    given: Any = None  # the user's own env, or vector of envs: there is one, and it is theirs to close
     settings: dict[str, Any] = field(default_factory=dict)  # keys of the `env` section that come with it
 
     @property
     def is_id(self) -> bool:
         return self.factory is None
+
+    @property
+    def vector(self) -> Any:
+        """The vector of another library that is trained on as it is; None: envs are made here."""
+        return self.given if isinstance(self.factory, GivenVector) else None
 
 
 def source_of(env: Any) -> EnvSource:
@@ -40,11 +47,13 @@ def source_of(env: Any) -> EnvSource:
         return env.source
     if isinstance(env, gym.Env):
         return EnvSource(class_name(env), lambda: env, env, {"n_envs": 1})
-    if isinstance(env, gym.vector.VectorEnv) or hasattr(env, "step_async"):
+    if isinstance(env, gym.vector.VectorEnv):
         raise UserError(
-            f"env: {type(env).__name__} is another library's vector of envs. "
+            f"env: {type(env).__name__} is a vector of Gymnasium's, which is stepped in another way. "
             "Make it with gymnast.make_vec_env(id_or_factory, n_envs=...)."
         )
+    if hasattr(env, "step_async") and hasattr(env, "num_envs"):  # stable-baselines3's interface
+        return EnvSource(type(env).__name__, GivenVector(env), env, {"n_envs": env.num_envs, "engine": "auto"})
     if callable(env):
         made = env()
         if not isinstance(made, gym.Env):
@@ -53,7 +62,7 @@ def source_of(env: Any) -> EnvSource:
         return EnvSource(class_name(made), env)
     raise UserError(
         f"env: {env!r} is not an env. Pass an id like 'CartPole-v1', a gymnasium.Env, a function that makes one, "
-        "or what gymnast.make_vec_env returns."
+        "what gymnast.make_vec_env returns, or a vector of stable-baselines3's."
     )
 
 
@@ -71,7 +80,9 @@ class Spaces:
 
     @classmethod
     def of(cls, config: EnvConfig, source: EnvSource) -> Spaces:
-        """Asks an env that is made for the purpose, with the config's wrappers."""
+        """Asks an env that is made for the purpose, with the config's wrappers, or the vector that was given."""
+        if source.vector is not None:
+            return cls(source.vector.observation_space, source.vector.action_space)
         env = make_env(config, "train", source.factory)
         try:
             return cls(env.observation_space, env.action_space)

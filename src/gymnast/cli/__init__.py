@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import sys
@@ -29,6 +30,8 @@ def usage_line(error: click.ClickException) -> str:
     if "\n" in message:
         return ""
     context = error.ctx if isinstance(error, click.UsageError) else None
+    if isinstance(error, click.NoSuchOption) and context and any(p.name == "overrides" for p in context.command.params):
+        message = _as_setting(error.option_name) or message
     advice = f" See `{context.command_path} --help`." if context is not None and "--help" not in message else ""
     return f"{message}{advice}"
 
@@ -43,11 +46,26 @@ def tell(problem: object) -> str:
     return "\n".join(said)
 
 
+def _as_setting(option: str) -> str | None:
+    """An option that other programs have for one of our settings, answered with how it is set here."""
+    from gymnast.config import RunConfig
+    from gymnast.config.problems import known_keys
+
+    name = option.lstrip("-").replace("-", "_")
+    name = {"lr": "learning_rate", "timesteps": "total_timesteps", "num_envs": "n_envs"}.get(name, name)
+    key = next((key for key in known_keys(RunConfig) if key.rpartition(".")[2] == name), None)
+    given = [*sys.argv, "VALUE"]
+    value = next((given[i + 1] for i, word in enumerate(given[:-1]) if word == option), "VALUE")
+    return key and f"No such option {option!r}. Did you mean '--set {key}={value}'?"
+
+
 def main() -> NoReturn:
     """Runs the command; a user's mistake is one line and ends with 2, an env's failure with 1."""
-    code, failure = 0, ""
+    code, failure = 0, None
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a terminal without a letter gets a question mark
     try:
-        app.main(prog_name="gymnast", standalone_mode=False)
+        code = app.main(prog_name="gymnast", standalone_mode=False) or 0
     except click.ClickException as error:
         code, failure = error.exit_code, usage_line(error)
         if failure:
@@ -66,7 +84,7 @@ def main() -> NoReturn:
     except (KeyboardInterrupt, click.Abort):
         click.echo("gymnast: stopped at once; everything saved so far is intact (`gymnast runs list`).", err=True)
         code, failure = 130, "interrupted"
-    if code and "--json" in sys.argv:
+    if failure is not None and "--json" in sys.argv:
         click.echo(json.dumps({"error": failure}))
     sys.stdout.flush()
     sys.exit(code)

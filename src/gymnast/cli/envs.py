@@ -6,9 +6,7 @@ from pathlib import Path
 
 import click
 
-from gymnast.cli.verbs import Verbs, app, sets, verb
-
-BAR_AFTER_SECONDS = 2.0  # of waiting without a bar
+from gymnast.cli.verbs import BAR_AFTER_SECONDS, Verbs, app, sets, verb
 
 
 @app.group(cls=Verbs, short_help="List, show, check and audit environments.")
@@ -34,12 +32,15 @@ def envs_show() -> None:
 @click.argument("target", metavar="ENV[:VARIANT]")
 @sets
 @click.option("--steps", type=click.IntRange(min=1), default=1000, show_default=True, help="Vector steps.")
+@click.option(
+    "--seconds", type=click.FloatRange(min=0, min_open=True), default=30.0, show_default=True, help="At most so long."
+)
 @verb("envs.check:check_env", "check:print_check", bar_after=BAR_AFTER_SECONDS)
 def envs_check() -> None:
     """Build ENV as training would, step it with random actions and report what it gives and how fast."""
 
 
-@envs.command("audit", short_help="What there is to learn from in an env.")
+@envs.command("audit", short_help="Whether there is something to learn in an env.")
 @click.argument("target", metavar="ENV[:VARIANT]")
 @sets
 @click.option("--steps", type=click.IntRange(min=1), default=1000, show_default=True, help="Vector steps.")

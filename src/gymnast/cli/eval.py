@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from gymnast.cli.verbs import app, sets, verb
+from gymnast.cli.verbs import BAR_AFTER_SECONDS, app, sets, verb
 
 
 @app.command("eval", short_help="Score a saved agent.")
@@ -13,7 +13,7 @@ from gymnast.cli.verbs import app, sets, verb
 @click.option("--seed", type=click.IntRange(min=0), help="Other episodes than the default ones.")
 @click.option("--stochastic", is_flag=True, help="Sample actions instead of taking the likeliest.")
 @sets
-@verb("eval:evaluate_ref", "summary:print_summary")
+@verb("eval:evaluate_ref", "summary:print_summary", bar_after=BAR_AFTER_SECONDS)
 def evaluate() -> None:
     """Run the agent of REF on fresh episodes and say whether it solves its env.
 

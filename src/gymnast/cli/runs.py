@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -10,19 +11,32 @@ from gymnast.cli.verbs import Verbs, app, common, show, verb
 from gymnast.core.errors import UserError
 
 
-@app.group(cls=Verbs, short_help="List, show, compare, plot, delete and zip runs.")
+@app.group(cls=Verbs, short_help="List, show, compare, plot, delete, zip and import runs.")
 def runs() -> None:
-    """What has been trained. REF is @last, @best, @best:ENV, an id or its beginning, or a path."""
+    """What has been trained. REF is @last, @best, @best:ENV, an id or its beginning, a name, or a path."""
 
 
 @runs.command("list", short_help="All runs, newest first.")
+@click.option("--env", help="Runs of this env.")
+@click.option("--algo", help="Of this algorithm or variant.")
+@click.option("--status", type=click.Choice(["running", "finished", "interrupted", "killed", "crashed"]))
+@click.option("--solved/--not-solved", default=None, help="With this outcome.")
+@click.option("--tag", "tags", multiple=True, help="With this tag; repeatable, then with all of them.")
+@click.option("--name", help="Whose name begins so.")
+@click.option("--sort", type=click.Choice(["created", "score", "steps", "time"]), default="created", show_default=True)
+@click.option("--limit", type=click.IntRange(min=1), help="So many at most.")
 @common
-def runs_list(runs_dir: Path) -> None:
-    """All runs, newest first."""
+def runs_list(runs_dir: Path, **which: Any) -> None:
+    """All runs, newest first, with the settings that were changed.
+
+    \b
+    gymnast runs list --env CartPole-v1 --sort score --limit 10
+    gymnast runs list --tag gamma --solved
+    """
     from gymnast.terminal.runs import print_list
     from gymnast.verbs.runs.show import list_all_runs
 
-    found = list_all_runs(runs_dir)
+    found = list_all_runs(runs_dir, **which)
     for warning in found.warnings:
         click.echo(f"gymnast: {warning}", err=True)
     show(found, print_list)
@@ -110,3 +124,10 @@ def runs_delete(refs: tuple[str, ...], yes: bool, runs_dir: Path) -> None:
 @verb("runs.show:zip_ref", "runs:print_zipped")
 def runs_zip() -> None:
     """Put a run's folder into one zip file."""
+
+
+@runs.command("import", short_help="Unpack a zipped run.")
+@click.argument("path", metavar="FILE.zip", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@verb("runs.show:import_zip", "runs:print_imported")
+def runs_import() -> None:
+    """Put a run that `gymnast runs zip` made among the others: to show, evaluate, record or resume it."""

@@ -74,7 +74,7 @@ def speed(
 
 
 def check_options(context: click.Context, tune: bool) -> None:
-    """--tune asks another question: an option of the other one beside it is a mistake, and the other way round."""
+    """--tune asks another question: options of the two questions together are a mistake."""
     for parameter in context.command.params:
         if context.get_parameter_source(parameter.name or "") is not ParameterSource.COMMANDLINE:
             continue

@@ -16,6 +16,8 @@ from gymnast.cli.verbs import app, quiet, sets, verb
 @click.option(
     "--track", multiple=True, metavar="NAME", help="Also log to wandb, trackio, tensorboard or csv. Repeatable."
 )
+@click.option("--name", help="What you call this run, a REF for other commands.")
+@click.option("--tag", "tags", multiple=True, help="A word to find it by: `gymnast runs list --tag WORD`. Repeatable.")
 @quiet
 @verb("train:start", "summary:print_summary", always=True)
 def train() -> None:
@@ -30,6 +32,7 @@ def train() -> None:
     gymnast train LunarLander-v3 --set env.kwargs.gravity=-5 --set env.n_envs=32
     gymnast train FrozenLake-v1 --set 'env.wrappers=[{time_limit: {steps: 50}}]'
     gymnast train my_env.yaml:fast --init-from @best
+    gymnast train CartPole-v1 --set algo.gamma=0.9 --name short --tag gamma
     gymnast train CartPole-v1 --track wandb --track tensorboard
     """
 

@@ -14,6 +14,7 @@ from typing import Any, Protocol, TypeVar
 
 import click
 
+import gymnast
 from gymnast.core.errors import did_you_mean
 from gymnast.core.files import numbers_to_json
 
@@ -27,6 +28,7 @@ class Result(Protocol):
 
 
 R = TypeVar("R", bound=Result)
+BAR_AFTER_SECONDS = 1.0  # of waiting without a bar
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
 
@@ -96,12 +98,15 @@ def verb(call: str, printer: str, always: bool = False, bar_after: float = 0.0) 
             takes = inspect.signature(work).parameters
             if "runs_dir" in takes:
                 options["runs_dir"] = runs_dir
+            if "say" in takes and not options.get("quiet"):
+                options["say"] = click.echo
             if "progress" in takes:
                 with _find("terminal", "progress:progress_bar")(after=bar_after) as progress:
                     result = work(**options, progress=progress)
             else:
                 result = work(**options)
             show(result, lambda result: _find("terminal", printer)(result), always)
+            click.get_current_context().exit(getattr(result, "exit_code", 0))
 
         return common(command)
 
@@ -124,7 +129,7 @@ quiet = click.option("--quiet", "-q", is_flag=True, help="Print nothing but erro
 
 
 @click.group(cls=Verbs, context_settings=CONTEXT, no_args_is_help=True)
-@click.version_option(package_name="gymnast", message="gymnast %(version)s")
+@click.version_option(gymnast.__version__, message="gymnast %(version)s")
 def app() -> None:
     """Train reinforcement-learning agents until they are provably solved, and see why they learn or fail to.
 

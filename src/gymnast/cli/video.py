@@ -24,7 +24,7 @@ def video() -> None:
     """Record a video of a saved agent: every step with reward, return so far, value, and the actions' probabilities.
 
     REF may name a checkpoint (k3x9/best, k3x9/last, k3x9/step_20480); without one it is the best. The episodes are
-    those that `gymnast eval REF --episodes N --seed S` scores. A JSON file beside the video says what is in it.
+    those that `gymnast eval REF --episodes N --seed S` scores. A JSON file next to the video describes it.
 
     \b
     gymnast video                             the best agent of the newest run

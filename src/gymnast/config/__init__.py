@@ -9,6 +9,7 @@ from gymnast.config.load import list_presets as list_presets
 from gymnast.config.load import load as load
 from gymnast.config.load import load_facts as load_facts
 from gymnast.config.load import override as override
+from gymnast.config.load import scored_facts as scored_facts
 from gymnast.config.load import validate as validate
 from gymnast.config.load import with_space_defaults as with_space_defaults
 from gymnast.config.problems import ConfigError as ConfigError

@@ -20,8 +20,14 @@ def _scope_of_bool(value: Any) -> Any:
 
 
 LearningRate = Annotated[Rate, Field(description="Step size of the optimizer; may be scheduled.")]
+CriticRate = Annotated[
+    Rate | None, Field(description="The critic's step size, where it has a network of its own; null: the same.")
+]
 Steps = Annotated[Int, Field(ge=1, le=2**24, description="Steps each env makes between two updates.")]
-Gamma = Annotated[Share, Field(description="Discount of future rewards.")]
+Gamma = Annotated[
+    Share,
+    Field(description="Discount of future rewards, once a decision: also where an action is repeated for many steps."),
+]
 GaeLambda = Annotated[Share, Field(description="Bias (0) against variance (1) of the advantage estimate.")]
 EntCoef = Annotated[Weight, Field(description="Weight of the entropy bonus; may be scheduled.")]
 VfCoef = Annotated[Weight, Field(description="Weight of the value loss; may be scheduled.")]
@@ -40,27 +46,30 @@ LrJump = Annotated[
 ]
 
 
-Extensions = Annotated[
-    list[Named], Field(description="What the algorithm calls beside itself, by name: exploration bonuses and the like.")
-]
-
-
 class AlgoSettings(Section):
-    """What every algorithm's settings can tell about themselves. They lie in the algorithm's own file."""
+    """What every algorithm's settings have and can tell about themselves. The rest lies in the algorithm's own file."""
+
+    name: str = Field(description="Algorithm.")
+    extensions: list[Named] = Field(
+        [], description="Additions to the algorithm, by name: exploration bonuses, auxiliary losses."
+    )
 
     if TYPE_CHECKING:  # what the rest of the package reads of any of them; whoever knows an algorithm reads more
-        name: str
         n_steps: int
         gamma: float
         max_grad_norm: float
         normalize_advantage: str
-        extensions: list[Named]
 
         def __getattr__(self, setting: str) -> Any: ...
 
     @property
     def optimizer_name(self) -> str:
         return "adam"
+
+    @property
+    def optimizer_numbers(self) -> dict[str, Any]:
+        """What the optimizer is made with."""
+        return {"eps": self.optimizer_eps}
 
     @property
     def trains_critic(self) -> bool:
@@ -81,7 +90,7 @@ class AlgoSettings(Section):
         return 1, rollout_steps
 
     def problems(self, config: RunConfig) -> list[RuleProblem]:
-        """What is wrong between these settings and others of the run, beside the rules for all algorithms."""
+        """What is wrong between these settings and others of the run, in addition to the rules for all algorithms."""
         return []
 
 

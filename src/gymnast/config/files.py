@@ -20,6 +20,7 @@ from gymnast.core.text import cut
 
 PRESETS = Path(__file__).resolve().parent.parent / "presets"
 SHARED = "defaults"  # the folder of shared defaults among the presets
+ANY_ENV = "defaults/any"  # for an env without a preset
 
 LARGEST = 1 << 18  # bytes of a file: reading YAML takes its time
 DEEPEST = 16  # levels of keys and lists

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,6 +31,7 @@ class Layer:
 
     data: dict[str, Any]
     source: Callable[[KeyPath], str]
+    preset: str = ""  # that it is of; none: a user's own
     inside: frozenset[KeyPath] = frozenset()  # values of which only a part is set: --set algo.learning_rate.end=0
 
 
@@ -204,7 +206,32 @@ def layers_of(place: Place, variant: str | None, trail: tuple[str, ...] = ()) ->
     def source(path: KeyPath) -> str:
         return f"{place.file.label} ({variant})" if place.is_preset else place.file.at((*prefix, *path))
 
-    return [*below, Layer(settings, source)]
+    return [*below, Layer(settings, source, place.name if place.is_preset else "")]
+
+
+def merge(stack: Sequence[Layer]) -> Merged:
+    merged = Merged()
+    for layer in stack:
+        merged.add(layer)
+    return merged
+
+
+def base_of(data: dict[str, Any]) -> list[Layer]:
+    """What the id of these settings' env stands for: its preset, or the defaults for any env; the variant of their
+    algorithm, where there is one of that name."""
+    env_id, algo = str(_section(data, "env").get("id", "")), _section(data, "algo").get("name")
+    of_env = preset_place(env_id) if files.is_preset(env_id) else None
+    for place in filter(None, (of_env, preset_place(files.ANY_ENV))):
+        names = variant_names(place.file)
+        if algo is None or algo in names:
+            return layers_of(place, names[0] if algo is None else algo)
+    return []
+
+
+def env_layers(env_id: str, variant: str | None, source: str) -> list[Layer]:
+    """Of an env without a preset."""
+    place = preset_place(files.ANY_ENV)
+    return [*layers_of(place, choose_variant(place, variant)), Layer({"env": {"id": env_id}}, lambda path: source)]
 
 
 def _extended(place: Place, prefix: KeyPath, base: Any, trail: tuple[str, ...]) -> list[Layer]:
@@ -222,7 +249,10 @@ def _extended(place: Place, prefix: KeyPath, base: Any, trail: tuple[str, ...]) 
         other = preset_place(name)
     else:
         known = [*variant_names(place.file), *files.preset_ids(), *files.shared_names()]
-        raise ConfigError([line(where, "extends", f"unknown.{did_you_mean(name, known)}", base)])
+        near = did_you_mean(name, known)
+        if re.fullmatch(r".+-v\d+", name) and (":" in name or not near):
+            return env_layers(name, variant, where)
+        raise ConfigError([line(where, "extends", f"unknown.{near}", base)])
     try:
         return layers_of(other, choose_variant(other, variant), trail)
     except ConfigError as error:
@@ -262,4 +292,4 @@ def override_layer(overrides: Sequence[tuple[str, str]]) -> Layer:
             path = path[:-1]
         return sources.get(path, "--set")
 
-    return Layer(data, source, frozenset(inside))
+    return Layer(data, source, inside=frozenset(inside))

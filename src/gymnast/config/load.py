@@ -13,13 +13,12 @@ from pydantic import ValidationError
 from gymnast.config import layers
 from gymnast.config.facts import EnvFacts
 from gymnast.config.fields import RuleProblem
-from gymnast.config.files import YamlFile, is_preset, preset_ids, read_preset
+from gymnast.config.files import ANY_ENV, YamlFile, is_preset, preset_ids, read_preset
 from gymnast.config.problems import ConfigError, explain_errors, line, rule_line, source_of
 from gymnast.config.schema import EnvConfig, RunConfig, StopConfig
 from gymnast.config.tuned import settle_n_envs
-from gymnast.core.errors import UserError, did_you_mean
+from gymnast.core.errors import UserError
 
-ANY_ENV = "defaults/any"  # for an env without a preset
 SPACES = "from the spaces"
 
 
@@ -42,7 +41,8 @@ class Resolved:
         """Mean return that counts as solved, from the config or the facts."""
         if self.config.stop.threshold is not None:
             return self.config.stop.threshold
-        return self.facts.solved.threshold if self.facts and self.facts.solved else None
+        facts = scored_facts(self.config, self.facts)
+        return facts.solved.threshold if facts and facts.solved else None
 
 
 class Preset(NamedTuple):
@@ -58,23 +58,24 @@ def load(
     *,
     seed: int | None = None,
     steps: int | None = None,
-    known_envs: Callable[[], list[str]] | None = None,
+    require_env: Callable[[str], object] | None = None,
 ) -> Resolved:
     """Resolves "ENV", "ENV:VARIANT" or "file.yaml[:VARIANT]" with `key=value` overrides; ConfigError has all problems.
 
-    `known_envs` lists the ids that exist; it is asked only about an env without a preset.
+    `require_env` refuses an id that does not exist; it is asked only about an env without a preset.
     """
-    place, variant = find(target, known_envs)
-    merged = layers.Merged()
-    for layer in layers.layers_of(place, variant):
-        merged.add(layer)
+    place, variant = find(target, require_env)
+    stack = layers.layers_of(place, variant)
     name = f"{place.name}:{variant}" if variant else place.name
-    generic = place.name == ANY_ENV
-    if generic:
+    if place.name == ANY_ENV:
         env_id = layers.split_target(target)[0]
         name = f"{env_id}:{variant}"
-        merged.add(layers.Layer({"env": {"id": env_id}}, lambda path: "command line"))
-    merged.add(_given(overrides, seed, steps))
+        stack.append(layers.Layer({"env": {"id": env_id}}, lambda path: "command line"))
+    stack.append(_given(overrides, seed, steps))
+    if place.env_id is None and not any(layer.preset for layer in stack):
+        stack = [*layers.base_of(layers.merge(stack).data), *stack]  # a file that extends nothing begins as its id does
+    merged = layers.merge(stack)
+    generic = any(layer.preset == ANY_ENV for layer in stack)
     settle_n_envs(merged.data, merged.sources, EnvConfig.model_fields["n_envs"].default)
     own_facts = None if place.is_preset else facts_of(place.file)
     try:
@@ -93,7 +94,7 @@ def _given(overrides: Sequence[str], seed: int | None = None, steps: int | None 
     return layers.override_layer([*(("--set", text) for text in overrides), *given])
 
 
-def find(target: str, known_envs: Callable[[], list[str]] | None = None) -> tuple[layers.Place, str | None]:
+def find(target: str, require_env: Callable[[str], object] | None = None) -> tuple[layers.Place, str | None]:
     """The file and variant a target names."""
     name, variant = layers.split_target(target)
     if name.endswith((".yaml", ".yml")):
@@ -101,11 +102,8 @@ def find(target: str, known_envs: Callable[[], list[str]] | None = None) -> tupl
     elif is_preset(name) and not name.startswith("defaults/"):
         place = layers.preset_place(name)
     else:
-        if known_envs is not None and ":" not in name:  # "module:Env-v0" exists only once its module is imported
-            ids = known_envs()
-            if name not in ids:
-                hint = did_you_mean(name, [*preset_ids(), *ids]) or " `gymnast envs list` shows what there is."
-                raise UserError(f"unknown environment {name!r}.{hint}")
+        if require_env is not None:
+            require_env(name)
         place = layers.preset_place(ANY_ENV)
         return place, layers.choose_variant(replace(place, name=name), variant)
     return place, layers.choose_variant(place, variant)
@@ -134,12 +132,13 @@ def _validated(
             lines += _rules_of_the_rest(data, keys, sources)
         try:
             env, stop = EnvConfig.model_validate(data.get("env")), StopConfig.model_validate(data.get("stop", {}))
-            lines += facts_problems(env, stop, own_facts or load_facts(env.id), sources)
+            if not data.get("eval", {}).get("env"):
+                lines += facts_problems(env, stop, own_facts or load_facts(env.id), sources)
         except ValidationError:
             pass  # their own problems are reported already
         raise ConfigError(lines) from None
     facts = own_facts or load_facts(config.env.id)
-    if problems := facts_problems(config.env, config.stop, facts, sources):
+    if problems := facts_problems(config.eval_env, config.stop, scored_facts(config, facts), sources):
         raise ConfigError(problems)
     return config, facts
 
@@ -192,6 +191,11 @@ def load_facts(env_id: str) -> EnvFacts | None:
     return facts_of(read_preset(env_id)) if is_preset(env_id) else None
 
 
+def scored_facts(config: RunConfig, facts: EnvFacts | None) -> EnvFacts | None:
+    """What is known about the env that agents are scored in; `facts`: about that of training."""
+    return facts if config.eval_env.id == config.env.id else load_facts(config.eval_env.id)
+
+
 def list_presets() -> list[Preset]:
     presets = []
     for env_id in preset_ids():
@@ -201,7 +205,7 @@ def list_presets() -> list[Preset]:
     return presets
 
 
-def check_file(path: str | Path, known_envs: Callable[[], list[str]] | None = None) -> list[str]:
+def check_file(path: str | Path, require_env: Callable[[str], object] | None = None) -> list[str]:
     """All problems of a file, in every variant of it; an empty list is a good file."""
     try:
         place = layers.user_place(Path(path))
@@ -214,23 +218,26 @@ def check_file(path: str | Path, known_envs: Callable[[], list[str]] | None = No
         try:
             found = load(f"{path}:{variant}" if variant else str(path))
             env_id = found.config.env.id
-            if known_envs is not None and ":" not in env_id and not is_preset(env_id) and env_id not in known_envs():
-                near = did_you_mean(env_id, known_envs()) or " `gymnast envs list` shows what there is."
-                raise ConfigError([line(found.source("env.id"), "env.id", f"unknown environment.{near}", env_id)])
+            if require_env is not None and not is_preset(env_id):
+                try:
+                    require_env(env_id)
+                except UserError as error:
+                    raise ConfigError([line(found.source("env.id"), "env.id", str(error), env_id)]) from None
         except ConfigError as error:
             problems += [problem for problem in error.problems if problem not in problems]
     return problems
 
 
-def with_space_defaults(resolved: Resolved, obs_is_vector: bool, continuous: bool) -> Resolved:
+def with_space_defaults(resolved: Resolved, values: Mapping[str, Any]) -> Resolved:
     """Fills in what depends on the spaces of an env without a preset, where the user set nothing."""
     if not resolved.generic:
         return resolved
-    values = {"agent.normalize_obs": obs_is_vector, "algo.ent_coef": 0.0 if continuous else 0.01}
     data, sources = resolved.config.model_dump(), dict(resolved.sources)
     for key, value in values.items():
-        if resolved.source(key) == "default" or resolved.source(key).startswith(f"presets/{ANY_ENV}"):
-            section, _, name = key.partition(".")
+        section, _, name = key.partition(".")
+        if name in ("shared", "hidden") and data["agent"]["encoder"] != values["agent.encoder"]:
+            continue  # they are meant for the network that reads pictures
+        if name in data[section] and (source_of(sources, key) or f"presets/{ANY_ENV}").startswith(f"presets/{ANY_ENV}"):
             data[section][name] = value
             sources[key] = SPACES
-    return replace(resolved, config=RunConfig.model_validate(data), sources=sources)
+    return replace(resolved, config=validate(data, sources), sources=sources)

@@ -72,7 +72,7 @@ def known_keys(model: type[BaseModel], prefix: str = "") -> dict[str, str]:
 
 
 def unknown_key_advice(key: str, siblings: Iterable[str], model: type[BaseModel]) -> str:
-    """The nearest known key: first the same name elsewhere, then a like name beside it, then a like name anywhere."""
+    """The nearest known key: the same name elsewhere, else a similar one in the same section, else anywhere."""
     parent, _, leaf = key.rpartition(".")
     everything = known_keys(model)
     same = [known for known in everything if known.rpartition(".")[2] == leaf and known != key]

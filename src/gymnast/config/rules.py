@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pydantic import ValidationError
 
 from gymnast.config.fields import RuleProblem
-from gymnast.core.registry import ENCODERS, EXTENSIONS, SINKS, WRAPPERS
+from gymnast.core.registry import ENCODERS, EXTENSIONS, SINKS
 
 if TYPE_CHECKING:
     from gymnast.config.schema import RunConfig
@@ -93,6 +93,11 @@ def _agent(config: RunConfig) -> Iterator[RuleProblem]:
     if (weights := sum(a * b for a, b in pairwise(layers))) > MOST_WEIGHTS:
         text = f"layers of {layers} have {weights:,} weights, and {MOST_WEIGHTS:,} are the most. Use smaller ones."
         yield RuleProblem(("agent.hidden", "agent.memory_size"), text)
+    rate = getattr(config.algo, "critic_learning_rate", None)
+    for key, value in (("agent.critic_hidden", agent.critic_hidden), ("algo.critic_learning_rate", rate)):
+        if agent.shared and value is not None:
+            text = "actor and critic share their network (agent.shared). Set agent.shared=false, or drop this key."
+            yield RuleProblem((key, "agent.shared"), text)
     if agent.sde_sample_freq is not None and agent.std != "sde":
         yield RuleProblem(
             ("agent.sde_sample_freq", "agent.std"),
@@ -123,14 +128,15 @@ def _env(config: RunConfig) -> Iterator[RuleProblem]:
     from gymnast.envs.suites import suite_of
 
     env = config.env
-    if env.wrappers:
+    sections = {"env": env} if config.eval.env is None else {"env": env, "eval.env": config.eval_env}
+    if any(cfg.wrappers for cfg in sections.values()):
         from gymnast.envs import wrappers
-    for spec in env.wrappers:
-        unknown = WRAPPERS.problem(spec.name)
-        for problem in [unknown] if unknown else wrappers.problems(spec.name, spec.kwargs):
-            yield RuleProblem(("env.wrappers",), problem)
-    for problem in suite_of(env.id).problems(env.kwargs):
-        yield RuleProblem(("env.kwargs",), problem)
+    for section, cfg in sections.items():
+        for spec in cfg.wrappers:
+            for problem in wrappers.problems(spec.name, spec.kwargs):
+                yield RuleProblem((f"{section}.wrappers",), problem)
+        for problem in suite_of(cfg.id).problems(cfg.kwargs):
+            yield RuleProblem((f"{section}.kwargs",), problem)
     if env.shaping:
         from gymnast.envs.shaping.components import shaping_problems
 

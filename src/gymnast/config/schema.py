@@ -59,9 +59,27 @@ class EnvConfig(Section):
     step_timeout: Positive = Field(60.0, description="Seconds until a silent worker counts as hung.")
 
 
+SMALLEST_PICTURE = {
+    "nature_cnn": 36,
+    "small_cnn": 8,
+}  # pixels a side; fewer leave the last layer none
+
+
+def encoder_for(side: int) -> str:
+    """The encoder that fits pictures whose shorter side has so many pixels."""
+    return next((name for name, least in SMALLEST_PICTURE.items() if side >= least), "mlp")
+
+
 class AgentConfig(Section):
-    encoder: str = Field("mlp", description="Network that reads the observation.")
-    hidden: list[Size] = Field([64, 64], description="Sizes of the hidden layers.")
+    encoder: str = Field(
+        "mlp",
+        description="Network that reads the observation: mlp, or for pictures nature_cnn (from 36 x 36) or small_cnn "
+        "(from 8 x 8).",
+    )
+    hidden: list[Size] = Field([64, 64], description="Sizes of the hidden layers, of actor and critic.")
+    critic_hidden: list[Size] | None = Field(
+        None, description="Sizes of the critic's hidden layers, where they differ; computed by torch; null: the same."
+    )
     activation: Literal["tanh", "relu", "elu", "gelu", "silu", "leaky_relu"] = Field(
         "tanh", description="Non-linearity between layers."
     )
@@ -79,7 +97,11 @@ class AgentConfig(Section):
     sequence_length: Count = Field(
         16, description="Steps through which a memory is trained at once; divides algo.n_steps and algo.batch_size."
     )
-    normalize_obs: bool = Field(False, description="Scale observations by their running mean and standard deviation.")
+    normalize_obs: bool = Field(
+        False,
+        description="Scale observations by their running mean and standard deviation, from the second rollout on; not "
+        "bytes, which enter as 0..1, nor categories.",
+    )
     clip_obs: Positive = Field(10.0, description="Cut of normalised observations.")
     normalize_reward: bool = Field(False, description="Scale rewards by the running standard deviation of the return.")
     clip_reward: Positive = Field(10.0, description="Cut of normalised rewards.")
@@ -88,7 +110,7 @@ class AgentConfig(Section):
         description="Standard deviation of continuous actions: a parameter, an output, or noise that lasts (gSDE).",
     )
     sde_sample_freq: Count | None = Field(
-        None, description="Steps that the noise of `std: sde` lasts; null: a whole rollout."
+        None, description="Steps that the noise of `std: sde` lasts; null: a whole rollout, or an evaluated episode."
     )
     log_std_init: Float = Field(
         0.0, ge=-20, le=20, description="Logarithm of the first standard deviation of continuous actions."
@@ -105,10 +127,27 @@ class TrainConfig(Section):
         None, description="Threads of the network's arithmetic; null: chosen by the code."
     )
     checkpoint_every: Count | None = Field(None, description="Env steps between kept checkpoints; null: keep none.")
-    checkpoint_seconds: Positive = Field(60.0, description="How old the last checkpoint may grow.")
+    checkpoint_seconds: Positive = Field(
+        60.0, description="How old the last checkpoint may grow; the first is saved after the first update."
+    )
+
+
+class EvalEnvConfig(Section):
+    """What differs from `env`; null: as there. Another id starts from its own engine, kwargs and time limit."""
+
+    id: Annotated[str, Field(min_length=1)] | None = Field(None, description="Environment id.")
+    engine: EngineName | None = Field(None, description="What steps it.")
+    kwargs: dict[str, Any] | None = Field(None, description="Passed to its constructor, instead of env.kwargs.")
+    wrappers: list[WrapperSpec] | None = Field(None, description="Wrappers, instead of env.wrappers.")
+    max_episode_steps: Count | None = Field(None, description="Replaces its time limit, in raw env steps.")
 
 
 class EvalConfig(Section):
+    env: EvalEnvConfig | None = Field(
+        None,
+        description="What differs in the env that agents are scored in, for evaluations, verdicts, videos and "
+        "`gymnast eval`; null: nothing.",
+    )
     every: Natural | None = Field(None, description="Env steps between evaluations; null: a 20th of the run; 0: never.")
     episodes: Count = Field(20, description="Episodes an evaluation.")
     n_envs: Size | None = Field(None, description="Envs to evaluate in; null: as many as episodes, at most 32.")
@@ -139,7 +178,11 @@ class StopConfig(Section):
     )
     judge: Literal["greedy", "stochastic"] = Field("greedy", description="How the verdict's actions are chosen.")
     watch: Literal["eval", "train"] = Field("eval", description="Whose score calls for a verdict.")
-    seconds: Positive | None = Field(None, description="Stop after this long; null: never.")
+    seconds: Positive | None = Field(
+        None,
+        description="Stop after this long; null: never. Nothing is learned from a rollout under way; an evaluation "
+        "under way and the last score may take a tenth of it more, or 10 seconds.",
+    )
     plateau: PlateauConfig | None = Field(None, description="Stop when evaluations no longer improve; null: never.")
 
 
@@ -149,8 +192,8 @@ class LogConfig(Section):
     )
     diagnostics: Natural | None = Field(
         None,
-        description="Env steps between looks inside the network, beside one at the end; null: a 20th of the run, never "
-        "less than 20,000; 0: never.",
+        description="Env steps between diagnostics of the network, which are also made at the end; null: a 20th of the "
+        "run, never less than 20,000; 0: never.",
     )
     sinks: list[str] = Field(
         ["console", "jsonl"], description="Where rows go: console, jsonl, csv, wandb, trackio, tensorboard."
@@ -209,6 +252,25 @@ class RunConfig(Section):
         return min(self.eval.episodes, 32) if self.eval.n_envs is None else self.eval.n_envs
 
     @property
+    def eval_env(self) -> EnvConfig:
+        """The env that agents are scored in: that of training, with what `eval.env` says on top."""
+        if self.eval.env is None:
+            return self.env
+        changes = {key: value for key, value in self.eval.env if value is not None}
+        if changes.get("id", self.env.id) != self.env.id:
+            changes = {"engine": "auto", "kwargs": {}, "max_episode_steps": None} | changes
+        return self.env.model_copy(update=changes)
+
+    @property
+    def evaluated_on(self) -> str | None:
+        """How the env of the scores is named beside them, where it is not the one of training."""
+        if self.eval_env == self.env:
+            return None
+        given = self.model_dump(mode="json")["eval"]["env"]
+        parts = [f"{key} {value}" for key, value in given.items() if value is not None and key != "id"]
+        return f"{self.eval_env.id}{' with ' if parts else ''}{', '.join(parts)} (eval.env)"
+
+    @property
     def log_every(self) -> int:
         """Env steps between rows; a row needs an update, so never less than one rollout."""
         wanted = self.train.total_timesteps // 100 if self.log.every is None else self.log.every
@@ -216,5 +278,5 @@ class RunConfig(Section):
 
     @property
     def diagnostics_every(self) -> int:
-        """Env steps between looks inside the network: one costs the smallest agent 300 env steps."""
+        """Env steps between diagnostics of the network: one costs the smallest agent 300 env steps."""
         return max(self.train.total_timesteps // 20, 20_000) if self.log.diagnostics is None else self.log.diagnostics

@@ -38,7 +38,7 @@ def set_threads(threads: int | None, large_network: bool = False) -> None:
     """Where none are asked for: one thread, or all cores for a large network.
 
     A small network gets them inside its operators, torch's and NumPy's alike, where a second one gains nothing and
-    beside other work costs a multiple: it spins, waiting. A large one gets a thread for each part of its batches.
+    during other work costs a multiple: it spins, waiting. A large one gets a thread for each part of its batches.
     """
     import threadpoolctl
     import torch

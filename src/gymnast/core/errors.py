@@ -6,9 +6,15 @@ import difflib
 import importlib.util
 from collections.abc import Iterable
 
+DISTRIBUTION = "gymnast-rl"  # what pip knows us by; command and import are `gymnast`
+
 
 class UserError(Exception):
     """A mistake the user can fix. The message names the key, the value and the fix."""
+
+
+class Lacking(UserError, AttributeError):
+    """Something that another library's object has and ours has not: `hasattr` says no, and a line says why."""
 
 
 class EnvFailure(Exception):
@@ -19,9 +25,9 @@ class Stopped(Exception):
     """Ctrl-C has ended a command that can go on later. The message says what is kept and how."""
 
 
-def install_command(extra: str) -> str:
-    """The one command that adds an optional package."""
-    return f'pip install "gymnast[{extra}]"'
+def install_command(*extras: str) -> str:
+    """The one command that adds optional packages."""
+    return f'pip install "{DISTRIBUTION}[{",".join(extras)}]"'
 
 
 def package_problem(package: str, extra: str | None) -> str | None:

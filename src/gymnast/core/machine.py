@@ -8,6 +8,8 @@ from contextlib import suppress
 from importlib import metadata, util
 from pathlib import Path
 
+import gymnast
+
 PACKAGES = ("gymnasium", "envpool", "ale-py", "numpy", "torch")  # a new one of these may change which engine is fastest
 
 
@@ -48,9 +50,9 @@ def machine() -> str:
 
 
 def package_versions(*packages: str) -> dict[str, str]:
-    """Of those that are installed."""
+    """Of those that are installed. Ours by the package itself: a distribution named `gymnast` is somebody else's."""
     found = {}
     for package in packages:
         with suppress(metadata.PackageNotFoundError):
-            found[package] = metadata.version(package)
+            found[package] = gymnast.__version__ if package == "gymnast" else metadata.version(package)
     return found

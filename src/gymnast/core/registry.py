@@ -61,6 +61,7 @@ WRAPPERS = Registry(
         "action_repeat": "gymnast.envs.wrappers.actions:ActionRepeat",
         "grayscale": "gymnast.envs.wrappers.pictures:Grayscale",
         "resize": "gymnast.envs.wrappers.pictures:Resize",
+        "observation_keys": "gymnast.envs.wrappers.observations:ObservationKeys",
         "drop_components": "gymnast.envs.wrappers.observations:DropComponents",
         "rescale_observation": "gymnast.envs.wrappers.observations:RescaleObservation",
     },
@@ -106,7 +107,13 @@ ENGINES = Registry(
     },
 )
 ENCODERS = Registry(
-    "encoder", {"mlp": "gymnast.agent.bodies.mlp:MLPEncoder", "nature_cnn": "gymnast.agent.bodies.cnn:NatureCNN"}
+    "encoder",
+    {
+        "mlp": "gymnast.agent.bodies.mlp:MLPEncoder",
+        "nature_cnn": "gymnast.agent.bodies.cnn:NatureCNN",
+        "small_cnn": "gymnast.agent.bodies.cnn:SmallCNN",
+    },
+    hints={"cnn": "Did you mean 'nature_cnn' (pictures from 36 x 36) or 'small_cnn' (from 8 x 8)?"},
 )
 ALGOS = Registry(
     "algorithm",

@@ -44,6 +44,13 @@ def _is_number(text: str) -> bool:
     return True
 
 
+def assignment(key: str, value: Any) -> str:
+    """A setting in a few letters: sections whose keys speak for themselves are left out."""
+    section, _, rest = key.replace("total_timesteps", "steps").partition(".")
+    shown = rest if section in ("algo", "agent", "train") else key.removeprefix("env.kwargs.")
+    return f"{shown}={cut(setting(value), 30)}"
+
+
 def cut(text: str, most: int = 60) -> str:
     return text if len(text) <= most else f"{text[: most - 3]}..."
 
@@ -120,12 +127,19 @@ def bar(share: float, width: int) -> str:
 
 def sparkline(values: Sequence[float], width: int) -> str:
     """The values as `width` blocks: each the mean of its stretch of them, the lowest block the lowest mean."""
+    return blocks(values, width, 1)[0]
+
+
+def blocks(values: Sequence[float], width: int, height: int) -> list[str]:
+    """The same, that many lines high, the top one first; of nothing: empty lines."""
     points = [value for value in values if math.isfinite(value)]
     if not points:
-        return ""
+        return [""] * height
     cuts = [index * len(points) // width for index in range(width + 1)]
     stretches = [points[a : max(b, a + 1)] for a, b in pairwise(cuts)]
     means = [sum(stretch) / len(stretch) for stretch in stretches]
     low, high = min(means), max(means)
-    scale = (len(HEIGHTS) - 1) / (high - low) if high > low else 0.0
-    return "".join(HEIGHTS[round((mean - low) * scale)] for mean in means)
+    scale = (len(HEIGHTS) * height - 1) / (high - low) if high > low else 0.0
+    levels = [1 + round((mean - low) * scale) for mean in means]
+    columns = ("".join((" " + HEIGHTS)[min(max(level - 8 * row, 0), 8)] for level in levels) for row in range(height))
+    return list(columns)[::-1]

@@ -45,16 +45,22 @@ def adam_(
     rate: float,
     betas: tuple[float, float],
     eps: float,
+    weight_decay: float = 0.0,
+    decoupled: bool = False,
 ) -> None:
-    """One step of Adam, in place. `steps` count from 1."""
-    fused = getattr(torch, "_fused_adam_", None)
+    """One step of Adam, in place; of AdamW, where the decay is decoupled. `steps` count from 1."""
+    fused = getattr(torch, "_fused_adamw_" if decoupled else "_fused_adam_", None)
     if fused:
-        kinds = {"amsgrad": False, "maximize": False, "weight_decay": 0.0}
+        kinds = {"amsgrad": False, "maximize": False, "weight_decay": weight_decay}
         fused(
             parameters, gradients, means, squares, [], steps, lr=rate, beta1=betas[0], beta2=betas[1], eps=eps, **kinds
         )
         return
     for parameter, gradient, mean, square, step in zip(parameters, gradients, means, squares, steps, strict=True):
+        if decoupled:
+            parameter.mul_(1 - rate * weight_decay)
+        elif weight_decay:
+            gradient = gradient.add(parameter, alpha=weight_decay)
         mean.lerp_(gradient, 1 - betas[0])
         square.mul_(betas[1]).addcmul_(gradient, gradient, value=1 - betas[1])
         count = float(step)

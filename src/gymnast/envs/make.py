@@ -6,26 +6,28 @@ are marked `training_only: true`.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import gymnasium as gym
-import numpy as np
 
+from gymnast.config.schema import EnvConfig, encoder_for
 from gymnast.config.tuned import find as find_tuned
 from gymnast.core.errors import UserError
-from gymnast.core.registry import ENGINES, WRAPPERS
-from gymnast.envs import suites
+from gymnast.core.observations import is_normalizable, is_picture
+from gymnast.core.registry import ENGINES
+from gymnast.envs import suites, wrappers
+from gymnast.envs.engines.given import GivenVector
 from gymnast.envs.recorder import Recorder, find_recorder
 from gymnast.envs.shaping.components import find_shaper
 from gymnast.envs.shaping.vec import ShapedVecEnv
 from gymnast.envs.spaces import ObsLayout
 from gymnast.envs.types import VecEnv
-from gymnast.envs.wrappers import problems
 
 if TYPE_CHECKING:
-    from gymnast.config import EnvConfig, RunConfig
+    from gymnast.config import RunConfig
     from gymnast.config.schema import WrapperSpec
     from gymnast.envs.suites.base import Suite
 
@@ -86,20 +88,70 @@ def make_env(
             raise UserError(f"the env factory returned {type(env).__name__}, not a gymnasium.Env.")
         env = gym.wrappers.TimeLimit(env, wanted) if wanted is not None else env
     env = env if find_recorder(env) else Recorder(env)  # a suite may have put it further down
+    _check_spaces(env)
     for spec in _active_wrappers(cfg, role):
-        env = WRAPPERS.get(spec.name)(env, **spec.kwargs)
+        env = wrappers.wrap(env, spec.name, spec.kwargs)
+    _accept_options(env)
     return env
 
 
-def space_kinds(cfg: EnvConfig) -> tuple[bool, bool]:
-    """Whether observations hold real-valued vectors, and whether actions are continuous."""
+def _check_spaces(env: gym.Env[Any, Any]) -> None:
+    for name in ("observation_space", "action_space"):
+        if not isinstance(space := getattr(env, name, None), gym.Space):
+            raise UserError(
+                f"env.id: {type(env.unwrapped).__name__} has {'no' if space is None else f'{space!r} for'} {name}: set "
+                f"self.{name} to one of gymnasium.spaces in its __init__."
+            )
+
+
+def _accept_options(env: gym.Env[Any, Any]) -> None:
+    """Every layer is called by reset(seed=..., options=...); one without options gets none: nobody sends any."""
+    layer: Any = env
+    while True:
+        parameters = inspect.signature(layer.reset).parameters
+        if not any(one.kind is one.VAR_KEYWORD for one in parameters.values()):
+            if "seed" not in parameters:
+                raise UserError(
+                    f"env.id: {type(layer).__name__}.reset takes no seed, so that no episode could be repeated: write "
+                    "def reset(self, *, seed=None, options=None) and return observation, info."
+                )
+            if "options" not in parameters:
+                layer.reset = _without_options(layer.reset)
+        if not isinstance(layer, gym.Wrapper):
+            return
+        layer = layer.env
+
+
+def _without_options(reset: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda *, seed=None, options=None: reset(seed=seed)
+
+
+def space_defaults(cfg: EnvConfig) -> dict[str, Any]:
+    """Settings that the defaults for any env leave to its spaces."""
     env = make_env(cfg)
     try:
-        leaves = ObsLayout(env.observation_space).obs_space.values()
-        vectors = any(isinstance(leaf, gym.spaces.Box) and np.issubdtype(leaf.dtype, np.floating) for leaf in leaves)
-        return vectors, isinstance(env.action_space, gym.spaces.Box)
+        leaves = list(ObsLayout(env.observation_space).obs_space.values())
+        continuous = isinstance(env.action_space, gym.spaces.Box)
     finally:
         env.close()
+    found: dict[str, Any] = {
+        "agent.normalize_obs": any(map(is_normalizable, leaves)),
+        "algo.ent_coef": 0.0 if continuous else 0.01,
+    }
+    pictures = [leaf.shape or () for leaf in leaves if is_picture(leaf)]
+    encoder = encoder_for(min((min(shape[1:]) for shape in pictures), default=0))
+    if encoder == "mlp":
+        return found
+    found |= {"agent.encoder": encoder, "agent.shared": True}  # one network for pictures is costly enough
+    return found if len(pictures) < len(leaves) else found | {"agent.hidden": []}
+
+
+def is_endless(cfg: EnvConfig, factory: Factory | None) -> bool:
+    """Whether no time limit ends an episode; of an env that is not made from an id nobody knows."""
+    if factory is not None or cfg.max_episode_steps or suites.suite_of(cfg.id).is_limited:
+        return False
+    wrapped = any(spec.name == "time_limit" for spec in cfg.wrappers)
+    return not wrapped and suites.find_spec(cfg.id).max_episode_steps is None
 
 
 def make_vec(
@@ -114,6 +166,8 @@ def make_vec(
 
     `threads`: of an engine that has several, or processes; None: one a core. They change no number.
     """
+    if isinstance(factory, GivenVector):  # a vector already: there is nothing to choose
+        return factory.open(cfg)
     name, _ = choose_engine(cfg, n_envs, factory, role, render_mode)
     return ENGINES.get(name).open(EnvMaker(cfg, role, factory, render_mode), n_envs, threads)
 
@@ -122,7 +176,7 @@ def make_training_vec(config: RunConfig, factory: Factory | None = None) -> VecE
     """What training steps: the only envs whose rewards are shaped."""
     cfg = config.env
     for spec in cfg.wrappers:
-        if cfg.shaping and not WRAPPERS.get(spec.name).keeps_numbers:
+        if cfg.shaping and not wrappers.keeps_numbers(spec.name):
             raise UserError(
                 f"env.shaping: reads the env's own numbers, which the wrapper {spec.name} replaces; drop one of them."
             )
@@ -160,24 +214,39 @@ def choose_engine(
     found = find_tuned(cfg.id) if use_tuned and factory is None else None
     if found is not None and (fastest := found.engines.get(n_envs)) in ENGINES.names() and is_able(fastest):
         return fastest, "measured to be the fastest on this machine (`gymnast speed --tune`)"
-    for name in sorted(ENGINES.names(), key=lambda name: -ENGINES.get(name).priority):
+    for name in _by_priority():
         if (why := ENGINES.get(name).pays(maker, n_envs)) and is_able(name):
             return name, why
     raise UserError(f"env.id: no engine can run {cfg.id}.")
 
 
+def missed_engine(cfg: EnvConfig, n_envs: int) -> str | None:
+    """The faster engine that this id has as long as nothing about the env is changed, and what to try instead; None: it
+    is the one that is taken, or one was named."""
+    maker, plain = EnvMaker(cfg, "train"), EnvMaker(EnvConfig(id=cfg.id), "train")
+    usual = (name for name in _by_priority() if ENGINES.get(name).pays(plain, n_envs))
+    best = next((name for name in usual if ENGINES.get(name).obstacle(plain) is None), None)
+    obstacle = None if best is None or cfg.engine != "auto" else ENGINES.get(best).obstacle(maker)
+    return obstacle and f"{best} would be faster, but {obstacle} On several cores env.engine=process may be faster too."
+
+
+def _by_priority() -> list[str]:
+    return sorted(ENGINES.names(), key=lambda name: -ENGINES.get(name).priority)
+
+
 def _active_wrappers(cfg: EnvConfig, role: Role) -> list[WrapperSpec]:
-    return [spec for spec in cfg.wrappers if role == "train" or not spec.kwargs.get("training_only", False)]
+    return [spec for spec in cfg.wrappers if role == "train" or not spec.kwargs.get(wrappers.TRAINING_ONLY, False)]
 
 
 def _check_wrappers(cfg: EnvConfig, role: Role) -> None:
-    found = [f"env.wrappers: {problem}" for spec in cfg.wrappers for problem in problems(spec.name, spec.kwargs)]
+    each = (wrappers.problems(spec.name, spec.kwargs) for spec in cfg.wrappers)
+    found = [f"env.wrappers: {problem}" for some in each for problem in some]
     if not found and cfg.action_masks:
         found = [
             f"env.wrappers: {spec.name} may execute another action than the chosen one, past env.action_masks; "
             "drop one of the two."
             for spec in _active_wrappers(cfg, role)
-            if not WRAPPERS.get(spec.name).keeps_masks
+            if not wrappers.keeps_masks(spec.name)
         ]
     if found:
         raise UserError("\n".join(found))

@@ -9,6 +9,12 @@ import gymnasium as gym
 from gymnast.core.errors import EnvFailure
 from gymnast.envs.types import SUM_TOLERANCE
 
+OLD_RESET = "reset returned no (observation, info), as Gymnasium wants: return observation, {}."
+OLD_STEP = (
+    "step returned no (observation, reward, terminated, truncated, info), as Gymnasium wants: instead of done return "
+    "terminated (the task is over) and truncated (the time is up)."
+)
+
 
 class Recorder(gym.Wrapper[Any, Any, Any, Any]):
     """Adds up raw rewards, raw steps and named reward components (info["reward_components"]) of the episode."""
@@ -27,6 +33,8 @@ class Recorder(gym.Wrapper[Any, Any, Any, Any]):
         except (TypeError, ValueError) as error:
             raise EnvFailure(f"{self._title()}: in step, reward is {result[1]!r}, not a number.") from error
         self.frames += 1
+        if len(result) != 5:
+            raise EnvFailure(f"{self._title()}: {OLD_STEP}")
         components = result[4].get("reward_components")
         if components:
             for name, value in components.items():
@@ -43,6 +51,8 @@ class Recorder(gym.Wrapper[Any, Any, Any, Any]):
         self.raw_return = 0.0
         self.frames = 0
         self.components = {}
+        if options is None:  # many an env's reset takes a seed alone
+            return self.env.reset(seed=seed)
         return self.env.reset(seed=seed, options=options)
 
     def _title(self) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from gymnast.core.errors import UserError
+from gymnast.core.errors import DISTRIBUTION, UserError
 
 
 def space_to_json(space: gym.Space[Any]) -> dict[str, Any]:
@@ -48,7 +48,7 @@ def space_from_json(form: dict[str, Any]) -> gym.Space[Any]:
         return spaces.MultiDiscrete(form["nvec"], dtype=np.dtype(form["dtype"]).type, start=form["start"])
     if kind == "MultiBinary":
         return spaces.MultiBinary(form["shape"][0] if len(form["shape"]) == 1 else form["shape"])
-    raise UserError(f"a space of kind {kind!r} was saved by a newer Gymnast: upgrade with `pip install -U gymnast`.")
+    raise UserError(f"a space of kind {kind!r} is of a newer Gymnast: upgrade with `pip install -U {DISTRIBUTION}`.")
 
 
 def _short(bound: NDArray[Any]) -> Any:

@@ -26,13 +26,10 @@ _PLAIN = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
 
 
 def is_channels_last(space: gym.Space[Any]) -> bool:
-    """An image with its channels in the last axis: uint8, three axes, the last of size 1, 3 or 4."""
-    return (
-        isinstance(space, spaces.Box)
-        and space.dtype == np.uint8
-        and len(space.shape) == 3
-        and space.shape[-1] in (1, 3, 4)
-    )
+    """An image with its channels in the last axis: uint8, three axes, the last of size 1, 3 or 4 or the smallest."""
+    if not isinstance(space, spaces.Box) or space.dtype != np.uint8 or len(space.shape) != 3:
+        return False
+    return space.shape[-1] in (1, 3, 4) or space.shape[-1] < min(space.shape[:2])
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,9 +150,11 @@ def _leaves(space: gym.Space[Any], path: tuple[str | int, ...]) -> list[Leaf]:
         return [leaf for index, child in enumerate(space.spaces) for leaf in _leaves(child, (*path, index))]
     name = "/".join(str(part) for part in path) or "obs"
     if not isinstance(space, _PLAIN):
+        drop = f"leave it out, --set 'env.wrappers=[{{observation_keys: {{drop: [{path[0]}]}}}}]', or " if path else ""
         raise UserError(
-            f"observation space: {name!r} is a {type(space).__name__}, which no encoder takes; "
-            "Box, Discrete, MultiDiscrete, MultiBinary and Dict or Tuple of them are supported."
+            f"observation space: {name!r} is a {type(space).__name__}, which no encoder takes; Box, Discrete, "
+            f"MultiDiscrete, MultiBinary and Dict or Tuple of them are supported: {drop}change it by a wrapper of your "
+            "own, module:Class in env.wrappers."
         )
     converted, start = (_box(space), 0) if isinstance(space, spaces.Box) else _from_zero(space)
     return [Leaf(name, path, space, converted, is_channels_last(space), start if np.any(start) else None)]

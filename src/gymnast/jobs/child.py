@@ -11,6 +11,7 @@ import importlib
 import json
 import os
 import select
+import signal
 import sys
 import threading
 import traceback
@@ -31,6 +32,20 @@ def end_with_parent(pipe: int) -> None:
         os._exit(1)
 
     threading.Thread(target=watch, name="end with parent", daemon=True).start()
+
+
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+def leave_signals_to_parent() -> None:
+    """Ctrl-C and SIGTERM often go to all processes of a run: the parent saves it first and then ends its workers.
+
+    By a handler: what is ignored by SIG_IGN stays ignored in programs that an env starts, and ends with SIGTERM.
+    """
+    for number in STOP_SIGNALS:
+        signal.signal(number, lambda number, frame: None)
+        signal.siginterrupt(number, False)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
 
 
 class Channel:
@@ -100,6 +115,7 @@ def serve() -> int:
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # work that reads or prints must not meet the protocol,
     os.dup2(2, 1)  # and neither do the processes it starts, which would keep its pipes open
     channel = Channel(jobs, answers)
+    leave_signals_to_parent()
     try:
         opening, _ = next(channel)
         if not opening["outlives"]:

@@ -1,4 +1,4 @@
-"""Evaluation beside training, in a worker: it neither blocks training nor can change it."""
+"""Evaluation during training, in a worker: it neither blocks training nor can change it."""
 
 from __future__ import annotations
 

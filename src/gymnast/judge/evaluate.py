@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from gymnast.agent.nets import Net
 from gymnast.core.errors import UserError
+from gymnast.core.pulse import Pulse
 from gymnast.core.statistics import mean_interval
 from gymnast.envs.types import EpisodeRecord, VecEnv
 from gymnast.judge.evidence import NOTHING_SEEN, Range
@@ -41,12 +42,21 @@ class Evaluation:
         return mean_interval(self.returns, seen.low, seen.high)
 
 
-def evaluate(net: Net, env: VecEnv, episodes: int, seed: int, deterministic: bool = True) -> Evaluation:
-    """Runs that many episodes and returns their scores.
+def evaluate(
+    net: Net,
+    env: VecEnv,
+    episodes: int,
+    seed: int,
+    deterministic: bool = True,
+    pulse: Pulse | None = None,
+    before: int = 0,
+) -> Evaluation:
+    """Runs that many episodes and returns their scores; `pulse` counts them, from those `before` on, and may break off.
 
     Each env has its quota and counts its first episodes only: counting whichever finish first would favour short
     ones. The agent does not learn and its normaliser does not move.
     """
+    pulse = pulse or Pulse()
     quota = np.full(env.n_envs, episodes // env.n_envs)
     quota[: episodes % env.n_envs] += 1
     done: list[EpisodeRecord] = []
@@ -59,6 +69,8 @@ def evaluate(net: Net, env: VecEnv, episodes: int, seed: int, deterministic: boo
                 waited = 0
         if not quota.any():
             break
+        pulse.done, pulse.steps = before + len(done), pulse.steps + 1
+        pulse.check()
         waited += 1
         if waited > MOST_STEPS:
             raise UserError(

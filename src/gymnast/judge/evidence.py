@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 ERROR = 0.05  # the most runs that are called solved although none of their agents exceeds the threshold
 STAKES = 0.5 ** np.arange(8)  # of what a bet can lose at the most: all of it, half of it, ...
 WEIGHTS = 1.0 / ((np.arange(8) + 1) * (np.arange(8) + 2))  # how the starting money is divided between the stakes
-CEILING = 0.05  # of the range: how far below the highest possible return a mean can be told from it
+CEILING = 0.05  # of the range: how far below the highest possible return a mean can be distinguished from it
 HOPE = 2.0  # how much faster than so far the evidence may grow before a verdict is given up
 
 Returns = NDArray[np.float64]

@@ -14,6 +14,7 @@ import numpy as np
 from pydantic import TypeAdapter
 from torch import Tensor
 
+from gymnast.core.pulse import Pulse
 from gymnast.core.schedule import Every
 from gymnast.core.typed import typed
 from gymnast.judge.background import Background
@@ -51,6 +52,7 @@ class Record:
     solved: bool = False
     on_target: bool = False
     seen: Range = NOTHING_SEEN  # returns, of training and of evaluations
+    due: EvalRequest | None = None  # begun, and not done yet; it stays so where it is broken off
 
 
 RECORD = TypeAdapter(Record)
@@ -67,14 +69,16 @@ class Judge:
         table: Table | None,
         make_env: Callable[[], VecEnv],
         can_leave_process: bool = True,
+        endless: bool = False,
+        pulse: Pulse | None = None,
     ) -> None:
         self.config, self.threshold, self.net, self.table = config, threshold, net, table
-        self.make_env = make_env
+        self.make_env, self.endless = make_env, endless
         self.record = Record()
         self.best_agent: Weights | None = None
         self.waiting: list[Snapshot] = []  # copies that the background has not reported on yet, oldest first
         self.background = Background(config, self.goals, can_leave_process)
-        self._due: EvalRequest | None = None
+        self.pulse = pulse or Pulse()
 
     @cached_property
     def env(self) -> VecEnv:
@@ -83,7 +87,7 @@ class Judge:
 
     @property
     def court(self) -> Court:
-        return Court(self.net, self.env, self.table, self.config, self.goals)
+        return Court(self.net, self.env, self.table, self.config, self.goals, self.pulse)
 
     @property
     def goals(self) -> dict[str, float]:
@@ -110,7 +114,7 @@ class Judge:
     @property
     def judges_at_the_end(self) -> bool:
         """A run that neither evaluates nor asks whether it is solved does not pay for a verdict either."""
-        return self.config.eval_every > 0 or self.config.stop.on_solved
+        return (self.config.eval_every > 0 or self.config.stop.on_solved) and not self._waits_for_an_end
 
     def plan(self, step: int) -> None:
         """When the next evaluation is due, by the config and from where the run stands."""
@@ -121,12 +125,17 @@ class Judge:
     # In the order in which the loop calls them
 
     def watch(self, returns: Sequence[float]) -> None:
-        """Training episodes have ended: how low and high returns can get."""
-        if returns:
+        """Training episodes have ended: how low and high returns can get, where scores are of the same env."""
+        if returns and self.config.evaluated_on is None:
             self.record.seen = self.record.seen.over(np.array(returns, np.float64))
 
-    def begin(self, step: int, train_score: float | None, ending: bool) -> tuple[EvalRequest | None, bool]:
-        """What is due at this step, now counted as done; and whether it is left to the background."""
+    def begin(
+        self, step: int, train_score: float | None, ending: bool, again: bool = False
+    ) -> tuple[EvalRequest | None, bool]:
+        """What is due at this step, now counted as done; and whether it is left to the background. `again`: it was
+        begun before, and broken off."""
+        if again:
+            return self.record.due, False
         number = None
         if self._evaluation_due(step, train_score, ending):
             number = self.record.evaluations
@@ -142,7 +151,7 @@ class Judge:
         asked = number is not None or calls
         request = EvalRequest(step, number, calls, self.record.seen) if asked else None
         later = request is not None and not ending and self.background.is_on
-        self._due = None if later else request
+        self.record.due = None if later else request
         return request, later
 
     def poll(self, ending: bool) -> tuple[EvalResult, Snapshot | None] | None:
@@ -155,15 +164,18 @@ class Judge:
             found = self.background.hear(self.waiting, self._allow, ending)
             if found is None and self.background.may_wait(self.waiting) and not ending:
                 return None
-            snapshot = self.waiting.pop(0)
-            return found or self._examine(snapshot.request, snapshot.agent), snapshot
-        if self._due is None:
+            snapshot = self.waiting[0]
+            found = found or self._examine(snapshot.request, snapshot.agent)
+            del self.waiting[0]  # not before: an evaluation that is broken off stays to be done
+            return found, snapshot
+        if self.record.due is None:
             return None
-        request, self._due = self._due, None
-        return self._examine(request, None), None
+        found = self._examine(self.record.due, None)
+        self.record.due = None
+        return found, None
 
     def take(self, result: EvalResult, snapshot: Snapshot | None) -> tuple[Row, bool]:
-        """Books a result on a copy, or on this moment: what there is to report, and whether it is the best so far."""
+        """Books a result on a copy, or on this moment: the metrics to report, and whether it is the best so far."""
         record, step = self.record, result.request.step
         row: Row = {}
         new_best = False
@@ -273,7 +285,7 @@ class Judge:
 
     def _evaluation_due(self, step: int, train_score: float | None, ending: bool) -> bool:
         """By env steps, not before the training return has reached `eval.start_level`; and always at the end."""
-        if self.config.eval_every == 0:
+        if self.config.eval_every == 0 or self._waits_for_an_end:
             return False
         if ending:
             return True
@@ -281,6 +293,11 @@ class Judge:
             return False
         level = self.config.eval.start_level
         return level is None or (train_score is not None and train_score >= level)
+
+    @property
+    def _waits_for_an_end(self) -> bool:
+        """In an env without a time limit, where training has not seen an end yet, an evaluation may never end."""
+        return self.endless and self.record.seen == NOTHING_SEEN and self.table is None
 
     def _open_goals(self) -> dict[str, float]:
         """Those that no verdict has shown to be met."""

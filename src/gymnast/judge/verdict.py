@@ -6,12 +6,13 @@ The same function serves the training process and the background, so both find t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gymnast.core.pulse import Pulse
 from gymnast.core.seeds import derive_seed
 from gymnast.judge.evaluate import Evaluation, evaluate
 from gymnast.judge.evidence import NOTHING_SEEN, Evidence, Range, error_of, weigh
@@ -93,6 +94,7 @@ class Court:
     table: Table | None
     config: RunConfig
     goals: dict[str, float]
+    pulse: Pulse = field(default_factory=Pulse)  # may break it off
 
     def examine(self, request: EvalRequest, allowed: Allowance | None) -> EvalResult:
         """`allowed`: the verdict that may be given if the scores call for one; None: none may."""
@@ -102,6 +104,7 @@ class Court:
             seed = derive_seed(config.train.seed, "eval", request.evaluation)
             for policy in ("greedy", "stochastic"):
                 if config.eval.policy in (policy, "both"):
+                    self.pulse.begin("evaluating", config.eval.episodes)
                     scores[policy] = self._play(config.eval.episodes, seed, policy)
         seconds = perf_counter() - before
         main = config.stop.judge if config.stop.judge in scores else next(iter(scores), None)
@@ -131,6 +134,7 @@ class Court:
             seen = seen.over(episodes.returns)
         if episodes is None or shown or final:  # a score is of other episodes than those that decided
             seed = derive_seed(self.config.train.seed, "score", asked.number)
+            self.pulse.begin("score", self.config.stop.episodes)
             episodes = self._play(self.config.stop.episodes, seed, policy)
         return Verdict(episodes, self.goals, shown, policy, asked.number, seen.over(episodes.returns), test, exact)
 
@@ -139,9 +143,11 @@ class Court:
         stop, shown = self.config.stop, list[str]()
         blocks: list[Evaluation] = []
         still = dict(asked.goals)
+        self.pulse.begin("verdict", stop.max_episodes)
         while True:
             seed = derive_seed(self.config.train.seed, "verdict", asked.number, len(blocks))
-            blocks.append(self._play(min(stop.episodes, stop.max_episodes), seed, stop.judge))
+            played = sum(block.episodes for block in blocks)
+            blocks.append(self._play(stop.episodes, seed, stop.judge, played))
             returns = np.concatenate([block.returns for block in blocks])
             tests = {name: weigh(returns, goal, seen, error_of(asked.number)) for name, goal in still.items()}
             shown += [name for name, test in tests.items() if test.shown]
@@ -150,8 +156,8 @@ class Court:
                 lengths = np.concatenate([block.lengths for block in blocks])
                 return tuple(shown), max(tests.values(), key=lambda test: test.goal), Evaluation(returns, lengths)
 
-    def _play(self, episodes: int, seed: int, policy: str) -> Evaluation:
-        return evaluate(self.net, self.env, episodes, seed, deterministic=policy == "greedy")
+    def _play(self, episodes: int, seed: int, policy: str, before: int = 0) -> Evaluation:
+        return evaluate(self.net, self.env, episodes, seed, policy == "greedy", self.pulse, before)
 
     def _exact(self, policy: str) -> ExactScore | None:
         return None if self.table is None else exact_score(self.net, self.table, deterministic=policy == "greedy")

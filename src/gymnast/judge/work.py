@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 def evaluate_copies(channel: Channel, config: dict[str, Any], goals: dict[str, float]) -> None:
     checked = configs.validate(config)
-    env = make_vec(checked.env, checked.eval_n_envs, "eval", threads=1)
+    env = make_vec(checked.eval_env, checked.eval_n_envs, "eval", threads=1)
     saved = SavedAgent.build(checked, env)
-    table = None if saved.agent.has_memory else table_of(checked.env, env)
+    table = None if saved.agent.has_memory else table_of(checked.eval_env, env)
     court = Court(saved.net, env, table, checked, goals)
     channel.ready()
     for job, tensors in channel:

@@ -14,19 +14,19 @@ class Clock:
         self._spent: dict[str, float] = {}  # by phase, since the previous report()
         self._before = 0.0  # trained in earlier parts of a resumed run
         self._started: float | None = None
-        self._last = self._reported = perf_counter()
+        self.last = self._reported = perf_counter()  # the last lap: it stands still while something is decided
         self._steps = self._updates = 0
 
     def start(self, env_steps: int, updates: int) -> None:
         """Training begins now, with these counters: not 0 in a run that is continued, and rates count from here."""
-        self._started = self._last = self._reported = perf_counter()
+        self._started = self.last = self._reported = perf_counter()
         self._steps, self._updates = env_steps, updates
         self._spent = {}
 
     def lap(self, phase: str) -> None:
         now = perf_counter()
-        self._spent[phase] = self._spent.get(phase, 0.0) + now - self._last
-        self._last = now
+        self._spent[phase] = self._spent.get(phase, 0.0) + now - self.last
+        self.last = now
 
     @property
     def elapsed(self) -> float:
@@ -36,11 +36,6 @@ class Clock:
     @elapsed.setter
     def elapsed(self, seconds: float) -> None:
         self._before = seconds
-
-    @property
-    def lapped(self) -> float:
-        """The same, up to the last lap: it stands still while something is decided."""
-        return self._before + (self._last - self._started if self._started is not None else 0.0)
 
     def report(self, env_steps: int, updates: int) -> dict[str, float]:
         """Since the previous call (or the start): rates, and each phase's share of the time up to the last lap; these

@@ -56,6 +56,10 @@ class Meter:
         self._put: dict[str, list[float | torch.Tensor]] = {}  # one value each
         self._catalogue = catalogue()
 
+    @property
+    def window(self) -> int:
+        return self._window.maxlen or 0
+
     def add(self, values: Mapping[str, float | torch.Tensor]) -> None:
         for name, value in values.items():
             if name not in self._added:
@@ -131,6 +135,11 @@ class Meter:
             tensors = [values[index].detach().reshape(()).to(dtype) for values, index in places]
             for (values, index), number in zip(places, torch.stack(tensors).cpu().tolist(), strict=True):
                 values[index] = number
+
+    @property
+    def mean_return(self) -> float | None:
+        """Of the last episodes."""
+        return sum(episode[0] for episode in self._window) / len(self._window) if self._window else None
 
     def _episode_row(self) -> dict[str, float]:
         row: dict[str, float] = {"time/episodes": self.episode_count}

@@ -46,6 +46,8 @@ def play(net: Net, env: VecEnv, seed: int, deterministic: bool = True) -> Iterat
     starts = np.ones(env.n_envs, np.bool_)
     state = net.agent.initial_state(env.n_envs)
     while True:
+        if sample is not None and starts.any():  # each episode has noise of its own
+            state = net.agent.head.renew(state, torch.from_numpy(starts))
         choice = net.act(now.obs, state, starts, now.mask, sample)
         actions = net.agent.head.to_env(choice.action)
         yield Moment(now, actions, state, starts)

@@ -63,6 +63,7 @@ class Table:
     titles: tuple[str, ...]
     rows: tuple[tuple[Inline, ...], ...]
     right: tuple[int, ...] = ()  # columns of numbers
+    in_text: tuple[int, ...] = ()  # columns that stand in for pictures: not where there are some
 
 
 @dataclass(frozen=True)

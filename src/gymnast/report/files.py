@@ -54,7 +54,7 @@ def videos_of(facts: RunFacts) -> list[tuple[str, str]]:
 
 
 def _about_video(path: Path) -> str:
-    """By the JSON beside it, where there is one that can be read."""
+    """By the JSON of the same name, where there is one that can be read."""
     try:
         parts = read_typed(path.with_suffix(".json"), VIDEO)["parts"]
     except UserError:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Sequence
 from html import escape
 from itertools import groupby
+from pathlib import Path
 from typing import assert_never
 from urllib.parse import quote
 
@@ -12,7 +14,9 @@ from gymnast.report.blocks import Block, Bold, Code, Heading, Inline, Items, Lin
 from gymnast.report.charts.model import Chart
 from gymnast.report.charts.svg import draw
 
+LARGEST_VIDEO = 12_000_000  # bytes
 STYLE = """
+:root { color-scheme: light dark; }
 body { font: 16px/1.5 system-ui, sans-serif; color: #222; background: #fff; max-width: 56rem; margin: 0 auto;
   padding: 1rem; overflow-wrap: anywhere; }
 h1 { font-size: 1.5rem; line-height: 1.25; }
@@ -25,19 +29,31 @@ table { border-collapse: collapse; font-size: .9rem; }
 th, td { text-align: left; padding: .25rem .75rem .25rem 0; border-bottom: 1px solid #eee; vertical-align: top;
   overflow-wrap: normal; }
 .right { text-align: right; white-space: nowrap; }
-svg, video { max-width: 100%; height: auto; display: block; }
+svg, video { width: 100%; height: auto; display: block; }
 .pictures { display: grid; grid-template-columns: repeat(auto-fit, minmax(17rem, 1fr)); gap: 1rem; margin: 1rem 0; }
 figure { margin: 0; }
 figcaption { font-size: .8rem; color: #666; }
+@media (prefers-color-scheme: dark) {
+  body { color: #ddd; background: #16181b; }
+  a { color: #6cb6e0; }
+  h2 { border-color: #3a3d42; }
+  th, td { border-color: #2b2e33; }
+  code, pre { background: #23262b; }
+  figcaption { color: #aaa; }
+  svg { fill: #ccc; }
+  svg rect { fill: #16181b; }
+  svg polyline[stroke="#e5e5e5"] { stroke: #2f3338; }
+  svg :is(polyline, circle, polygon, [style]) { filter: brightness(1.5); }
+}
 """
 
 
-def html_page(page: Page, links: str = "") -> str:
-    """`links`: the run's folder as seen from where the page will be."""
+def html_page(page: Page, links: str = "", folder: Path | None = None) -> str:
+    """`links`: the run's folder as seen from where the page will be. `folder`: whose small videos become part of it."""
     title = next((block.text for block in page if isinstance(block, Heading)), "report")
     parts = []
     for small, blocks in groupby(page, lambda block: isinstance(block, Chart) and block.small):
-        shown = [_block(block, links) for block in blocks]
+        shown = [_block(block, links, folder) for block in blocks]
         parts += [f'<div class="pictures">{"".join(shown)}</div>'] if small else shown
     return "\n".join(
         [
@@ -50,7 +66,7 @@ def html_page(page: Page, links: str = "") -> str:
     )
 
 
-def _block(block: Block, links: str) -> str:
+def _block(block: Block, links: str, folder: Path | None) -> str:
     match block:
         case Heading():
             return f"<h{block.level}>{escape(block.text)}</h{block.level}>"
@@ -63,7 +79,7 @@ def _block(block: Block, links: str) -> str:
         case Table():
             return _table(block, links)
         case Video():
-            source = escape(quote(links + block.path))
+            source = escape(_embedded(folder, block.path) or quote(links + block.path))
             video = f'<video controls preload="metadata" src="{source}"></video>'
             return f"<figure>{video}<figcaption>{escape(f'{block.path}: {block.what}')}</figcaption></figure>"
         case Chart():
@@ -72,10 +88,19 @@ def _block(block: Block, links: str) -> str:
             assert_never(block)
 
 
+def _embedded(folder: Path | None, name: str) -> str:
+    """The video itself, so that the page can go anywhere alone; nothing of one that is too large for that."""
+    file = None if folder is None else folder / name
+    if file is None or not 0 < file.stat().st_size <= LARGEST_VIDEO:
+        return ""
+    return f"data:video/mp4;base64,{b64encode(file.read_bytes()).decode()}"
+
+
 def _table(block: Table, links: str) -> str:
     def row(cells: Sequence[str], tag: str) -> str:
-        marks = (' class="right"' if index in block.right else "" for index in range(len(cells)))
-        return f"<tr>{''.join(f'<{tag}{mark}>{cell}</{tag}>' for cell, mark in zip(cells, marks, strict=True))}</tr>"
+        shown = [(index, cell) for index, cell in enumerate(cells) if index not in block.in_text]
+        marks = [' class="right"' if index in block.right else "" for index, _ in shown]
+        return f"<tr>{''.join(f'<{tag}{mark}>{c}</{tag}>' for (_, c), mark in zip(shown, marks, strict=True))}</tr>"
 
     head = row([escape(title) for title in block.titles], "th") if any(block.titles) else ""
     body = "\n".join(row([_inline((cell,), links) for cell in cells], "td") for cells in block.rows)
@@ -83,7 +108,7 @@ def _table(block: Table, links: str) -> str:
 
 
 def _chart(block: Chart) -> str:
-    picture = draw(block, 340, 200) if block.small else draw(block, 480, 300)
+    picture = draw(block, 340, 200) if block.small else draw(block, 860, 380)
     caption = f"<figcaption>{escape(block.curves[0].name)}</figcaption>" if block.small else ""
     return f"<figure>{picture}{caption}</figure>" if picture else ""
 

@@ -7,14 +7,16 @@ import shlex
 from typing import NamedTuple
 
 from gymnast.alerts.alert import Alert
-from gymnast.alerts.text import patch_text
+from gymnast.alerts.text import kept_text, patch_text
 from gymnast.config.files import is_preset, read_preset
 from gymnast.config.layers import variant_names
+from gymnast.core.statistics import rises
 from gymnast.report.run_facts import EVALUATION, RETURN, UNFINISHED, RunFacts
 from gymnast.runs.references import list_runs, runs_dir_option
 
 ADVICE = 2  # changes that alerts advise
 NAMED = 3  # alerts named for each
+ENOUGH = 4  # scores to draw a line through
 
 
 class NextStep(NamedTuple):
@@ -49,7 +51,8 @@ def _advised(facts: RunFacts, where: str) -> list[NextStep]:
     for alert in facts.alerts:
         if alert.patch and alert.command:
             commands.setdefault(alert.command + where, []).append(alert)
-    return [NextStep(command, _why(alerts)) for command, alerts in list(commands.items())[:ADVICE]]
+    found = list(commands.items())[:ADVICE]
+    return [NextStep(command, _why(alerts) + kept_text(alerts[0], facts.alerts)) for command, alerts in found]
 
 
 def _why(alerts: list[Alert]) -> str:
@@ -60,8 +63,8 @@ def _why(alerts: list[Alert]) -> str:
 
 def _again(facts: RunFacts, where: str) -> list[NextStep]:
     steps = []
-    if facts.run.checkpoint_path("last").exists():
-        steps.append(NextStep(f"gymnast resume {facts.token}{where}", "go on exactly where its last checkpoint is"))
+    if facts.resumes_at is not None:
+        steps.append(NextStep(f"gymnast resume {facts.token}{where}", f"go on at {facts.resumes_at}"))
     elif facts.info.command[:1] == ["gymnast"]:
         steps.append(NextStep(shlex.join(facts.info.command), "start again: it left no checkpoint"))
     if facts.info.status == "crashed" and facts.target:
@@ -93,8 +96,7 @@ def _unsolved(facts: RunFacts, where: str) -> list[NextStep]:
         why = f"the preset as it is; {count} setting{'s' * (count > 1)} of this run differ{'s' * (count == 1)}"
         steps.append(NextStep(f"gymnast train {facts.preset} --seed {facts.info.seed}{where}", why))
     elif facts.target:
-        command = f"gymnast train {shlex.quote(facts.target)} --seed {facts.info.seed + 1}{where}"
-        steps.append(NextStep(command, "another seed: one proves little"))
+        steps.append(NextStep(_other_seed(facts, where), "another seed: one proves little"))
     if not rising:
         steps.append(NextStep(on, "train on from here"))
     if is_preset(facts.info.env):
@@ -109,13 +111,21 @@ def _unsolved(facts: RunFacts, where: str) -> list[NextStep]:
     return steps
 
 
+def _other_seed(facts: RunFacts, where: str) -> str:
+    """What was typed, settings included, with the next seed."""
+    typed = facts.info.command
+    words = [word for before, word in zip(["", *typed], typed, strict=False) if "--seed" not in (before, word)]
+    if words[:2] != ["gymnast", "train"] or "--set" not in words:
+        words = ["gymnast", "train", facts.target or facts.info.env]
+    again = shlex.join([*words, "--seed", str(facts.info.seed + 1)])
+    return again if "--runs-dir" in words else f"{again}{where}"
+
+
 def still_rising(facts: RunFacts) -> str | None:
-    """Scores whose last quarter is better than the one before: evaluations, or training returns if these are few."""
+    """Scores that rose in the last half of the run by more than chance: evaluations, or training returns if few."""
     for name, metric in (("evaluations", EVALUATION), ("training returns", RETURN)):
         values = [value for _, value in facts.curve(metric) if math.isfinite(value)]
-        quarter = len(values) // 4
-        if quarter:
-            margin = 0.02 * (max(values) - min(values))
-            rise = sum(values[-quarter:]) / quarter - sum(values[-2 * quarter : -quarter]) / quarter
-            return name if rise > margin else None
+        late = values[len(values) // 2 :]
+        if len(late) >= ENOUGH:
+            return name if rises(late) else None
     return None

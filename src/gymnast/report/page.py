@@ -12,7 +12,7 @@ from gymnast.core.text import bar, duration, setting, sparkline, utc
 from gymnast.metrics.catalogue import catalogue
 from gymnast.metrics.rows import STEP, is_late
 from gymnast.report.blocks import Block, Bold, Code, Heading, Items, Link, Mono, Page, Table, Video, say
-from gymnast.report.charts.model import Chart, Curve, thinned
+from gymnast.report.charts.model import Chart, Curve, Points, goals, thinned
 from gymnast.report.files import files_of, videos_of
 from gymnast.report.next_steps import next_steps
 from gymnast.report.run_facts import EVALUATION, RETURN, RunFacts
@@ -21,6 +21,8 @@ from gymnast.runs.references import runs_dir_option
 
 MOMENTS = 10  # rows of the table of numbers
 COLUMNS = 8  # of it, at most
+SAMPLE = ("eval/std_reward", "eval/episodes")
+LEARNING = ("rollout/ep_len_mean", "train/policy_gradient_loss", "train/value_loss", "train/grad_norm")  # always drawn
 PHASES = {
     "env": "stepping envs",
     "act": "choosing actions",
@@ -73,7 +75,9 @@ def _verdict(facts: RunFacts, verdict: Verdict) -> list[Block]:
     exact = "" if verdict.regret is None else f", by the transition table; regret {amount(verdict.regret, 4)}"
     lines: dict[str, str] = {
         "score": "" if verdict.score is None else amount(verdict.score) + interval,
+        "agent": verdict.agent or "",
         "measured on": f"{verdict.episodes} fresh episodes, {verdict.policy or ''}" if verdict.episodes else "",
+        "evaluated on": verdict.evaluated_on or "",
         "exact value": "" if verdict.exact_value is None else amount(verdict.exact_value, 4) + exact,
         "solved at": "" if verdict.threshold is None else f"{verdict.threshold:g}",
         "target": goal_text(verdict.target, verdict.on_target),
@@ -98,10 +102,15 @@ def _curves(facts: RunFacts, verdict: Verdict) -> list[Block]:
     returns = return_chart(facts)
     page: list[Block] = [Heading("Curves")]
     page.append(returns if returns.curves else say("No episode ended: there is no return to draw."))
+    if any(not curve.joined for curve in returns.curves):
+        page.append(
+            say("Dots are evaluations, bars two standard errors of their mean; of a verdict its 95 % interval.")
+        )
     names = facts.worth_a_look
+    drawn = [*names, *(name for name in LEARNING if name in facts.latest and name not in names)]
     page += [
         Chart(name, (Curve(catalogue().get(name).meaning, facts.curve(name)),), in_text=False, small=True)
-        for name in names
+        for name in drawn
     ]
     trends = []
     for name in names:
@@ -112,15 +121,27 @@ def _curves(facts: RunFacts, verdict: Verdict) -> list[Block]:
             trends.append((Mono(name), sparkline(values, min(24, len(values))), *numbers))
     if trends:
         titles = ("metric", "over the run", "first", "lowest", "highest", "last")
-        page.append(Table(titles, tuple(trends), right=(2, 3, 4, 5)))
+        page.append(Table(titles, tuple(trends), right=(2, 3, 4, 5), in_text=(1,)))
     return [*page, *_moments(facts, names)]
 
 
 def return_chart(facts: RunFacts) -> Chart:
-    """Training returns as a line, evaluations as dots, and the threshold."""
-    curves = [Curve("training", facts.curve(RETURN)), Curve("evaluation", facts.curve(EVALUATION), joined=False)]
-    name = "" if facts.threshold is None else f"solved at {facts.threshold:g}"
-    return Chart("return", tuple(curve for curve in curves if curve.points), facts.threshold, name)
+    """Training returns as a line, evaluations and the last verdict as dots with their bars, threshold and target."""
+    errors = {step: 2 * std / math.sqrt(n) for (step, std), (_, n) in zip(*map(facts.curve, SAMPLE), strict=False) if n}
+    scores = facts.curve(EVALUATION)
+    evaluation = "evaluation" if facts.evaluated_on is None else f"evaluation on {facts.evaluated_on}"
+    bars = [(step, mean - errors[step], mean + errors[step]) for step, mean in scores if step in errors]
+    curves = [
+        Curve("training", facts.curve(RETURN)),
+        Curve(evaluation, scores, joined=False, band=bars),
+        Curve("verdict", (last := facts.curve("verdict/mean")[-1:]), joined=False, band=_interval(facts, last)),
+    ]
+    return Chart("return", tuple(curve for curve in curves if curve.points), goals(facts.threshold, facts.goal))
+
+
+def _interval(facts: RunFacts, at: Points) -> list[tuple[float, float, float]]:
+    low, high = facts.latest.get("verdict/low"), facts.latest.get("verdict/high")
+    return [] if low is None or high is None else [(step, low, high) for step, _ in at]
 
 
 def _moments(facts: RunFacts, names: list[str]) -> list[Block]:

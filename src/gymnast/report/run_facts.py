@@ -24,7 +24,7 @@ from gymnast.sinks.jsonl import read_rows
 
 RETURN, EVALUATION = "rollout/ep_rew_mean", "eval/mean_reward"
 EXACT = "eval/exact_value"  # says more than any sample
-SCORES = (RETURN, EVALUATION, "solved", "verdict/mean")
+SCORES = (RETURN, EVALUATION, "solved", "on_target", "verdict/mean")
 UNFINISHED = ("interrupted", "killed", "crashed")
 SHARE = "time/share/"
 
@@ -130,8 +130,13 @@ class RunFacts:
 
     @property
     def solved(self) -> bool | None:
+        """None: not known, or there is no threshold."""
         said = self._said("solved", "solved")
-        return None if said is None else bool(said)
+        return None if said is None or (not said and self.threshold is None) else bool(said)
+
+    @property
+    def training_return(self) -> float | None:
+        return self._said("training_return", RETURN)
 
     def _said(self, key: str, metric: str) -> float | None:
         """By the summary, or by the rows where it has no word of it (yet)."""
@@ -143,21 +148,30 @@ class RunFacts:
 
     @property
     def threshold(self) -> float | None:
+        if "threshold" in self.summary:
+            return self.summary["threshold"]
         own = self._said("threshold", "verdict/threshold")
         own = self._setting("stop", "threshold") if own is None else own
-        if own is None and self.env_facts is not None and self.env_facts.solved is not None:
-            return self.env_facts.solved.threshold
-        return own
+        facts = self.env_facts if self.config is None else configs.scored_facts(self.config, self.env_facts)
+        return facts.solved.threshold if own is None and facts is not None and facts.solved is not None else own
+
+    @property
+    def evaluated_on(self) -> str | None:
+        """The env of the scores, where it is not the one of training."""
+        return None if self.config is None else self.config.evaluated_on
 
     @property
     def goal(self) -> float | None:
         """stop.target: what training goes on for when the env is solved."""
+        if "target" in self.summary:
+            return self.summary["target"]
         goal, threshold = self._setting("stop", "target"), self.threshold
         return None if goal is None or (threshold is not None and goal <= threshold) else goal
 
     @property
-    def on_target(self) -> bool:
-        return bool(self._said("on_target", "on_target"))
+    def on_target(self) -> bool | None:
+        """None: there is no target."""
+        return None if self.goal is None else bool(self._said("on_target", "on_target"))
 
     def _setting(self, section: str, key: str) -> float | None:
         """A number of the config, also of one that an older version wrote and this one would refuse."""
@@ -178,7 +192,7 @@ class RunFacts:
 
     @cached_property
     def worth_a_look(self) -> list[str]:
-        """Metrics beside the scores that matter most by the catalogue, and those an alert points at."""
+        """Metrics other than the scores that matter most by the catalogue, and those an alert points at."""
         alarming = {name for alert in self.alerts for name in alert.evidence}
         known = [catalogue().get(name) for name in self.latest if name in catalogue() and name not in SCORES]
         chosen = [one for one in known if one.emphasis or one.name in alarming or one.name == EXACT]
@@ -201,6 +215,18 @@ class RunFacts:
     @property
     def checkpoints(self) -> list[checkpoint.CheckpointInfo]:
         return checkpoint.list_checkpoints(self.run.checkpoints_dir)
+
+    @property
+    def resumes_at(self) -> str | None:
+        """Of a run that did not come to its end: where it goes on, what is lost, and what is not as it was."""
+        last = next((item.step for item in self.checkpoints if item.name == "last"), None)
+        if last is None or self.info.status not in UNFINISHED:
+            return None
+        lost = self.env_steps - last
+        where = f"{last:,} steps, its last checkpoint" + (f"; {lost:,} steps after it are lost" if lost > 0 else "")
+        if self.summary.get("exact_resume", True):
+            return where
+        return f"{where}; episodes in progress start again, as {self.summary['engine']} cannot take them up"
 
     @property
     def crash(self) -> str | None:
@@ -236,6 +262,14 @@ class RunFacts:
         except UserError:  # no preset, and no defaults for this algorithm
             return None
         return [found for found in configs.diff(usual, self.config) if found.key != "train.seed"]
+
+    @property
+    def changes(self) -> dict[str, Any]:
+        """What was set otherwise than in the preset or file when training began; no config is read where run.json
+        says it."""
+        known = self.info.changed
+        found = {key: b for key, _, b in self.changed or ()} if known is None else known
+        return {key: value for key, value in found.items() if not key.startswith("log.")}
 
     @property
     def target(self) -> str | None:

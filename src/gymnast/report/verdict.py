@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from gymnast import config as configs
 from gymnast.report.run_facts import EVALUATION, RETURN, RunFacts
 
 STOPS = {
@@ -14,7 +16,7 @@ STOPS = {
     "steps": "the step budget is used up",
     "seconds": "the time budget is used up",
     "plateau": "evaluations no longer improve",
-    "interrupted": "by the user; `resume` goes on exactly here",
+    "interrupted": "by the user; `resume` goes on from the last checkpoint",
 }
 
 
@@ -32,6 +34,8 @@ class Verdict:
     high: float | None = None
     episodes: int | None = None
     policy: str | None = None
+    agent: str | None = None  # that the score is of
+    evaluated_on: str | None = None  # the env of the scores, where it is not the one of training
     exact_value: float | None = None  # by the env's transition table
     optimum: float | None = None
     regret: float | None = None
@@ -52,12 +56,14 @@ def judge(facts: RunFacts) -> Verdict:
         solved=None if headline == "NOT JUDGED" else facts.solved,
         threshold=facts.threshold,
         target=facts.goal,
-        on_target=None if facts.goal is None else facts.on_target,
+        on_target=facts.on_target,
         score=_first(summary.get("eval_mean"), latest.get("verdict/mean")),
         low=low,
         high=high,
         episodes=None if episodes is None else int(episodes),
         policy=None if config is None else config.stop.judge,
+        agent=agent_text(summary) or None,
+        evaluated_on=facts.evaluated_on,
         exact_value=_first(summary.get("exact_value"), exact),
         optimum=_first(
             summary.get("optimum"), None if exact is None or regret is None else exact + regret, _best(facts)
@@ -77,14 +83,26 @@ def goal_text(goal: float | None, reached: bool | None) -> str:
     return "" if goal is None else f"{goal:g}, {'reached' if reached else 'not reached'}"
 
 
+def agent_text(summary: Mapping[str, Any]) -> str:
+    """Which agent the score is of, and what the last one is worth."""
+    best_at, last_at, last = (summary.get(key) for key in ("best_at", "last_at", "last_score"))
+    if not best_at:
+        return ""
+    agent = f"the best, at {best_at:,} steps"
+    if last is not None and last_at != best_at:
+        agent += f"; the last evaluation, at {last_at:,}: {last:,.2f}"
+    return agent
+
+
 def _first(*values: Any) -> Any:
     return next((value for value in values if value is not None), None)
 
 
 def _best(facts: RunFacts) -> float | None:
     """The best possible mean return as the preset states it, where it holds for the env of this run."""
-    known, config = facts.env_facts, facts.config
-    return None if known is None or config is None or not known.hold_for(config.env) else known.optimum
+    config = facts.config
+    known = None if config is None else configs.scored_facts(config, facts.env_facts)
+    return None if known is None or config is None or not known.hold_for(config.eval_env) else known.optimum
 
 
 def _headline(facts: RunFacts) -> str:
@@ -124,7 +142,7 @@ def meaning(verdict: Verdict, facts: RunFacts) -> list[str]:
             said.append(f"That the mean is above the threshold of {threshold:g} could not be shown.")
     if verdict.target is not None:
         said.append(f"Target: {goal_text(verdict.target, verdict.on_target)}.")
-    training = verdict.training_return
+    training = None if verdict.evaluated_on else verdict.training_return
     if verdict.solved is False and threshold is not None and training is not None and training >= threshold:
         said.append("Training episodes reach the threshold: sampled actions may do better than the greedy ones.")
     if facts.info.status == "killed":

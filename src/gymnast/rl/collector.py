@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from time import perf_counter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +13,7 @@ from torch import Tensor
 
 from gymnast.agent.batch import OBS
 from gymnast.agent.nets import Net
+from gymnast.core.pulse import Pulse
 from gymnast.core.seeds import derive_seed
 from gymnast.envs.shaping.vec import check_sum
 from gymnast.envs.types import EpisodeRecord, StepBatch, VecEnv
@@ -24,25 +26,27 @@ class Collector:
     """Owns the envs and all that lasts between two rollouts: the last step, which envs start an episode, what the agent
     remembers, and the random numbers that actions are sampled with."""
 
-    def __init__(self, env: VecEnv, net: Net, seed: int) -> None:
-        self.env, self.net = env, net
+    def __init__(self, env: VecEnv, net: Net, seed: int, pulse: Pulse | None = None) -> None:
+        self.env, self.net, self.pulse = env, net, pulse or Pulse()
         self.generator = torch.Generator().manual_seed(derive_seed(seed, "actions"))
         self.now: StepBatch
         self.restart(derive_seed(seed, "train"))
 
     def restart(self, seed: int) -> None:
         """Every env starts a new episode; the agent forgets."""
+        self.cut = False  # the time was up before the last rollout was full
         self.now = self.env.reset(seed)
         self.starts = np.ones(self.env.n_envs, np.bool_)
         self.state = self.net.agent.initial_state(self.env.n_envs)
 
     def fill(self, rollout: Rollout, lap: Lap) -> list[EpisodeRecord]:
-        """Fills the rollout from where the envs stand, nothing skipped, nothing twice; returns finished episodes.
+        """Fills the rollout from where the envs stand, nothing skipped, nothing twice; returns finished episodes. Where
+        the run's time is up on the way, it is left half filled, and `cut` says so.
 
         Values of the last observations and of those a time limit cut off are computed in one batch each, at the end;
         so are all values and log-probabilities, where the network has not computed them while acting.
         """
-        net, now, starts = self.net, self.now, self.starts
+        net, now, starts, pulse = self.net, self.now, self.starts, self.pulse
         head = net.agent.head
         state = head.renew(self.state)
         episodes: list[EpisodeRecord] = []
@@ -53,6 +57,10 @@ class Collector:
         obs = {name[len(OBS) :]: array for name, array in rows.items() if name.startswith(OBS)}
         mask = rows.get("mask")
         for t in range(rollout.n_steps):
+            pulse.done = t
+            if perf_counter() >= pulse.until:
+                self.cut = True
+                break
             for key, array in obs.items():
                 if array.ndim == 5:  # pictures change their layout on the way, at which torch is twice as fast
                     rollout[OBS + key][t].copy_(torch.from_numpy(now.obs[key]))
@@ -89,6 +97,8 @@ class Collector:
                     cuts.append(Cut.of(t, now, state))
         lap("copy")
         self.now, self.state = now, state
+        if self.cut:
+            return episodes
         if not scored:
             self._score(rollout)
         for name, value in net.values(now.obs, state, starts).items():
@@ -106,11 +116,13 @@ class Collector:
     def save_state(self) -> dict[str, Tensor]:
         tensors = {f"env/{name}": torch.from_numpy(array) for name, array in self.env.save_state().items()}
         tensors |= {f"state/{name}": rows.cpu() for name, rows in self.state.items()}
-        return tensors | {"rng": self.generator.get_state(), "starts": torch.from_numpy(self.starts)}
+        tensors |= {"starts": torch.from_numpy(self.starts), "cut": torch.tensor(self.cut)}
+        return tensors | {"rng": self.generator.get_state()}
 
     def load_state(self, tensors: dict[str, Tensor], episodes: bool) -> None:
         """`episodes`: whether those under way go on; otherwise the caller restarts."""
         self.generator.set_state(tensors["rng"])
+        self.cut = bool(tensors["cut"])
         if not episodes:
             return
         env = {key.removeprefix("env/"): t.numpy() for key, t in tensors.items() if key.startswith("env/")}

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 kernels: Any = LazyModule("gymnast.agent.nets.kernels")
 Metrics = dict[str, "Tensor | float"]  # tensors where asking for the number would wait for a device
 
-Loss = tuple["Tensor", dict[str, "Tensor"]]  # with what there is to see in it, by metric
+Loss = tuple["Tensor", dict[str, "Tensor"]]  # with its metrics, by name
 
 
 class Learner:
@@ -31,7 +31,7 @@ class Learner:
 
     `Settings` are its section of the config. `metrics` describes the metrics that it alone reports, in YAML as the
     metric catalogue does, each `after` another one. `rules` are its own alerts. `streams` are what its rollouts store
-    beside the usual streams.
+    in addition to the usual streams.
     """
 
     Settings: ClassVar[type[AlgoSettings]]
@@ -45,10 +45,12 @@ class Learner:
         self.reward, self.clip_reward = config.env.reward, config.agent.clip_reward
         self.generator, self.extensions = generator, list(extensions)
         self.rate = 0.0  # of this update
+        self.critic_rate: float | None = None  # None: the same
+        self.rate_factor = 1.0  # what an algorithm that adapts its rate has made of it
         self.last_rate: float | None = None  # of the previous one
         self.optimizer_resets = 0
         self.reward_carry = torch.zeros(config.env.n_envs, dtype=torch.float64)
-        net.use_optimizer(self.algo.optimizer_name, self.algo.optimizer_eps)
+        net.use_optimizer(self.algo.optimizer_name, **self.algo.optimizer_numbers)
 
     # The four calls of the loop
 
@@ -102,12 +104,14 @@ class Learner:
     def schedule(self, progress: float) -> Metrics:
         """Sets the learning rate for this update; reports every scheduled value, and resets of the optimizer."""
         values = {name: schedule.value(progress) for name, schedule in self.algo.schedules().items()}
+        values["learning_rate"] *= self.rate_factor
         rate, before = values["learning_rate"], self.last_rate
         limit = self.algo.reset_optimizer_on_lr_jump
         if limit is not None and before and rate and max(rate / before, before / rate) > limit:
             self.net.load_state({})
             self.optimizer_resets += 1
         self.rate = self.last_rate = rate
+        self.critic_rate = values.get("critic_learning_rate")
         resets = {"train/optimizer_resets": float(self.optimizer_resets)}
         return {f"train/{name}": value for name, value in values.items()} | resets
 
@@ -145,8 +149,12 @@ class Learner:
         data = self.net.prepare(batch.with_columns(**columns))
         losses = policy_gradient_losses(self, progress)
         self.net.backward(losses.slopes(self.net.forward(data), data))
-        norms = [self.net.step(self.rate, self.algo.max_grad_norm)]
+        norms = [self.step()]
         return losses.metrics() | self.net.norm_metrics(norms, self.algo.max_grad_norm)
+
+    def step(self) -> Any:
+        """Moves the weights along the gradient that the network has."""
+        return self.net.step(self.rate, self.algo.max_grad_norm, self.critic_rate)
 
     def batch(self, rollout: Rollout) -> Batch:
         """Every sample of a rollout, with all that losses read."""
@@ -186,7 +194,11 @@ class Learner:
         """Tensors and plain values that `load_state` needs to go on exactly."""
         tensors = {f"optimizer/{name}": tensor for name, tensor in self.net.save_state().items()}
         tensors |= {"rng": self.generator.get_state(), "reward_carry": self.reward_carry}
-        values: dict[str, Any] = {"rate": self.last_rate, "optimizer_resets": self.optimizer_resets}
+        values: dict[str, Any] = {
+            "rate": self.last_rate,
+            "rate_factor": self.rate_factor,
+            "optimizer_resets": self.optimizer_resets,
+        }
         for extension in self.extensions:
             own, more = extension.save_state()
             tensors |= {f"{extension.name}/{name}": tensor for name, tensor in own.items()}
@@ -202,6 +214,7 @@ class Learner:
         if optimizer:
             self.net.load_state(group(tensors, "optimizer"))
             self.last_rate, self.optimizer_resets = values["rate"], values["optimizer_resets"]
+            self.rate_factor = values.get("rate_factor", 1.0)  # missing in checkpoints of older versions
         if episodes:
             self.reward_carry.copy_(tensors["reward_carry"])
 
@@ -286,8 +299,13 @@ def loss_metrics(policy_loss: Any, value_loss: Any, entropy: Any, vf_coef: float
 
 
 def normalized(advantage: Tensor) -> Tensor:
-    """Zero mean, unit standard deviation. A single sample has none and is left as it is."""
-    return (advantage - advantage.mean()) / (advantage.std() + 1e-8) if len(advantage) > 1 else advantage
+    """Zero mean, unit standard deviation; of equal numbers all 0, where rounding would make 1 or -1 of each. A single
+    sample has no standard deviation and is left as it is."""
+    if len(advantage) < 2:
+        return advantage
+    low, high = torch.aminmax(advantage)
+    scaled = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
+    return torch.where(low == high, torch.zeros_like(scaled), scaled)  # NaN equals nothing: it is passed on
 
 
 def explained_variance(value: Tensor, returns: Tensor) -> Tensor | float:

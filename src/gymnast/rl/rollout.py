@@ -34,7 +34,7 @@ class Rollout:
     """`starts[t]` says that obs[t] begins an episode. Rows are valid once a collector has filled them.
 
     Fresh memory is poisoned (NaN, -1), so that a row read before it was written shows at once.
-    `extra`: streams that an algorithm or an extension stores beside the usual ones.
+    `extra`: streams that an algorithm or an extension stores in addition to the usual ones.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class Rollout:
         self.states: dict[str, Tensor] = {}
         if self.sequence_length is not None:
             rows = n_steps // self.sequence_length
-            state = agent.initial_state(n_envs)
+            state = agent.remembered(n_envs)
             self.states = {name: torch.full((rows, *start.shape), torch.nan) for name, start in state.items()}
 
     def __getitem__(self, name: str) -> Tensor:
@@ -86,6 +86,12 @@ class Rollout:
     @property
     def ended(self) -> Tensor:
         return self["terminated"] | self["truncated"]
+
+    @property
+    def memory(self) -> dict[str, Tensor]:
+        """All of it, by name: what a checkpoint between learning and judging keeps."""
+        parts = {"streams": self.streams, "last_values": self.last_values, "states": self.states}
+        return {f"{part}/{name}": tensor for part, some in parts.items() for name, tensor in some.items()}
 
     def batch(self, names: Sequence[str]) -> Batch:
         """Every sample once: observations, masks and the named streams, in time order; or in whole sequences with the

@@ -1,12 +1,13 @@
 """Checkpoints: one safetensors file with everything in it, whole at every moment; no pickle.
 
 Tensors are the file's tensors. The JSON state and the metrics of that moment lie in the header's metadata, so that one
-rename replaces all of it. NAME.json beside it repeats the metrics for people to read; the header is what counts.
+rename replaces all of it. NAME.json repeats the metrics for people to read; the header is what counts.
 NAME.csv has the last steps before it, one a row, as `play/step_table.py` writes them.
 """
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import os
@@ -22,7 +23,7 @@ from pydantic import TypeAdapter
 from typing_extensions import TypedDict
 
 from gymnast import config as configs
-from gymnast.core.errors import UserError
+from gymnast.core.errors import DISTRIBUTION, UserError
 from gymnast.core.files import LARGEST, number_from_json, number_to_json, open_regular, write_atomic, write_json
 from gymnast.core.machine import free_memory
 from gymnast.core.text import cut, printable
@@ -92,6 +93,14 @@ class Checkpoint:
             reason = "; ".join(str(error).splitlines())
             raise CheckpointError(f"cannot use checkpoint {self.path}: its config: {reason}") from None
 
+    def require_env(self) -> None:
+        """A command can make an env by its id, and no other."""
+        if (self.state.get("about") or {}).get("env") == "object":
+            raise CheckpointError(
+                f"{self.path} was trained on an object of Python code, {self.state['config']['env']['id']}, which no "
+                "command can make. In Python: gymnast.evaluate_policy(gymnast.load(path), env)."
+            )
+
     @property
     def agent(self) -> dict[str, torch.Tensor]:
         """The agent's weights and statistics, by their own names."""
@@ -123,17 +132,8 @@ def save(
 ) -> None:
     """Replaces `path` in one step, then NAME.json if `readable`, and NAME.csv with the `table`. On any failure the
     checkpoint there stays whole."""
-    from safetensors.torch import save as serialize
-
     path = Path(path)
-    copies = {name: _copy(tensor) for name, tensor in tensors.items()}
-    metadata = {
-        FORMAT_KEY: str(FORMAT),
-        "state": json.dumps(_encode(dict(state), "state"), allow_nan=False),
-        "metrics": json.dumps({name: number_to_json(value) for name, value in metrics.items()}, allow_nan=False),
-    }
-    metadata["crc32"] = str(_checksum(copies, metadata))
-    data = serialize(copies, metadata)
+    data = to_bytes(tensors, state, metrics)
     try:
         write_atomic(path, data)
         if readable:
@@ -145,13 +145,32 @@ def save(
         raise CheckpointError(f"cannot save {path} ({len(data):,} bytes): {error.strerror}; {kept}.") from error
 
 
-def load(path: str | Path) -> Checkpoint:
-    """The checkpoint, or a line that says what is wrong with the file and which others of its folder are whole."""
+def to_bytes(
+    tensors: Mapping[str, torch.Tensor | NDArray[Any]], state: Mapping[str, Any], metrics: Mapping[str, float]
+) -> bytes:
+    """A checkpoint's file."""
+    from safetensors.torch import save as serialize
+
+    copies = {name: _copy(tensor) for name, tensor in tensors.items()}
+    metadata = {
+        FORMAT_KEY: str(FORMAT),
+        "state": json.dumps(_encode(dict(state), "state"), allow_nan=False),
+        "metrics": json.dumps({name: number_to_json(value) for name, value in metrics.items()}, allow_nan=False),
+    }
+    metadata["crc32"] = str(_checksum(copies, metadata))
+    return serialize(copies, metadata)
+
+
+def load(path: str | Path, data: bytes | None = None) -> Checkpoint:
+    """The checkpoint, or a line that says what is wrong with the file and which others of its folder are whole.
+
+    `data`: its bytes, where they were read already.
+    """
     from safetensors import SafetensorError
 
     path = Path(path)
     try:
-        with open_regular(path) as file:
+        with open_regular(path) if data is None else io.BytesIO(data) as file:
             metadata, state, metrics = _read_header(file)
             file.seek(0)
             data = file.read()
@@ -171,18 +190,20 @@ def load(path: str | Path) -> Checkpoint:
 
 
 def list_checkpoints(folder: str | Path) -> list[CheckpointInfo]:
-    """Every checkpoint of a folder, with what is wrong where something is. Reads headers only and needs no torch."""
-    infos = []
-    for path in sorted(Path(folder).glob(f"[!.]*{CHECKPOINT_SUFFIX}"), key=checkpoint_order):
-        try:
-            with open_regular(path) as file:
-                _, state, metrics = _read_header(file)
-            infos.append(CheckpointInfo(path, _step(state, metrics), metrics, None))
-        except OSError as error:
-            infos.append(CheckpointInfo(path, None, {}, error.strerror))
-        except (ValueError, RecursionError) as error:
-            infos.append(CheckpointInfo(path, None, {}, str(error)))
-    return infos
+    """Every checkpoint of a folder, with what is wrong where something is."""
+    return [describe(path) for path in sorted(Path(folder).glob(f"[!.]*{CHECKPOINT_SUFFIX}"), key=checkpoint_order)]
+
+
+def describe(path: Path) -> CheckpointInfo:
+    """Reads the header only and needs no torch."""
+    try:
+        with open_regular(path) as file:
+            _, state, metrics = _read_header(file)
+        return CheckpointInfo(path, _step(state, metrics), metrics, None)
+    except OSError as error:
+        return CheckpointInfo(path, None, {}, error.strerror)
+    except (ValueError, RecursionError) as error:
+        return CheckpointInfo(path, None, {}, str(error))
 
 
 def _copy(tensor: torch.Tensor | NDArray[Any]) -> torch.Tensor:
@@ -210,11 +231,17 @@ def _checksum(tensors: Mapping[str, torch.Tensor], metadata: Mapping[str, str]) 
 def _read_header(file: BinaryIO) -> tuple[dict[str, str], dict[str, Any], dict[str, float]]:
     """Our part of a safetensors header, the state and the metrics; ValueError with the reason where the file is not a
     whole checkpoint of ours. Nothing of the size that the file itself names is read before it is checked."""
-    size = os.fstat(file.fileno()).st_size
+    size = file.seek(0, os.SEEK_END)
+    file.seek(0)
     start = file.read(9)
     if len(start) < 9:
         raise ValueError(f"it is cut short ({size} bytes)")
     span = int.from_bytes(start[:8], "little")
+    if start.startswith(b"PK"):
+        raise ValueError(
+            "it is a zip file. One that stable-baselines3 saved holds pickled code and other networks, and cannot be "
+            "loaded: train again here. One of `gymnast runs zip` is unpacked first"
+        )
     if start[8:] != b"{":
         raise ValueError("it is not a checkpoint")
     if size < 8 + span:
@@ -231,7 +258,7 @@ def _read_header(file: BinaryIO) -> tuple[dict[str, str], dict[str, Any], dict[s
         raise ValueError("it is not a checkpoint of Gymnast")
     if int(version) > FORMAT:
         raise ValueError(
-            f"it has format {version}, this Gymnast reads up to {FORMAT}: upgrade with `pip install -U gymnast`"
+            f"it has format {version}, this Gymnast reads up to {FORMAT}: upgrade with `pip install -U {DISTRIBUTION}`"
         )
     whole = 8 + span + max((entry["data_offsets"][1] for entry in typed(ENTRIES, fields).values()), default=0)
     if size != whole:
@@ -252,7 +279,11 @@ def _step(state: Mapping[str, Any], metrics: Mapping[str, float]) -> int | None:
 
 def _unusable(path: Path, reason: str) -> CheckpointError:
     whole = [info.name for info in list_checkpoints(path.parent) if info.problem is None and info.path != path]
-    others = f" Whole ones beside it: {', '.join(whole)}." if whole else " There is no other checkpoint beside it."
+    others = (
+        f" Intact checkpoints in the same folder: {', '.join(whole)}."
+        if whole
+        else " The folder has no other checkpoint."
+    )
     return CheckpointError(f"cannot use checkpoint {path}: {cut(printable(reason), 300)}.{others}")
 
 

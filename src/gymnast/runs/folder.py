@@ -73,6 +73,9 @@ class RunInfo:
     env: str = ""
     variant: str | None = None
     parent: str | None = None  # "RUN/CHECKPOINT" this one was started from
+    name: str | None = None  # as the user calls it
+    tags: list[str] = field(default_factory=list)
+    changed: dict[str, Any] | None = None  # settings that are not its preset's or file's; None: not recorded
     algo: str = ""
     seed: Count = 0
     pid: Annotated[int, Field(ge=0, lt=2**31)] = 0

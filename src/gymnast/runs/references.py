@@ -1,8 +1,9 @@
 """Runs: the names a user gives them, and what can be done with them from outside. `folder.py` is the folder itself.
 
 One resolver serves every command: `@last` (the newest run), `@best` (the best score among the runs of the newest run's
-env), `@best:ENV`, an id, a unique prefix of one, a path to a run folder or to a checkpoint file; with `/best`, `/last`
-or `/step_20000` behind it to choose the checkpoint.
+env), `@best:ENV`, an id, a unique prefix of one, the name it was given, a path to a run folder or to a checkpoint file;
+with `/best`, `/last` or `/step_20000` behind it to choose the checkpoint. Where an agent is all that is needed, a file
+that `model.save` wrote will do as well.
 """
 
 from __future__ import annotations
@@ -11,12 +12,9 @@ import os
 import re
 import shlex
 import shutil
-import zipfile
-from collections.abc import Sequence
 from pathlib import Path
 
 from gymnast.core.errors import UserError, did_you_mean
-from gymnast.core.files import TEMPORARY
 from gymnast.runs.folder import CHECKPOINT_SUFFIX, Run, RunInfo, RunList, create_run, default_runs_dir, list_runs
 
 __all__ = [
@@ -37,8 +35,26 @@ def resolve(ref: str, runs_dir: str | Path) -> Run:
     return _find(ref, Path(runs_dir))[0]
 
 
+class SavedFile(Run):
+    """A file that `model.save` wrote, in no run's folder: takes the place of a run. Its videos are next to it."""
+
+    def __init__(self, file: Path) -> None:
+        super().__init__(file.parent)
+        self.file = file
+        self.videos_dir = file.parent
+
+    @property
+    def id(self) -> str:
+        return self.file.name
+
+    def checkpoints(self) -> list[Path]:
+        return [self.file]
+
+
 def resolve_checkpoint(ref: str, runs_dir: str | Path, prefer: str = "best") -> tuple[Run, Path]:
     """The run and the checkpoint file. Where `ref` names none: `prefer` ("best" or "last"), else the other one."""
+    if (file := _file_of_its_own(Path(ref))) is not None:
+        return SavedFile(file), file
     run, name = _find(ref, Path(runs_dir))
     there = {path.stem: path for path in run.checkpoints()}
     if not there:
@@ -62,35 +78,6 @@ def delete_run(run: Run) -> None:
     shutil.rmtree(hidden)
 
 
-def zip_run(run: Run, out: str | Path, without: Sequence[str] = ()) -> Path:
-    """Everything in the folder but temporary files, in a fixed order, under the run's id.
-
-    `out`: a file or a folder. `without`: folders of the run's that stay out.
-    """
-    out = Path(out)
-    if out.is_dir():
-        out = out / f"{run.id}.zip"
-    if not out.parent.is_dir():
-        raise UserError(f"cannot write {out}: there is no folder {out.parent}.")
-    temporary = out.with_name(f".{out.name}{TEMPORARY}")
-    skipped = {out.resolve(), temporary.resolve(), (run.path / "lock").resolve()}
-    files = [
-        path
-        for path in sorted(run.path.rglob("*"))
-        if path.is_file() and path.suffix != TEMPORARY and path.relative_to(run.path).parts[0] not in without
-    ]
-    try:
-        with zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as archive:
-            for path in files:
-                if path.resolve() not in skipped:
-                    archive.write(path, f"{run.id}/{path.relative_to(run.path).as_posix()}")
-        os.replace(temporary, out)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise UserError(f"cannot write {out}: {error.strerror}.") from error
-    return out
-
-
 def runs_dir_option(folder: Path) -> str:
     """What a command needs to find the runs of a folder: nothing, where they are looked for anyway."""
     if folder.resolve() == default_runs_dir().resolve():
@@ -102,11 +89,23 @@ def _find(ref: str, runs_dir: Path) -> tuple[Run, str | None]:
     base, name = _split(ref)
     path = Path(base)
     is_id = base.startswith("@") or ("/" not in base and os.path.exists(runs_dir / base / "run.json"))
+    if not is_id and path.suffix == ".zip" and os.path.isfile(path):
+        raise UserError(
+            f"{base} is a zip file: unpack the run in it with `gymnast runs import {shlex.quote(base)}` first."
+        )
     if not is_id and os.path.isfile(path) and path.suffix == CHECKPOINT_SUFFIX:
         return _run_above(path.parent, path), path.stem
     if not is_id and os.path.isdir(path) and (os.path.exists(path / "run.json") or "/" in base):
         return _run_above(path, path), name
     return Run.open(_pick(base, runs_dir).path), name
+
+
+def _file_of_its_own(path: Path) -> Path | None:
+    """A model that was saved from Python, wherever it lies."""
+    if not path.is_file():
+        return None
+    above = path.resolve().parent
+    return None if any((folder / "run.json").is_file() for folder in (above, above.parent)) else path
 
 
 def _split(ref: str) -> tuple[str, str | None]:
@@ -139,7 +138,8 @@ def _pick(ref: str, runs_dir: Path) -> RunInfo:
     for run in known:
         if run.id == ref:
             return run
-    matching = [run for run in known if ref and run.id.startswith(ref)]
+    matching = [run for run in known if ref and run.name == ref]
+    matching = matching or [run for run in known if ref and run.id.startswith(ref)]
     if len(matching) == 1:
         return matching[0]
     if matching:

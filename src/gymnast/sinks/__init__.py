@@ -13,6 +13,7 @@ from gymnast.sinks.trackers.sink import TrackerSink, is_tracker
 
 if TYPE_CHECKING:
     from gymnast.alerts.alert import Alert
+    from gymnast.core.pulse import Pulse
 
 
 class SinkGroup:
@@ -28,8 +29,8 @@ class SinkGroup:
     def notice(self, text: str) -> None:
         self._each(lambda sink: sink.notice(text))
 
-    def tick(self, step: int) -> None:
-        self._each(lambda sink: sink.tick(step))
+    def follow(self, pulse: Pulse) -> None:
+        self._each(lambda sink: sink.follow(pulse))
 
     def report(self, step: int, alerts: Sequence[Alert], record: Mapping[str, Any] | None) -> None:
         """All of the run's alerts after the row of `step`, and its diagnostics where it has any."""
@@ -56,10 +57,12 @@ class SinkGroup:
 
     def close(self, status: str = "finished") -> None:
         """Files first, for trackers to send; then all trackers at once; displays last, to say how it went."""
-        self._close(FILES)
-        self._each(lambda sink: sink.end(status))
-        self._close(TRACKERS)
-        self._close(DISPLAYS)
+        try:
+            self._close(FILES)
+            self._each(lambda sink: sink.end(status))
+            self._close(TRACKERS)
+        finally:  # after Ctrl-C, too: a display has changed the terminal
+            self._close(DISPLAYS)
 
     def _close(self, which: int) -> None:
         self._each(lambda sink: sink.close() if sink.closes == which else None)

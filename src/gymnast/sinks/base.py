@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
     from gymnast.alerts.alert import Alert
+    from gymnast.core.pulse import Pulse
 
 FILES, TRACKERS, DISPLAYS = range(3)  # the order in which sinks are closed
 
@@ -21,6 +22,7 @@ class RunInfo:
     id: str = ""
     start_step: int = 0  # env steps when this process took over; what a sink has of later ones was lost
     threshold: float | None = None  # that counts as solved
+    evaluated_on: str | None = None  # the env of the scores, where it is not the one of training
     quiet: bool = False
     config: dict[str, Any] = field(default_factory=dict)  # as JSON
 
@@ -38,7 +40,8 @@ class RunInfo:
 
     @property
     def title(self) -> str:
-        parts = (self.env, self.algo, f"seed {self.config['train']['seed']}", self.id)
+        scored = "" if self.evaluated_on is None else f"evaluated on {self.evaluated_on}"
+        parts = (self.env, self.algo, f"seed {self.config['train']['seed']}", self.id, scored)
         return " · ".join(part for part in parts if part)
 
     @property
@@ -83,8 +86,8 @@ class Sink:
     def notice(self, text: str) -> None:
         """A message for people: "checkpoint saved", "solved"."""
 
-    def tick(self, step: int) -> None:
-        """Where the run is between two rows, so that a progress bar keeps moving."""
+    def follow(self, pulse: Pulse) -> None:
+        """Where the run is between two rows, for a display that moves by itself."""
 
     def alert(self, step: int, alert: Alert) -> None:
         """An alert when it first fires: once a rule and run."""

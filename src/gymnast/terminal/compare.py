@@ -44,8 +44,10 @@ def _identity(data: Comparison) -> list[list[Cell]]:
 
     statuses = [list(dict.fromkeys(run.info.status for run in runs)) for runs in sides]
     seconds = [[run.seconds for run in runs if run.seconds is not None] for runs in sides]
+    scored_in: list[Cell] = [*each(lambda run: run.evaluated_on or run.info.env)]
     return [
         ["env", *each(lambda run: run.info.env)],
+        *([["evaluated on", *scored_in]] if any("(eval.env)" in str(name) for name in scored_in) else []),
         ["algo", *each(lambda run: run.algo)],
         ["seed", *each(lambda run: str(run.info.seed))],
         ["status", *(status_text(found[0]) if len(found) == 1 else ", ".join(found) for found in statuses)],
@@ -57,7 +59,8 @@ def _identity(data: Comparison) -> list[list[Cell]]:
 
 
 def _solved(runs: Sequence[RunFacts]) -> Cell:
-    return yes_no(runs[0].solved) if len(runs) == 1 else f"{sum(bool(run.solved) for run in runs)} of {len(runs)}"
+    known = [run.solved for run in runs if run.solved is not None]  # None: there is no threshold
+    return f"{sum(known)} of {len(runs)}" if known and len(runs) > 1 else yes_no(runs[0].solved)
 
 
 def _range(values: Sequence[float], text: Callable[[float], str]) -> str:

@@ -24,6 +24,8 @@ COLUMNS = (
 
 def print_plot(result: Plot) -> None:
     console = output()
+    if result.text:
+        console.print(Text(result.title, style="bold"))
     for chart in result.charts if result.text else ():
         for line in draw(chart, panel_width(console), height=14) or [heading(chart.title)]:
             console.print(line, soft_wrap=True)

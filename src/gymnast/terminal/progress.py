@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -14,11 +14,10 @@ from gymnast.verbs.progress import Progress
 
 
 class Bar(Progress):
-    """Shown once the work takes longer than `after` seconds."""
+    """Moves by itself, in a thread of rich's, whatever the work is doing."""
 
-    def __init__(self, progress: rich_progress.Progress, after: float) -> None:
+    def __init__(self, progress: rich_progress.Progress) -> None:
         self._progress = progress
-        self._show_at = time.monotonic() + after
         self._task = progress.add_task("starting", total=None)
 
     def plan(self, amount: float) -> None:
@@ -36,20 +35,24 @@ class Bar(Progress):
 
     def _update(self, total: float | None = None, advance: float | None = None, description: str | None = None) -> None:
         self._progress.update(self._task, total=total, advance=advance, description=description)
-        if not self._progress.live.is_started and time.monotonic() >= self._show_at:
-            self._progress.start()
 
 
 @contextmanager
 def progress_bar(quiet: bool = False, after: float = 0.0) -> Iterator[Bar]:
-    """On standard error: a bar where it is a terminal, lines of `say` everywhere, nothing when quiet."""
+    """On standard error: a bar where it is a terminal, `after` so many seconds, lines of `say` everywhere, nothing when
+    quiet."""
     console = output(stderr=True)
     console.quiet = quiet
     text, times = rich_progress.TextColumn, (rich_progress.TimeElapsedColumn(), rich_progress.TimeRemainingColumn())
     columns = (text("{task.description}"), rich_progress.BarColumn(), *times)
     hidden = quiet or not console.is_terminal
     progress = rich_progress.Progress(*columns, console=console, transient=True, disable=hidden)
+    timer = threading.Timer(after, progress.start)
+    timer.daemon = True
+    timer.start()
     try:
-        yield Bar(progress, after)
+        yield Bar(progress)
     finally:
+        timer.cancel()
+        timer.join()  # it may be starting the bar right now
         progress.stop()

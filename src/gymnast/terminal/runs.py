@@ -1,20 +1,21 @@
-"""`gymnast runs list|show|delete|zip` for people."""
+"""`gymnast runs list|show|delete|zip|import` for people."""
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Callable
+from itertools import compress
 
 from rich.console import Console
 from rich.text import Text
 
 from gymnast.alerts.text import report
-from gymnast.core.text import ago, duration, number, score, utc
+from gymnast.core.text import ago, assignment, duration, number, score, setting, utc
 from gymnast.metrics.rows import STEP
 from gymnast.report.charts.text import draw
 from gymnast.report.page import return_chart
 from gymnast.report.run_facts import RETURN, UNFINISHED, RunFacts
-from gymnast.report.verdict import stop_text
+from gymnast.report.verdict import agent_text, goal_text, stop_text
 from gymnast.runs.references import runs_dir_option
 from gymnast.sinks.console.panels import Dashboard
 from gymnast.terminal.format import Cell, Column, facts_grid, output, panel_width, right, status_text, table, yes_no
@@ -23,25 +24,41 @@ from gymnast.verbs.runs.show import RunsList, ShownRun
 
 LIST: tuple[tuple[Column, Callable[[RunFacts], Cell]], ...] = (
     (Column("run", style="bold"), lambda run: run.token),
+    (Column("name"), lambda run: run.info.name or ""),
     (Column("env"), lambda run: run.info.env),
     (Column("algo", drop=2), lambda run: run.algo),
     (Column("seed", right=True, drop=4), lambda run: str(run.info.seed)),
     (Column("status"), lambda run: status_text(run.info.status)),
-    (Column("score", right=True), lambda run: score(run.score)),
+    (Column("score", right=True), lambda run: _score(run)),
     (Column("solved", drop=1), lambda run: yes_no(run.solved)),
     (Column("steps", right=True, drop=3), lambda run: number(run.env_steps)),
     (Column("time", right=True, drop=6), lambda run: "" if run.seconds is None else duration(run.seconds)),
     (Column("created", drop=5), lambda run: ago(run.info.created)),
+    (Column("changed", wraps=24), lambda run: ", ".join(assignment(*item) for item in run.changes.items())),
+    (Column("tags", wraps=8, style="dim", drop=1), lambda run: ", ".join(run.info.tags)),
 )
+ASIDE = ("name", "changed", "tags")  # columns that are left out where no run has anything in them
 
 
 def print_list(result: RunsList) -> None:
     console = output()
     if result.runs:
         rows = [[cell(run) for _, cell in LIST] for run in result.runs]
-        console.print(table(console, [column for column, _ in LIST], rows))
+        columns = zip(LIST, *rows, strict=True)
+        filled = [column.title not in ASIDE or any(map(str, cells)) for (column, _), *cells in columns]
+        shown = [list(compress(row, filled)) for row in rows]
+        console.print(table(console, [column for column, _ in compress(LIST, filled)], shown))
+    elif result.total:
+        console.print(f"none of the {result.total} runs in {result.folder} fits")
     else:
         console.print(f"no runs in {result.folder} yet: start one with `gymnast train CartPole-v1`", soft_wrap=True)
+
+
+def _score(run: RunFacts) -> Cell:
+    """Of a run without an evaluation, the return of its last training episodes."""
+    if run.score is not None or run.training_return is None:
+        return score(run.score) + (" (eval.env)" if run.summary.get("evaluated_on") else "")
+    return Text(f"{score(run.training_return)} in training", style="dim")
 
 
 def print_deleted(result: Facts) -> None:
@@ -51,6 +68,10 @@ def print_deleted(result: Facts) -> None:
 
 def print_zipped(result: Facts) -> None:
     print(f"wrote {result.data['zip']}")
+
+
+def print_imported(result: Facts) -> None:
+    print(f"imported {result.data['run']}")
 
 
 def print_run(result: ShownRun) -> None:
@@ -86,20 +107,27 @@ def _about(facts: RunFacts) -> list[tuple[str, Cell]]:
     steps = f"{facts.env_steps:,} of {facts.total_steps:,}"
     if facts.seconds is not None:
         steps += f" in {duration(facts.seconds)}"
-    if info.summary.get("fps"):
-        steps += f", {info.summary['fps']:,.0f} steps/s"
+    if facts.seconds:
+        steps += f", {facts.env_steps / facts.seconds:,.0f} steps/s"
     reason = facts.summary.get("stop_reason")
     versions = ", ".join(f"{name} {version}" for name, version in info.versions.items())
     crash = f"{facts.crash}  (all of it: {info.path / 'log.txt'})" if facts.crash else ""
     return [
+        ("name", info.name or ""),
+        ("tags", ", ".join(info.tags)),
         ("env", info.env),
+        ("changed", ", ".join(f"{key}={setting(value)}" for key, value in facts.changes.items())),
         ("algo", f"{facts.algo}, seed {info.seed}"),
         ("created", f"{utc(info.created)}, {ago(info.created)}"),
         ("started from", info.parent or ""),
         ("steps", steps),
         ("stopped", stop_text(reason) if reason else ""),
+        ("resumes at", facts.resumes_at or ""),
         ("crash", Text(crash, style="red")),
         ("score", _verdict(facts)),
+        ("evaluated on", facts.evaluated_on or ""),
+        ("agent", agent_text(facts.summary)),
+        ("target", goal_text(facts.goal, facts.on_target)),
         ("command", shlex.join(info.command)),
         ("versions", versions),
         ("process", f"{info.pid} on {info.host}" if facts.live else ""),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from rich import box
 from rich.console import Group, RenderableType
 from rich.panel import Panel
@@ -11,7 +9,7 @@ from rich.text import Text
 
 from gymnast.alerts.text import report
 from gymnast.core.text import duration
-from gymnast.report.verdict import goal_text, stop_text
+from gymnast.report.verdict import agent_text, goal_text, stop_text
 from gymnast.terminal.format import Cell, facts_grid, output, panel_width
 from gymnast.verbs.result import Scored
 
@@ -52,16 +50,19 @@ def _facts(result: Scored) -> list[tuple[str, Cell]]:
         score.append(f"{data['eval_mean']:,.2f}", style="bold")
         score.append("  95% interval {:,.2f} to {:,.2f}".format(*data["interval"]) if data["interval"] else "")
         episodes = f"{data['episodes']:,} fresh episodes, {data.get('policy', result.config.stop.judge)}"
+        episodes += f", on {data['evaluated_on']}" if data.get("evaluated_on") else ""
     if data["exact_value"] is not None:
         exact.append(f"{data['exact_value']:,.4f}", style="bold")
         exact.append(f"  decides; optimum {data['optimum']:,.4f}, regret {data['regret']:,.4f}")
     if reason := data.get("stop_reason"):
         training.append(f"{data['env_steps']:,} steps in {duration(data['seconds'])}")
+        if before := data.get("resumed_at"):
+            training.append(f", {data['env_steps'] - before:,} of them since it was resumed at {before:,}")
         training.append(f"  {data['fps']:,.0f} steps/s", style="dim")
     return [
         ("score", score),
         ("measured on", episodes),
-        ("agent", _agent(data)),
+        ("agent", agent_text(data)),
         ("exact", exact),
         ("solved at", "" if result.threshold is None else f"{result.threshold:g}"),
         ("target", goal_text(data.get("target"), data.get("on_target"))),
@@ -69,13 +70,3 @@ def _facts(result: Scored) -> list[tuple[str, Cell]]:
         ("stopped", stop_text(reason) if reason else ""),
         ("run", Text("/".join(filter(None, (result.run, data.get("checkpoint")))), style="bold")),
     ]
-
-
-def _agent(data: dict[str, Any]) -> str:
-    """Which checkpoint the score is of, and what the last one is worth."""
-    if not data.get("best_at"):
-        return ""
-    agent = f"the best, at {data['best_at']:,} steps"
-    if data["last_score"] is not None and data["last_at"] != data["best_at"]:
-        agent += f"; the last evaluation, at {data['last_at']:,}: {data['last_score']:,.2f}"
-    return agent

@@ -12,9 +12,10 @@ from gymnast.alerts.book import AlertBook
 from gymnast.alerts.rules import RULES
 from gymnast.config import load_facts
 from gymnast.core.errors import UserError
+from gymnast.core.pulse import Pulse
 from gymnast.core.registry import ALGOS
 from gymnast.core.seeds import derive_seed
-from gymnast.envs.make import make_training_vec, make_vec
+from gymnast.envs.make import is_endless, make_training_vec, make_vec
 from gymnast.envs.tabular.oracle import table_of
 from gymnast.judge.judge import Judge
 from gymnast.play.step_table import labels_of
@@ -43,18 +44,20 @@ def build(config: RunConfig, threshold: float | None, factory: EnvFactory | None
     net = TorchNet(agent) if any(extension.adds_loss for extension in extensions) else choose_net(agent)
     shuffle = torch.Generator().manual_seed(derive_seed(config.train.seed, "minibatches"))
     learner = ALGOS.get(config.algo.name)(net, config, shuffle, extensions)
-    facts = load_facts(config.env.id)
+    facts, pulse = load_facts(config.env.id), Pulse()
+    comparable = threshold if config.evaluated_on is None else None  # with what training episodes return
     uniform = None if config.env.action_masks else net.agent.head.uniform_entropy
     return TrainState(
         config=config,
         net=net,
-        collector=Collector(env, net, config.train.seed),
+        collector=Collector(env, net, config.train.seed, pulse),
         learner=learner,
         rollout=make_rollout(config, learner),
-        judge=make_judge(config, threshold, net, env, factory),
-        alerts=AlertBook(Known(config, facts, threshold, uniform), (*RULES, *learner.rules)),
+        judge=make_judge(config, threshold, net, env, factory, pulse),
+        alerts=AlertBook(Known(config, facts, comparable, uniform), (*RULES, *learner.rules)),
         labels=labels_of(net.agent, config.env),
         factory=factory,
+        pulse=pulse,
     )
 
 
@@ -66,19 +69,40 @@ def make_rollout(config: RunConfig, learner: Learner) -> Rollout:
     return Rollout(*sizes, learner.agent, config.env.action_masks, config.agent.sequence_length, streams)
 
 
-def make_judge(config: RunConfig, threshold: float | None, net: Net, env: VecEnv, factory: EnvFactory | None) -> Judge:
+def make_judge(
+    config: RunConfig, threshold: float | None, net: Net, env: VecEnv, factory: EnvFactory | None, pulse: Pulse
+) -> Judge:
     """A threshold that nobody can reach, wherever it comes from, is refused before the first step."""
-    table = table_of(config.env, env) if factory is None else None
+    scored = config.eval_env
+    factory = factory if scored.id == config.env.id else None
+    table = table_of(scored, env) if factory is None else None
     for key, goal in (("stop.threshold", threshold), ("stop.target", config.stop.target)):
-        problem = None if table is None or goal is None else table.optimum.problem(goal, config.env.id)
+        problem = None if table is None or goal is None else table.optimum.problem(goal, scored.id)
         if problem is not None:
             env.close()
             raise UserError(f"{key}: {problem}")
-    return Judge(
+    judge = Judge(
         config,
         threshold,
         net,
         None if net.agent.has_memory else table,  # the exact value is that of a policy without memory
-        make_env=lambda: make_vec(config.env, config.eval_n_envs, "eval", factory),
+        make_env=lambda: make_vec(scored, config.eval_n_envs, "eval", factory),
         can_leave_process=factory is None,
+        endless=is_endless(scored, factory),
+        pulse=pulse,
     )
+    if scored != config.env:
+        refuse_other_spaces(judge, env)
+    return judge
+
+
+def refuse_other_spaces(judge: Judge, env: VecEnv) -> None:
+    """Before the first step: an agent can be scored only where it sees and does the same as in training."""
+    scored = judge.env
+    if scored.obs_space != env.obs_space or scored.action_space != env.action_space:
+        judge.close()
+        env.close()
+        raise UserError(
+            f"eval.env: {judge.config.eval_env.id} has observations {scored.obs_space} and actions "
+            f"{scored.action_space}, but training has {env.obs_space} and {env.action_space}. Both must be the same."
+        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,7 +21,8 @@ class Keeper:
 
     def __init__(self, state: TrainState, folder: Path | None) -> None:
         self._state, self._folder = state, folder
-        self._saved_at = state.clock.elapsed
+        begun = folder is not None and (folder / "last.safetensors").exists()
+        self._saved_at = state.clock.elapsed if begun else -math.inf  # a new run is saved after its first update
 
     def due(self, new_best: bool, ending: bool) -> list[str]:
         """Which checkpoints this moment deserves."""
@@ -39,7 +41,7 @@ class Keeper:
             return
         state, begun = self._state, self._state.clock.elapsed
         tensors, values = save_state(state)
-        table = last_steps(state) if any(name != "last" for name in names) else None
+        table = None if state.collector.cut or names == ["last"] else last_steps(state)
         row = moment(state) if row is None else row
         for name in names:
             path = self._folder / f"{name}.safetensors"
@@ -52,7 +54,7 @@ class Keeper:
         if self._folder is None:
             return
         record = self._state.judge.record
-        own = ("evaluations", "next_evaluation")  # of that moment; whatever else is known is known now
+        own = ("evaluations", "next_evaluation", "due")  # of that moment; whatever else is known is known now
         known = {name: value for name, value in asdict(record).items() if name not in own}
         known = snapshot.state["judge"] | known
         tensors = snapshot.tensors | {f"judge/best/{name}": tensor for name, tensor in snapshot.agent.items()}

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import signal
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING
 
+from gymnast.core.pulse import DONE, BrokenOff
+from gymnast.core.seeds import derive_seed
 from gymnast.judge.verdict import Verdict
 from gymnast.training.diagnostics import diagnose
 from gymnast.training.keep import Keeper
@@ -44,72 +42,88 @@ def train(
 ) -> Result:
     """Trains until a stop rule says so."""
     state.renew_net()
-    config, counters, meter, clock = state.config, state.counters, state.meter, state.clock
+    config, counters, meter, clock, pulse = state.config, state.counters, state.meter, state.clock, state.pulse
     collector, learner, rollout, judge = state.collector, state.learner, state.rollout, state.judge
     started_at, elapsed_before = counters.env_steps, clock.elapsed
     verdict: Verdict | None = None
+    if collector.cut:  # steps of a rollout that nothing was learned from lie between these episodes and the agent
+        state.restart_episodes(derive_seed(config.train.seed, "cut", counters.updates))
     clock.start(counters.env_steps, counters.updates)
+    pulse.start(counters.env_steps, elapsed_before, config.stop.seconds)
     reporter, keeper = Reporter(state, sinks, observer), Keeper(state, checkpoints)
 
-    with interrupts() as interrupted, judge.open(reporter.warn), closing(VideoMaker(state, videos, reporter)) as maker:
+    with pulse.listening(), judge.open(reporter.warn), closing(VideoMaker(state, videos, reporter)) as maker:
         while True:
-            # Collect: every env steps n_steps times, nothing is lost between two rollouts.
-            episodes = collector.fill(rollout, clock.lap)
-            counters.env_steps += rollout.size
-            counters.vec_steps += rollout.n_steps
-            counters.frames += sum(episode.frames for episode in episodes)
-            meter.episodes(episodes)
-            judge.watch([episode.raw_return for episode in episodes])
+            resumed = counters.unjudged  # in the middle of a round: its rollout is there and learned from
+            # Collect: every env steps n_steps times, nothing is lost between two rollouts. Nothing is learned from one
+            # that the time limit cuts.
+            if not resumed:
+                pulse.begin("collecting", rollout.n_steps, rollout.n_envs, counters.env_steps)
+                episodes = collector.fill(rollout, clock.lap)
+            if not resumed and not collector.cut:
+                counters.env_steps += rollout.size
+                counters.vec_steps += rollout.n_steps
+                counters.frames += sum(episode.frames for episode in episodes)
+                meter.episodes(episodes)
+                judge.watch([episode.raw_return for episode in episodes])
 
-            # Learn.
-            meter.add(learner.targets(rollout))
-            clock.lap("returns")
-            meter.add(learner.update(rollout, state.progress))
-            meter.add(learner.after(rollout))
-            counters.updates += 1
-            clock.lap("update")
+                # Learn.
+                pulse.begin("learning", step=counters.env_steps)
+                meter.add(learner.targets(rollout))
+                clock.lap("returns")
+                meter.add(learner.update(rollout, state.progress))
+                meter.add(learner.after(rollout))
+                counters.updates += 1
+                clock.lap("update")
 
-            # Judge: at once, or in the background a copy of this moment, whose result comes some rounds later.
+            # Judge: at once, or in the background a copy of this moment, whose result comes some rounds later. Ctrl-C
+            # and the time limit break it off.
             stop: str | None = None
             new_best = False
-            request, later = judge.begin(counters.env_steps, meter.train_score(), state.out_of_budget is not None)
-            while stop is None and (found := judge.poll(ending=state.out_of_budget is not None)) is not None:
-                result, copy = found
-                values, best = judge.take(result, copy)
-                verdict = result.verdict or verdict
-                if copy is None:
+            ending = state.out_of_budget is not None
+            request, later = judge.begin(counters.env_steps, meter.train_score(), ending, again=resumed)
+            try:
+                while stop is None and (found := judge.poll(ending=state.out_of_budget is not None)) is not None:
+                    result, copy = found
+                    values, best = judge.take(result, copy)
+                    verdict = result.verdict or verdict
+                    if copy is None:
+                        meter.put(values)
+                        new_best = best
+                    else:
+                        reporter.row(late_row(state, values))
+                        if best:
+                            keeper.save_best(copy, values)
+                    if config.stop.on_solved and result.verdict and result.verdict.shown and judge.is_done:
+                        stop = "solved" if judge.target is None else "target"
+                    if state.out_of_budget == "plateau":
+                        break
+                if stop is None and (stop := state.out_of_budget) and judge.judges_at_the_end:
+                    verdict, values = judge.finish(counters.env_steps)
                     meter.put(values)
-                    new_best = best
-                else:
-                    reporter.row(late_row(state, values))
-                    if best:
-                        keeper.save_best(copy, values)
-                if config.stop.on_solved and result.verdict and result.verdict.shown and judge.is_done:
-                    stop = "solved" if judge.target is None else "target"
-                if state.out_of_budget == "plateau":
-                    break
-            if stop is None and (stop := state.out_of_budget) and judge.judges_at_the_end:
-                verdict, values = judge.finish(counters.env_steps)
-                meter.put(values)
+            except BrokenOff:
+                stop = "interrupted" if pulse.stopping else "seconds"
+            counters.unjudged = stop == "interrupted"
+            pulse.begin("saving")
             clock.lap("eval")
 
             # Report. Diagnostics and alerts look at what is there and change nothing.
             row: Row | None = None
-            if counters.updates == 1:
-                meter.put({"rollout/initial_entropy": -rollout["logp"].mean()})
-            record = diagnose(state) if state.diagnoses.due(counters.env_steps, ending=stop is not None) else None
-            clock.lap("diagnostics")
-            evaluated = request is not None and request.evaluation is not None
-            if state.rows.due(counters.env_steps) or evaluated or stop or record is not None:
-                row = make_row(state)
-                state.rows.done(counters.env_steps)
-                reporter.row(row, record)
-            else:
-                reporter.tick()
-            clock.lap("log")
+            if not counters.unjudged:
+                if counters.updates == 1 and not collector.cut:
+                    meter.put({"rollout/initial_entropy": -rollout["logp"].mean()})
+                due = state.diagnoses.due(counters.env_steps, ending=stop is not None) and not collector.cut
+                record = diagnose(state) if due else None
+                clock.lap("diagnostics")
+                evaluated = request is not None and request.evaluation is not None
+                if state.rows.due(counters.env_steps) or evaluated or stop or record is not None:
+                    row = make_row(state)
+                    state.rows.done(counters.env_steps)
+                    reporter.row(row, record)
+                clock.lap("log")
 
             # Keep. An interruption comes last, so that a run which goes on later has missed nothing of this round.
-            stop = stop or ("interrupted" if interrupted() else "callback" if reporter.asked_to_stop else None)
+            stop = stop or ("interrupted" if pulse.stopping else "callback" if reporter.asked_to_stop else None)
             names = keeper.due(new_best, ending=stop is not None)
             if later and request is not None and stop in (None, "interrupted", "callback"):
                 judge.hand_over(snapshot(state, request, moment(state) if row is None else row))
@@ -120,32 +134,8 @@ def train(
             if stop is not None:
                 break
         seconds = clock.elapsed
-        maker.finish(interrupted)
+        pulse.begin(DONE)
+        maker.finish(lambda: pulse.stopping)
 
     fps = (counters.env_steps - started_at) / (seconds - elapsed_before)
     return Result(counters.env_steps, seconds, fps, stop, judge.record.solved, judge.record.on_target, verdict)
-
-
-@contextmanager
-def interrupts() -> Iterator[Callable[[], bool]]:
-    """Turns the first Ctrl-C or SIGTERM into a flag, read once an update; a second one acts as it always does."""
-    flag = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield flag.is_set
-        return
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-
-    def restore() -> None:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-    def on_signal(number: int, frame: FrameType | None) -> None:
-        flag.set()
-        restore()
-
-    for number in before:
-        signal.signal(number, on_signal)
-    try:
-        yield flag.is_set
-    finally:
-        restore()

@@ -32,8 +32,9 @@ def new_run(
     parent: str | None = None,
     history: Run | None = None,
     program: str = "gymnast",
+    **facts: Any,
 ) -> Run:
-    """A run's folder, made when everything that could fail at the start has not."""
+    """A run's folder, made when everything that could fail at the start has not. `facts`: more for run.json."""
     run = create_run(
         runs_dir,
         configs.dump(config),
@@ -45,6 +46,7 @@ def new_run(
         machine=f"{cpu_model()}, {cores()} cores",
         versions=versions(),
         command=[program, *sys.argv[1:]],
+        **facts,
     )
     if history is not None:
         for old, new in ((history.metrics_path, run.metrics_path), (history.diagnostics_path, run.diagnostics_path)):
@@ -58,27 +60,32 @@ def versions() -> dict[str, str]:
 
 
 def solved_threshold(config: RunConfig, facts: configs.EnvFacts | None) -> float | None:
-    """The mean return that counts as solved: the config's, the preset's, or the one registered with the env."""
+    """The mean return that counts as solved: the config's, the preset's, or the one registered with the env.
+
+    `facts`: about the training env; the threshold is that of the env that agents are scored in.
+    """
     if config.stop.threshold is not None:
         return config.stop.threshold
+    facts = configs.scored_facts(config, facts)
     if facts is not None and facts.solved is not None:
         return facts.solved.threshold
     from gymnast.envs.suites import find_spec
 
-    return find_spec(config.env.id).reward_threshold
+    return find_spec(config.eval_env.id).reward_threshold
 
 
 def record(
     state: TrainState, run: Run, notes: Sequence[str] = (), quiet: bool = False, observer: Observer | None = None
 ) -> Result:
     """Trains into the run's folder; the folder knows how it ended, whatever happens. The session stays open."""
-    from gymnast.agent.nets import kernels
+    from gymnast.envs.make import missed_engine
     from gymnast.sinks import make_sinks
     from gymnast.sinks.base import RunInfo
     from gymnast.training.loop import train
 
     config = state.config
     run.start()
+    run.update(summary={"engine": state.env.engine, "exact_resume": state.env.exact_resume})
 
     def note(text: str) -> None:
         run.log(text)
@@ -94,15 +101,20 @@ def record(
         id=run.id,
         start_step=state.counters.env_steps,
         threshold=state.judge.threshold,
+        evaluated_on=config.evaluated_on,
         quiet=quiet,
         config=config.model_dump(mode="json"),
     )
     sinks = make_sinks(config.log.sinks, info, warn, note)
-    if state.net.compiled and not kernels.is_compiled():
-        notes = [*notes, "compiling the fast network: a few seconds, once on this machine"]
+    if (what := to_be_compiled(state)) is not None:
+        notes = [*notes, f"compiling the {what}: a few seconds, once on this machine"]
+    if config.evaluated_on is not None:
+        notes = [*notes, f"evaluated on {config.evaluated_on}"]
     status, result = "crashed", None
     try:
-        for text in [*notes, f"{state.env.engine} engine, {state.env.n_envs} envs; {run.path}"]:
+        missed = missed_engine(config.env, config.env.n_envs) if state.factory is None else None
+        about = f"{state.env.engine} engine, {state.env.n_envs} envs; {run.path}"
+        for text in filter(None, [*notes, about, missed]):
             note(text)
         result = train(state, sinks, run.checkpoints_dir, observer, run.videos_dir)
         status = "interrupted" if result.stop_reason == "interrupted" else "finished"
@@ -113,13 +125,27 @@ def record(
         run.log(str(failure))
         raise
     finally:
-        sinks.close_files()
         try:
+            sinks.close_files()
             run.finish(status, summary_of(state, result))
             report(run)
         finally:
             sinks.close(status)  # trackers take the folder as it is now
     return result
+
+
+def to_be_compiled(state: TrainState) -> str | None:
+    """What the first steps of this run have to wait for, if no run has compiled it before."""
+    from gymnast.agent import memory_kernels
+    from gymnast.agent.nets import kernels
+
+    memory = state.config.agent.memory
+    if state.net.compiled and not kernels.is_compiled(kernels.outputs_backward):
+        return "fast network"
+    if memory is not None and state.agent.device.type == "cpu":
+        loop = memory_kernels.lstm_backward if memory == "lstm" else memory_kernels.gru_backward
+        return None if kernels.is_compiled(loop) else f"{memory} memory"
+    return None
 
 
 def report(run: Run) -> None:
@@ -142,7 +168,8 @@ def summary_of(state: TrainState, result: Result | None) -> dict[str, Any]:
     score = scored["eval_mean"] if scored["eval_mean"] is not None else record.best_score
     goals = {"threshold": state.judge.threshold, "target": state.judge.target}
     agents = {"score": score, "best_at": record.best_at, "last_score": record.last_score, "last_at": record.last_at}
-    return scored | goals | agents
+    more = {"training_return": state.meter.mean_return, "evaluated_on": state.config.evaluated_on}
+    return scored | goals | agents | more
 
 
 def json_result(result: Result) -> dict[str, Any]:

@@ -31,6 +31,7 @@ class Reporter:
         self._state, self._sinks, self._observer = state, sinks, observer
         self.warn, self.notice, self.video = sinks.warn, sinks.notice, sinks.video
         self.asked_to_stop = False
+        sinks.follow(state.pulse)
 
     def row(self, row: Row, record: Mapping[str, Any] | None = None) -> None:
         """A row, the alerts that follow from it, and diagnostics where there are any."""
@@ -41,10 +42,6 @@ class Reporter:
         if self._observer is not None:
             self.asked_to_stop |= self._observer(dict(row)) is False
 
-    def tick(self) -> None:
-        """Between two rows: the display moves on."""
-        self._sinks.tick(self._state.counters.env_steps)
-
     def checkpoint(self, names: list[str], seconds: float) -> None:
         self._sinks.checkpoint(self._state.counters.env_steps, names, seconds)
 
@@ -52,6 +49,9 @@ class Reporter:
 def make_row(state: TrainState) -> Row:
     """All there is to say about this moment, by the names of the metric catalogue."""
     counters, rollout = state.counters, state.rollout
+    if state.collector.cut:  # nothing new was learned: there is only what evaluations found
+        state.meter.put(_position(state) | {"time/elapsed": state.clock.elapsed})
+        return state.meter.row()
     statistics = {name: rollout[name].numpy() for name in ("reward", "action", "value", "advantage")}
     statistics["return"] = rollout["returns"].numpy()
     statistics["obs"] = np.concatenate([sample(obs.numpy()) for obs in rollout.obs.values()])

@@ -15,6 +15,7 @@ from gymnast.agent.nets import TorchNet, choose_net
 from gymnast.alerts.book import AlertBook
 from gymnast.core.errors import UserError
 from gymnast.core.files import number_from_json
+from gymnast.core.pulse import Pulse
 from gymnast.core.schedule import Every
 from gymnast.core.seeds import derive_seed
 from gymnast.core.text import cut
@@ -48,6 +49,7 @@ class Counters:
     vec_steps: Count = 0
     updates: Count = 0
     frames: Count = 0  # raw env steps of finished episodes
+    unjudged: bool = False  # an interruption broke off the evaluation that follows the last update: it is still to come
 
 
 COUNTERS, NEXT = TypeAdapter(Counters), TypeAdapter(dict[str, Count])
@@ -69,6 +71,7 @@ class TrainState:
     counters: Counters = field(default_factory=Counters)
     meter: Meter = field(default_factory=Meter)
     clock: Clock = field(default_factory=Clock)
+    pulse: Pulse = field(default_factory=Pulse)
     about: dict[str, Any] = field(default_factory=dict)  # what its builder wants to find in every checkpoint
 
     def __post_init__(self) -> None:
@@ -89,10 +92,9 @@ class TrainState:
     @property
     def out_of_budget(self) -> str | None:
         """The stop rule that applies now, other than solved."""
-        seconds = self.config.stop.seconds
         if self.counters.env_steps >= self.config.train.total_timesteps:
             return "steps"
-        if seconds is not None and self.clock.lapped >= seconds:
+        if self.clock.last >= self.pulse.until:
             return "seconds"
         return "plateau" if self.judge.on_plateau else None
 
@@ -112,7 +114,7 @@ class TrainState:
         moments, algo = self.net.save_state(), self.config.algo
         net = TorchNet(self.agent) if self.learner.adds_loss else choose_net(self.agent)
         self.net = self.collector.net = self.learner.net = self.judge.net = net
-        self.net.use_optimizer(algo.optimizer_name, algo.optimizer_eps)
+        self.net.use_optimizer(algo.optimizer_name, **algo.optimizer_numbers)
         self.net.load_state(moments)
 
     def restart_episodes(self, seed: int) -> None:
@@ -123,7 +125,7 @@ class TrainState:
     def forget_run(self) -> None:
         """Another run of the same agent begins: counters, metrics, alerts and scores start again."""
         self.alerts.forget(fresh=self.counters.env_steps == 0)
-        self.counters, self.meter, self.clock = Counters(), Meter(), Clock()
+        self.counters, self.meter, self.clock = Counters(), Meter(self.meter.window), Clock()
         self.judge.forget()
 
     def close(self) -> None:
@@ -135,6 +137,8 @@ def save_state(state: TrainState) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Tensors and plain values that `restore` needs."""
     tensors, values = save_moment(state)
     judged, record = state.judge.save_state()
+    if state.counters.unjudged:  # what the rest of the round reports on
+        tensors |= {f"rollout/{name}": tensor for name, tensor in state.rollout.memory.items()}
     return tensors | {f"judge/{name}": tensor for name, tensor in judged.items()}, values | {"judge": record}
 
 
@@ -193,8 +197,15 @@ def _restore(state: TrainState, tensors: dict[str, Tensor], values: dict[str, An
     state.alerts.load(values["alerts"])
     state.clock.elapsed = number_from_json(values["elapsed"])
     # validated, because a config saved by an older version lacks the settings that are new
-    same_env = type(state.config.env).model_validate(values["config"]["env"]) == state.config.env
-    state.judge.load_state(group(tensors, "judge"), values["judge"], same_env)
+    saved = type(state.config).model_validate(values["config"])
+    same_env = saved.env == state.config.env
+    same_scores = same_env and saved.eval.env == state.config.eval.env
+    state.judge.load_state(group(tensors, "judge"), values["judge"], same_scores)
+    if state.counters.unjudged and saved == state.config:
+        for name, tensor in group(tensors, "rollout").items():
+            state.rollout.memory[name].copy_(tensor)
+    else:  # other settings: what was due by the old ones is not
+        state.counters.unjudged, state.judge.record.due = False, None
     episodes = same_env and state.env.exact_resume and values["engine"] == state.env.engine
     state.learner.load_state(group(tensors, "learner"), values["learner"], optimizer, episodes)
     state.collector.load_state(group(tensors, "collector"), episodes)

@@ -11,7 +11,7 @@ from typing import Any
 from gymnast import config as configs
 from gymnast.core.errors import UserError
 from gymnast.verbs.result import Facts
-from gymnast.verbs.train import known_envs, resolve_config
+from gymnast.verbs.train import require_env, resolve_config
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ def explain_config(target: str, key: str | None, overrides: Sequence[str]) -> Fa
 
 def check_config(path: Path) -> Facts:
     """Problems are raised, all at once."""
-    if problems := configs.check_file(path, known_envs):
+    if problems := configs.check_file(path, require_env):
         raise UserError("\n".join(problems))
     return Facts({"file": str(path), "problems": []})
 

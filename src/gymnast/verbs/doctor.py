@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from gymnast.core.errors import DISTRIBUTION
 from gymnast.core.machine import cores
 from gymnast.runs.references import list_runs
 from gymnast.verbs.extras import all_extras, version_of
@@ -49,7 +50,7 @@ def _problems(data: dict[str, Any]) -> list[str]:
         found.append(f"Python {data['python']} is too old: {'.'.join(map(str, OLDEST_PYTHON))} or newer is needed")
     missing = [name for name, version in data["packages"].items() if version is None]
     if missing:
-        found.append(f"missing: {', '.join(missing)}. Run: pip install --force-reinstall gymnast")
+        found.append(f"missing: {', '.join(missing)}. Run: pip install --force-reinstall {DISTRIBUTION}")
     if not data["devices"]:
         found.append("torch cannot be imported. Run: pip install --force-reinstall torch")
     if not folder["writable"]:

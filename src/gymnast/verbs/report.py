@@ -62,7 +62,7 @@ def report_run(ref: str, runs_dir: Path, html: bool, out: Path | None) -> RunRep
     page = build_page(facts)
     if path is not None:
         links = "" if out is None else f"{Path(os.path.relpath(run.path, path.parent)).as_posix()}/"
-        content = html_page(page, links) if html else markdown(page, links)
+        content = html_page(page, links, run.path) if html else markdown(page, links)
         try:
             write_atomic(path, content.encode())
         except OSError as error:

@@ -29,3 +29,8 @@ class Scored(Facts):
     threshold: float | None
     next: list[tuple[str, str]]  # command, what it does
     alerts: list[Alert] = field(default_factory=list)
+
+    @property
+    def exit_code(self) -> int:
+        """As of a program that Ctrl-C has ended, where it has: `train && next` goes no further."""
+        return 130 if self.data.get("stop_reason") == "interrupted" else 0

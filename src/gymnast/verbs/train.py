@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gymnast import config as configs
 from gymnast.alerts.advice import Origin
-from gymnast.core.errors import UserError
-from gymnast.runs.references import Run, resolve_checkpoint, runs_dir_option
+from gymnast.config.load import SPACES
+from gymnast.core.errors import EnvFailure, UserError
+from gymnast.runs.references import Run, SavedFile, resolve_checkpoint, runs_dir_option
 from gymnast.sinks.trackers.sink import require_sinks
 from gymnast.training.record import new_run, record, solved_threshold, summary_of
 from gymnast.verbs.result import Scored
@@ -23,22 +25,28 @@ ADVISED = 4  # commands that a result advises
 
 
 def resolve_config(
-    target: str, overrides: Sequence[str], seed: int | None = None, steps: int | None = None
+    target: str,
+    overrides: Sequence[str],
+    seed: int | None = None,
+    steps: int | None = None,
+    valid: Callable[[], None] = lambda: None,
 ) -> Resolved:
-    """The config a user means, complete: preset or defaults for the env's spaces, then their own settings."""
-    resolved = configs.load(target, overrides, seed=seed, steps=steps, known_envs=known_envs)
+    """The config a user means, complete: preset or defaults for the env's spaces, then their own settings. `valid` is
+    called when there is no mistake in it, before an env is made to see its spaces."""
+    resolved = configs.load(target, overrides, seed=seed, steps=steps, require_env=require_env)
+    valid()
     if not resolved.generic:
         return resolved
-    from gymnast.envs.make import space_kinds
+    from gymnast.envs.make import space_defaults
 
-    return configs.with_space_defaults(resolved, *space_kinds(resolved.config.env))
+    return configs.with_space_defaults(resolved, space_defaults(resolved.config.env))
 
 
-def known_envs() -> list[str]:
-    """Every id there is. Gymnasium is slow to import, and asked only about an env without a preset."""
-    from gymnast.envs.suites import list_env_ids
+def require_env(env_id: str) -> None:
+    """Gymnasium is slow to import, and asked only about an env without a preset."""
+    from gymnast.envs.suites import find_spec
 
-    return list_env_ids()
+    find_spec(env_id)
 
 
 def start(
@@ -50,9 +58,14 @@ def start(
     init_from: str | None = None,
     quiet: bool = False,
     track: Sequence[str] = (),
+    name: str | None = None,
+    tags: Sequence[str] = (),
+    say: Callable[[str], None] = lambda text: None,
 ) -> Scored:
-    """`gymnast train`: a new run, from its config to its verdict."""
-    resolved = resolve_config(target, overrides, seed, steps)
+    """`gymnast train`: a new run, from its config to its verdict. `say` takes what is said before a run can do so."""
+    if name is not None and not re.fullmatch(r"[^@/,\s][^/,\s]*", name):
+        raise UserError(f"--name {name!r}: a name is one word without '/' and ',' that does not begin with '@'.")
+    resolved = resolve_config(target, overrides, seed, steps, lambda: say(f"starting {target} ..."))
     if track:
         sinks = list(dict.fromkeys([*resolved.config.log.sinks, *track]))
         overrides = [*overrides, f"log.sinks=[{', '.join(sinks)}]"]
@@ -73,13 +86,17 @@ def start(
         taken, left = init_agent_from(session.agent, checkpoint.load(path).agent)
         if not taken:
             raise UserError(f"--init-from {init_from}: no layer of {origin.id} fits this agent by name and shape.")
-        notes.append(f"initialised from {origin.id}/{path.stem}: {', '.join(taken)}")
+        parent = str(path) if isinstance(origin, SavedFile) else f"{origin.id}/{path.stem}"
+        notes.append(f"initialised from {parent}: {', '.join(taken)}")
         if left:
             notes.append(f"left as they were, no layer of that name and shape: {', '.join(left)}")
-        parent = f"{origin.id}/{path.stem}"
         session.alerts.known.fresh = False
     session.alerts.known.origin = Origin(target, (*overrides, *shortcuts(seed, steps)))
-    run = new_run(resolved.config, resolved.variant, runs_dir, parent)
+    usual = configs.diff(configs.load(target).config, resolved.config)
+    changed = {key: b for key, _, b in usual if key != "train.seed" and resolved.source(key) != SPACES}
+    run = new_run(
+        resolved.config, resolved.variant, runs_dir, parent, name=name, tags=list(dict.fromkeys(tags)), changed=changed
+    )
     return carry_out(session, run, notes, quiet)
 
 
@@ -90,13 +107,19 @@ def resume(
     reset_optimizer: bool = False,
     quiet: bool = False,
     steps: int | None = None,
+    say: Callable[[str], None] = lambda text: None,
 ) -> Scored:
     """`gymnast resume`: the same run goes on; with changed settings a new run goes on from where it was."""
     from gymnast.runs import checkpoint
 
     origin, path = resolve_checkpoint(ref, runs_dir, prefer="last")
+    if isinstance(origin, SavedFile):
+        raise UserError(
+            f"{path} is a model that was saved from Python, not a run: gymnast.load({str(path)!r}).learn(...)."
+        )
     if origin.live():
         raise UserError(f"run {origin.id} is being trained right now; stop it before resuming it.")
+    say(f"resuming {origin.id} ...")
     saved = checkpoint.load(path)
     saved.require_training_state()
     before = saved.config
@@ -122,7 +145,10 @@ def resume(
         run.update(resumed_at=[*run.read().resumed_at, step])
         notes.insert(0, f"resumed {run.id} at {step:,} steps")
     else:
-        run = new_run(config, origin.read().variant, runs_dir, f"{origin.id}/{path.stem}", history=origin)
+        old = origin.read()
+        now = None if old.changed is None else old.changed | {key: b for key, _, b in changed}
+        parent = f"{origin.id}/{path.stem}"
+        run = new_run(config, old.variant, runs_dir, parent, origin, tags=old.tags, changed=now)
         if session.judge.best_agent is not None:  # the best so far is part of what goes on
             for file in origin.checkpoints_dir.glob("best.*"):
                 shutil.copy2(file, run.checkpoints_dir)
@@ -153,7 +179,8 @@ def refuse_if_over(run: Run, state: dict[str, Any], config: RunConfig) -> None:
         raise UserError(
             f"run {run.id} {how}; there is nothing to resume. Go on anyway with --set stop.on_solved=false."
         )
-    if state["counters"].get("env_steps", 0) >= config.train.total_timesteps:
+    counters = state["counters"]
+    if counters.get("env_steps", 0) >= config.train.total_timesteps and not counters.get("unjudged"):
         raise UserError(
             f"run {run.id} has done its {config.train.total_timesteps:,} steps. "
             f"Train longer with --steps {2 * config.train.total_timesteps}."
@@ -162,12 +189,21 @@ def refuse_if_over(run: Run, state: dict[str, Any], config: RunConfig) -> None:
 
 def carry_out(session: TrainState, run: Run, notes: Sequence[str], quiet: bool) -> Scored:
     """Trains into the run's folder."""
+    resumed_at = session.counters.env_steps or None
     try:
         result = record(session, run, notes, quiet)
+    except EnvFailure as failure:
+        steps = [f"  {command}  # {why}" for command, why in next_commands(run)[:2]]
+        raise EnvFailure("\n".join([str(failure), "What next:", *steps])) from failure
     finally:
         session.close()
     alerts = session.alerts.alerts
-    data = {"run": run.id, **summary_of(session, result), "alerts": [alert.to_json() for alert in alerts]}
+    data = {
+        "run": run.id,
+        **summary_of(session, result),
+        "resumed_at": resumed_at,
+        "alerts": [alert.to_json() for alert in alerts],
+    }
     return Scored(data, run.id, session.config, session.judge.threshold, next_commands(run), alerts)
 
 

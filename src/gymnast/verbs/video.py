@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from gymnast import config as configs
 from gymnast.core.errors import UserError
-from gymnast.runs.checkpoint import CheckpointInfo, list_checkpoints
+from gymnast.runs.checkpoint import CheckpointInfo, describe, list_checkpoints
 from gymnast.runs.references import Run, resolve, resolve_checkpoint
 from gymnast.verbs.progress import SILENT, Progress
 from gymnast.verbs.result import Facts
@@ -49,7 +49,7 @@ def record_video(
         points = in_order(run)
     else:
         run, path = resolve_checkpoint(ref, runs_dir)
-        points = [next(info for info in list_checkpoints(path.parent) if info.path == path)]
+        points = [describe(path)]
     if out is None:
         name = "progression" if progression else points[0].name
         out = run.videos_dir / default_name(name, episodes, seed, stochastic)
@@ -104,22 +104,26 @@ def add_checkpoint(
     from gymnast.runs.saved_agent import SavedAgent
 
     saved = checkpoint.load(point.path)
+    saved.require_env()
     config = configs.override(saved.config, overrides)
     root = command_seed(config.train.seed) if seed is None else seed
     about = {
         "run": run.id,
         "checkpoint": point.name,
-        "env": config.env.id,
+        "env": config.eval_env.id,
+        **({} if config.evaluated_on is None else {"evaluated_on": config.evaluated_on}),
         "step": point.step,
         "policy": "stochastic" if stochastic else "greedy",
         "seed": root,
     }
-    title = () if seconds is None else (config.env.id, f"step {point.step or 0:,}", *score_of(point))
-    stage = Stage(config.env, episodes)
+    title = (
+        () if seconds is None else (config.evaluated_on or config.env.id, f"step {point.step or 0:,}", *score_of(point))
+    )
+    stage = Stage(config.eval_env, episodes)
     try:
         net = SavedAgent.build(config, stage.engine, saved.agent).net
         steps = play_episodes(net, stage, root, deterministic=not stochastic)
-        labels = labels_of(net.agent, config.env, stage.action_names())
+        labels = labels_of(net.agent, config.eval_env, stage.action_names())
         played = video.add(steps, stage.fps, labels, about, title, seconds)
     finally:
         stage.engine.close()

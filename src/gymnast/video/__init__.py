@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
-from gymnast.core.errors import UserError
+from gymnast.core.errors import UserError, install_command
 
 PACKAGES = ("av", "PIL")
 
@@ -12,4 +12,4 @@ PACKAGES = ("av", "PIL")
 def require_packages(what: str) -> None:
     """They are optional; a missing one is reported before anything is built."""
     if any(find_spec(package) is None for package in PACKAGES):
-        raise UserError(f'{what} needs a package that is not installed. Run: pip install "gymnast[video]"')
+        raise UserError(f"{what} needs a package that is not installed. Run: {install_command('video')}")

@@ -1,4 +1,4 @@
-"""A video: steps of one or several agents, encoded as they come, and a JSON file beside it that says what they show."""
+"""A video: steps of one or several agents, encoded as they come, and a JSON file that describes them."""
 
 from __future__ import annotations
 

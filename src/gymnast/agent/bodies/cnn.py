@@ -1,30 +1,27 @@
-"""The convolutional network of DQN (Mnih et al., Nature 2015), for pictures."""
+"""Convolutional networks for pictures: that of DQN (Mnih et al., Nature 2015), and one for small pictures."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import gymnasium as gym
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from gymnast.agent.bodies.mlp import MLPEncoder, orthogonal
 from gymnast.agent.bodies.parallel import in_parts
+from gymnast.config.schema import SMALLEST_PICTURE, encoder_for
 from gymnast.core.errors import UserError
+from gymnast.core.observations import is_picture
 
 if TYPE_CHECKING:
     from gymnast.config import AgentConfig
 
-LAYERS = ((32, 8, 4), (64, 4, 2), (64, 3, 1))  # channels, side of the kernel, stride
 FEATURES = 512
-SMALLEST = 36  # pixels a side: (36 - 8) / 4 + 1 = 8, (8 - 4) / 2 + 1 = 3, 3 - 3 + 1 = 1
-
-
-def is_picture(space: gym.Space) -> bool:
-    return isinstance(space, gym.spaces.Box) and space.dtype == np.uint8 and len(space.shape) == 3
+HALVED = 12  # pixels a side, above which a small network's convolution takes every other one
+Layers = tuple[tuple[int, int, int | None], ...]
 
 
 class Convolution(nn.Module):
@@ -34,7 +31,9 @@ class Convolution(nn.Module):
     gradients, moments, checkpoints. This one's parameters are plain arrays. `scale` is that of its input.
     """
 
-    def __init__(self, channels: int, out: int, side: int, stride: int, scale: float, cfg: AgentConfig) -> None:
+    def __init__(
+        self, channels: int, out: int, side: int, stride: tuple[int, int], scale: float, cfg: AgentConfig
+    ) -> None:
         super().__init__()
         self.stride, self.scale = stride, scale
         self.weight = nn.Parameter(torch.empty(out, side, side, channels))
@@ -52,22 +51,21 @@ class Convolution(nn.Module):
 
 
 class Pictures(nn.Module):
-    """[B, C, H, W] of bytes to 512 features. Bytes become floats here and nowhere earlier."""
+    """[B, C, H, W] of bytes to 512 features. Bytes become floats here and nowhere earlier.
+
+    `layers`: channels, side of the kernel and stride of each convolution; no stride: 2 while the picture is large.
+    """
 
     out_features = FEATURES
 
-    def __init__(self, key: str, shape: tuple[int, ...], cfg: AgentConfig) -> None:
+    def __init__(self, shape: tuple[int, ...], layers: Layers, cfg: AgentConfig) -> None:
         super().__init__()
         channels, *sides = shape
-        if min(sides) < SMALLEST:
-            raise UserError(
-                f"agent.encoder: nature_cnn needs pictures of at least {SMALLEST} x {SMALLEST} pixels; "
-                f"observation {key!r} has {sides[0]} x {sides[1]}. Use agent.encoder=mlp."
-            )
         convolutions = []
-        for i, (out, side, stride) in enumerate(LAYERS):
-            convolutions.append(Convolution(channels, out, side, stride, 1.0 if i else 1 / 255, cfg))
-            sides, channels = [(n - side) // stride + 1 for n in sides], out
+        for i, (out, side, stride) in enumerate(layers):
+            strides = [stride or (2 if n > HALVED else 1) for n in sides]
+            convolutions.append(Convolution(channels, out, side, (strides[0], strides[1]), 1.0 if i else 1 / 255, cfg))
+            sides, channels = [(n - side) // step + 1 for n, step in zip(sides, strides, strict=True)], out
         self.convolutions = nn.ModuleList(convolutions)
         self.linear = orthogonal(nn.Linear(sides[0] * sides[1] * channels, FEATURES), math.sqrt(2), cfg)
 
@@ -82,18 +80,34 @@ class Pictures(nn.Module):
 
 
 class NatureCNN(MLPEncoder):
-    """Every picture through its own convolutions; other leaves beside their features; then `agent.hidden`, if any."""
+    """Every picture through its own convolutions; other leaves next to their features; then `agent.hidden`, if any."""
 
     is_large = True  # worth several threads
+    layers_of_pictures: ClassVar[Layers] = ((32, 8, 4), (64, 4, 2), (64, 3, 1))
 
     def __init__(self, obs_space: dict[str, gym.Space], cfg: AgentConfig) -> None:
         if not any(is_picture(space) for space in obs_space.values()):
             shown = ", ".join(f"{key}: {space}" for key, space in obs_space.items())
             raise UserError(
-                f"agent.encoder: nature_cnn reads pictures (uint8, three axes); the observation has none ({shown}). "
+                f"agent.encoder: {cfg.encoder} reads pictures (uint8, three axes); the observation has none ({shown}). "
                 "Use agent.encoder=mlp."
             )
         super().__init__(obs_space, cfg)
 
     def leaf_encoder(self, key: str, space: gym.Space, cfg: AgentConfig) -> Any:
-        return Pictures(key, space.shape or (), cfg) if is_picture(space) else super().leaf_encoder(key, space, cfg)
+        if not is_picture(space):
+            return super().leaf_encoder(key, space, cfg)
+        _, *sides = space.shape or ()
+        least = SMALLEST_PICTURE[cfg.encoder]
+        if min(sides) < least:
+            raise UserError(
+                f"agent.encoder: {cfg.encoder} needs pictures of at least {least} x {least} pixels; observation "
+                f"{key!r} has {sides[0]} x {sides[1]}. Use agent.encoder={encoder_for(min(sides))}."
+            )
+        return Pictures(space.shape or (), self.layers_of_pictures, cfg)
+
+
+class SmallCNN(NatureCNN):
+    """The same for pictures that are too small for its kernels: 8 x 8 becomes 6, 4 and 2 pixels a side."""
+
+    layers_of_pictures = ((32, 3, None), (64, 3, None), (64, 3, None))

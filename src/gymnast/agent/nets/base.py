@@ -54,8 +54,9 @@ class Net(Protocol):
     def backward(self, slopes: Outputs) -> None:
         """Gradients of every weight, from those of the outputs of the last `forward`."""
 
-    def step(self, rate: float, max_norm: float) -> Any:
-        """Clips the gradient and moves the weights; what it returns is for `norm_metrics`."""
+    def step(self, rate: float, max_norm: float, critic_rate: float | None = None) -> Any:
+        """Clips the gradient and moves the weights, the critic's by a rate of their own where one is given; what it
+        returns is for `norm_metrics`."""
 
     def norm_metrics(self, steps: Sequence[Any], max_norm: float) -> Metrics:
         """Norms before clipping, by part and in all, as means over these steps."""
@@ -63,7 +64,8 @@ class Net(Protocol):
     def holds(self) -> bool:
         """Whether the agent is still what it was when this network was made for it."""
 
-    def use_optimizer(self, name: str, eps: float) -> None: ...
+    def use_optimizer(self, name: str, **numbers: Any) -> None:
+        """`numbers`: what an `Optimizer` is made with."""
 
     def save_state(self) -> dict[str, Tensor]:
         """The optimizer's moments, by parameter."""

@@ -274,25 +274,40 @@ class DenseNet(Net):
 
     # Steps
 
-    def use_optimizer(self, name: str, eps: float) -> None:
+    def use_optimizer(self, name: str, **numbers: Any) -> None:
         """Its moments lie as the weights do, and are saved and loaded by parameter like any other's."""
-        self.optimizer, self.count = OPTIMIZERS[name]({}, eps), 0
+        self.optimizer, self.count = OPTIMIZERS[name]({}, **numbers), 0
         self.moments = {moment: torch.zeros_like(self.flat) for moment in self.optimizer.moments}
         self.moment_arrays = [memory.numpy() for memory in self.moments.values()]
 
-    def step(self, rate: float, max_norm: float) -> NDArray[np.float64]:
+    def step(self, rate: float, max_norm: float, critic_rate: float | None = None) -> NDArray[np.float64]:
         """The squares of the norms before clipping, by part."""
         squares = np.empty(len(self.part_ends))
         kernels.clip_gradient(self.gradients, self.part_ends, max_norm, squares)
         self.count += 1
-        if isinstance(self.optimizer, Adam):
-            beta1, beta2 = self.optimizer.betas
-            rate, root = rate / (1 - beta1**self.count), math.sqrt(1 - beta2**self.count)
-            numbers = map(np.float32, (1 - beta1, 1 - beta2, rate, root, self.optimizer.eps))
-            kernels.adam(self.weights, self.gradients, *self.moment_arrays, *numbers)
+        if critic_rate is None:
+            self._move(slice(None), rate)
         else:
-            self.optimizer.apply([self.flat], [self.gradient], [self.moments], rate)
+            for part, span in self.part_spans.items():
+                self._move(span, critic_rate if part == "critic" else rate)
         return squares
+
+    def _move(self, span: slice, rate: float) -> None:
+        """The weights that lie there, by one step of the optimizer."""
+        optimizer = self.optimizer
+        if not isinstance(optimizer, Adam):
+            moments = {name: memory[span] for name, memory in self.moments.items()}
+            optimizer.apply([self.flat[span]], [self.gradient[span]], [moments], rate)
+            return
+        weights, gradients = self.weights[span], self.gradients[span]
+        if optimizer.weight_decay and optimizer.decoupled:
+            weights *= np.float32(1 - rate * optimizer.weight_decay)
+        elif optimizer.weight_decay:
+            gradients = gradients + np.float32(optimizer.weight_decay) * weights
+        beta1, beta2 = optimizer.betas
+        rate, root = rate / (1 - beta1**self.count), math.sqrt(1 - beta2**self.count)
+        numbers = map(np.float32, (1 - beta1, 1 - beta2, rate, root, optimizer.eps))
+        kernels.adam(weights, gradients, *(memory[span] for memory in self.moment_arrays), *numbers)
 
     def save_state(self) -> dict[str, Tensor]:
         if not self.count:

@@ -37,9 +37,10 @@ P3, P4, P5 = f32(9.878672084973e-6), f32(-1.4704256974690e-8), f32(2.35087038881
 Q1, Q2, Q3 = f32(0.4631254064934), f32(2.4027929883833e-2), f32(2.3720341496106e-4)
 
 
-def is_compiled() -> bool:
-    """Whether an earlier run left compiled code on this machine; without it a first update takes seconds."""
-    return any(Path(outputs_backward.stats.cache_path).glob("kernels.outputs_backward-*.nbi"))
+def is_compiled(loop: Any) -> bool:
+    """Whether an earlier run left this loop's code on this machine; without it a first update takes seconds."""
+    name = f"{loop.__module__.rpartition('.')[2]}.{loop.__name__}"
+    return any(Path(loop.stats.cache_path).glob(f"{name}-*.nbi"))
 
 
 @compiled
@@ -412,10 +413,16 @@ def ppo_slopes(
 
 @compiled
 def normalize_rows(advantage: Floats) -> None:
-    """Each row, a minibatch, to mean 0 and standard deviation 1, in place."""
+    """Each row, a minibatch, to mean 0 and standard deviation 1, in place; one of equal numbers to 0."""
     count, size = advantage.shape
     for k in range(count):
         row = advantage[k]
+        others = 0
+        for b in range(size):  # its own loop, so that the sum is added up as ever
+            others += row[b] != row[0]
+        if not others:  # NaN differs from itself
+            row[:] = ZERO
+            continue
         total = ZERO
         for b in range(size):
             total += row[b]

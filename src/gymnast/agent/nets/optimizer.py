@@ -1,4 +1,4 @@
-"""Adam and RMSprop, number for number torch.optim's (`tests/unit/test_optimizer.py`).
+"""Adam, AdamW and RMSprop, number for number torch.optim's (`tests/unit/test_optimizer.py`).
 
 torch.optim itself is not used because making one imports torch's compiler, which takes longer than a small run trains.
 """
@@ -23,22 +23,32 @@ class Optimizer:
 
     moments: ClassVar[tuple[str, ...]]
 
-    def __init__(self, parameters: Mapping[str, Tensor], eps: float) -> None:
-        self.parameters, self.eps = dict(parameters), eps
+    def __init__(
+        self,
+        parameters: Mapping[str, Tensor],
+        eps: float,
+        betas: tuple[float, float] = (0.9, 0.999),
+        weight_decay: float = 0.0,
+    ) -> None:
+        self.parameters, self.eps, self.betas, self.weight_decay = dict(parameters), eps, betas, weight_decay
         self.state: dict[str, State] = {}
 
     @torch.no_grad()
-    def step(self, rate: float) -> None:
-        """Moves every parameter that has a gradient."""
+    def step(self, rate: float, critic_rate: float | None = None) -> None:
+        """Moves every parameter that has a gradient, the critic's by a rate of their own where one is given."""
         moving = {name: p for name, p in self.parameters.items() if p.grad is not None}
         for name, parameter in moving.items():
             if name not in self.state:
                 self.state[name] = {"step": torch.zeros((), device=parameter.device)} | {
                     moment: torch.zeros_like(parameter) for moment in self.moments
                 }
-        states = [self.state[name] for name in moving]
-        torch_private.add_([state["step"] for state in states], 1.0)
-        self.apply(list(moving.values()), [p.grad for p in moving.values() if p.grad is not None], states, rate)
+        torch_private.add_([self.state[name]["step"] for name in moving], 1.0)
+        critics = {name for name in moving if critic_rate is not None and name.startswith("critic")}
+        for names, its_rate in ((moving.keys() - critics, rate), (critics, critic_rate)):
+            if names and its_rate is not None:
+                some = [name for name in moving if name in names]
+                gradients = [p.grad for name in some if (p := moving[name]).grad is not None]
+                self.apply([moving[name] for name in some], gradients, [self.state[name] for name in some], its_rate)
 
     def apply(self, parameters: Tensors, gradients: Tensors, states: list[State], rate: float) -> None:
         raise NotImplementedError
@@ -59,11 +69,16 @@ class Optimizer:
 
 class Adam(Optimizer):
     moments = ("exp_avg", "exp_avg_sq")
-    betas = (0.9, 0.999)
+    decoupled = False  # whether weights decay by themselves, or through the gradient as an L2 term would
 
     def apply(self, parameters: Tensors, gradients: Tensors, states: list[State], rate: float) -> None:
         means, squares, steps = ([state[name] for state in states] for name in (*self.moments, "step"))
-        torch_private.adam_(parameters, gradients, means, squares, steps, rate, self.betas, self.eps)
+        numbers = rate, self.betas, self.eps, self.weight_decay, self.decoupled
+        torch_private.adam_(parameters, gradients, means, squares, steps, *numbers)
+
+
+class AdamW(Adam):
+    decoupled = True
 
 
 class RMSprop(Optimizer):
@@ -86,4 +101,4 @@ def check_moments(tensors: Mapping[str, Tensor], moments: tuple[str, ...]) -> No
         )
 
 
-OPTIMIZERS: dict[str, type[Optimizer]] = {"adam": Adam, "rmsprop": RMSprop}
+OPTIMIZERS: dict[str, type[Optimizer]] = {"adam": Adam, "adamw": AdamW, "rmsprop": RMSprop}

@@ -64,7 +64,7 @@ class TorchNet(Net):
             parameter.grad = None
         torch.autograd.backward([tensor for tensor, _ in given], [slope for _, slope in given])
 
-    def step(self, rate: float, max_norm: float) -> dict[str, Tensor]:
+    def step(self, rate: float, max_norm: float, critic_rate: float | None = None) -> dict[str, Tensor]:
         squares: dict[str, Tensor] = {}
         for part, parameters in self.parts.items():
             gradients = [p.grad for p in parameters if p.grad is not None]
@@ -74,7 +74,7 @@ class TorchNet(Net):
         # The same rule as torch's clip_grad_norm_, on the norm that is computed anyway.
         scale = (max_norm / (norm + 1e-6)).clamp(max=1.0)
         torch_private.multiply_([p.grad for p in self.optimizer.parameters.values() if p.grad is not None], scale)
-        self.optimizer.step(rate)
+        self.optimizer.step(rate, critic_rate)
         norms = {f"train/grad_norm/{part}": square.sqrt() for part, square in squares.items()}
         return {"train/grad_norm": norm, "train/grad_clipped_fraction": (norm > max_norm).float()} | norms
 
@@ -86,8 +86,8 @@ class TorchNet(Net):
         mine, now = self.optimizer.parameters, self._trained()
         return mine.keys() == now.keys() and all(now[name] is parameter for name, parameter in mine.items())
 
-    def use_optimizer(self, name: str, eps: float) -> None:
-        self.optimizer = OPTIMIZERS[name](self._trained(), eps)
+    def use_optimizer(self, name: str, **numbers: Any) -> None:
+        self.optimizer = OPTIMIZERS[name](self._trained(), **numbers)
 
     def save_state(self) -> dict[str, Tensor]:
         return self.optimizer.save_state()

@@ -70,8 +70,11 @@ class AleEngine(Replayed, Engine):
             use_fire_reset=task.fire_reset,
         )
         super().__init__(maker.config.id, n_envs, self._vec.single_observation_space, self._vec.single_action_space)
-        self._n_actions = len(self._vec.ale.get_action_set())
+        keys = [action.name for action in self._vec.ale.get_action_set()]
+        self._n_actions = len(keys)
+        self._fire = keys.index("FIRE") if task.fire_reset and "FIRE" in keys else None
         self._lives = np.zeros(n_envs, np.int64)
+        self._lost = np.zeros(n_envs, np.bool_)  # a life in the last step: FIRE comes next, whatever the agent chose
         self._first_frames = np.zeros(n_envs, np.int64)  # ALE's count at the start: idle frames are not the agent's
         self._obs: NDArray[np.uint8] = np.zeros(0, np.uint8)
 
@@ -86,16 +89,18 @@ class AleEngine(Replayed, Engine):
         taken = self._actions.batch(actions, self.n_envs)
         if taken.min() < 0 or taken.max() >= self._n_actions:  # in C++ it would wait for ever
             raise ValueError(f"{self.name}: actions {taken} are not all from 0 to {self._n_actions - 1}")
+        if self._fire is not None:
+            taken = np.where(self._lost, self._fire, taken).astype(taken.dtype)
         self._log.append(taken, self._lengths)
         # every array is a new one, made in C++ for this step: it is handed on, not copied
         obs, reward, terminated, truncated, info = self._vec.step(taken)
         self._lengths += 1
         self._raw_returns += reward
         self._obs = obs
-        lives, ended = info["lives"], terminated | truncated
+        ended = terminated | truncated
+        self._count_lives(info["lives"], ended)
         if self._life_loss:
-            terminated = terminated | ((lives < self._lives) & (lives > 0) & ~ended)
-        self._lives = lives
+            terminated = terminated | self._lost
         episodes: list[EpisodeRecord] = []
         if ended.any():
             frames = info["episode_frame_number"]
@@ -105,6 +110,10 @@ class AleEngine(Replayed, Engine):
             ]
             self._next_episodes(ended)
         return StepBatch(self._seen(), reward.astype(np.float32), terminated, truncated, {"obs": obs}, episodes)
+
+    def _count_lives(self, lives: NDArray[Any], ended: NDArray[np.bool_]) -> None:
+        self._lost = (lives < self._lives) & (lives > 0) & ~ended
+        self._lives = lives
 
     def _end_episode(self, row: int, terminated: bool, frame: int) -> EpisodeRecord:
         frames, seed = frame - int(self._first_frames[row]), derive_seed(self._seed, row, 0)
@@ -122,6 +131,7 @@ class AleEngine(Replayed, Engine):
 
     def _started(self, which: NDArray[np.bool_], obs: NDArray[np.uint8], info: dict[str, Any]) -> None:
         self._obs, self._lives = obs, info["lives"]
+        self._lost[which] = False
         self._first_frames[which] = info["episode_frame_number"][which]
         self._lengths[which] = 0
         self._raw_returns[which] = 0
@@ -143,9 +153,9 @@ class AleEngine(Replayed, Engine):
             self._rewind(np.flatnonzero(lengths == left))
             if left:
                 actions = [part[len(part) - left] if len(part) >= left else 0 for part in taken]
-                self._obs, reward, _, _, info = self._vec.step(np.array(actions, self._actions.dtype))
+                self._obs, reward, ended, cut, info = self._vec.step(np.array(actions, self._actions.dtype))
                 self._raw_returns += reward
-                self._lives = info["lives"]
+                self._count_lives(info["lives"], ended | cut)
         self._lengths[:] = lengths
         different = (self._obs != state["obs/obs"]).any(axis=(1, 2, 3))
         if different.any():

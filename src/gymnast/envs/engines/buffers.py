@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,8 @@ from numpy.typing import NDArray
 from gymnast.core.errors import EnvFailure
 from gymnast.envs.spaces import ObsLayout
 from gymnast.envs.types import EpisodeRecord, NewArray, StepBatch
+
+Who = Callable[[int], str]  # which env a row is of, and where in its episode it is
 
 
 class Buffers(StepBatch):
@@ -53,19 +56,19 @@ class Buffers(StepBatch):
     def batch(self, episodes: list[EpisodeRecord]) -> StepBatch:
         return StepBatch(self.obs, self.reward, self.terminated, self.truncated, self.final_obs, episodes, self.mask)
 
-    def refuse_nonfinite(self, env: str, first_env: int = 0) -> None:
+    def refuse_nonfinite(self, who: Who) -> None:
         """Stops at the first NaN observation or NaN or infinite reward, naming the env it came from."""
         with np.errstate(over="ignore"):
             suspicious = not math.isfinite(self.reward.dot(self.reward))  # one cheap sum; the search only after it
             for name, array in self.obs.items():
-                refuse_nan(array, name, env, first_env)
+                refuse_nan(array, name, who)
         if suspicious:
-            for row in np.flatnonzero(~np.isfinite(self.reward)):
-                raise EnvFailure(f"{env}: env {first_env + row} gave the reward {self.reward[row]}.")
+            for row in np.flatnonzero(~np.isfinite(self.reward)).tolist():
+                raise EnvFailure(f"{who(row)} gave the reward {self.reward[row]}.")
 
 
-def refuse_nan(array: NDArray[Any], name: str, env: str, first_env: int = 0) -> None:
+def refuse_nan(array: NDArray[Any], name: str, who: Who) -> None:
     # a sum of squares is NaN only if a number in it is: infinities have no signs left to cancel by
     if array.dtype.kind == "f" and math.isnan(np.vdot(array, array)):
-        for row in np.flatnonzero(np.isnan(array).any(axis=tuple(range(1, array.ndim)))):
-            raise EnvFailure(f"{env}: env {first_env + row} gave NaN in the observation {name!r}.")
+        for row in np.flatnonzero(np.isnan(array).any(axis=tuple(range(1, array.ndim)))).tolist():
+            raise EnvFailure(f"{who(row)} gave NaN in the observation {name!r}.")

@@ -15,6 +15,7 @@ from gymnast.envs.types import EpisodeRecord, Obs
 
 class Counted:
     engine: str
+    first_env = 0  # of a larger vector, where this is a slice of one
     exact_resume = True
 
     def __init__(self, name: str, n_envs: int, obs_space: gym.Space[Any], action_space: gym.Space[Any]) -> None:
@@ -27,6 +28,15 @@ class Counted:
         self._episodes = np.zeros(n_envs, np.int64)
         self._lengths = np.zeros(n_envs, np.int64)
         self._raw_returns = np.zeros(n_envs)
+        self._taken: NDArray[Any] | None = None  # the last actions; None: there was a reset since
+
+    def _who(self, row: int) -> str:
+        """For people: the env of a row, and the moment it is at."""
+        env = f"{self.name}: env {self.first_env + row}"
+        if self._taken is None:
+            return f"{env}, after a reset,"
+        step = f"in step {self._lengths[row]} of its episode" if self._lengths[row] else "at the end of an episode"
+        return f"{env}, {step}, after the action {self._taken[row]},"
 
     def _record(self, row: int, *, frames: int, seed: int, terminated: bool, **more: Any) -> EpisodeRecord:
         """Of an env's episode that has ended; the counts are those of the next one from here on."""

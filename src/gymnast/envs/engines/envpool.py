@@ -23,6 +23,7 @@ from gymnast.core.seeds import derive_seed
 from gymnast.envs.engines.base import Engine, obstacle_of_own_envs
 from gymnast.envs.engines.buffers import Buffers, refuse_nan
 from gymnast.envs.engines.counted import Counted
+from gymnast.envs.suites.atari.env import AtariGame
 from gymnast.envs.suites.atari.task import MAX_FRAMES, NAMESPACE, AtariTask
 from gymnast.envs.types import LIFE_LOST, EpisodeRecord, StepBatch
 
@@ -116,6 +117,8 @@ class EnvPoolEngine(Counted, Engine):
         self._task = self.name.rpartition(":")[2].removeprefix(NAMESPACE)  # as EnvPool calls it
         atari = maker.task if maker.suite.Task is AtariTask else None
         self._frames_a_step = atari.frame_skip if atari else 1
+        self._fire = env.unwrapped.fire if isinstance(env.unwrapped, AtariGame) else None
+        self._has_lives = atari is not None
         self._life_losses = bool(env.metadata.get(LIFE_LOST))
         self._leaf = self._layout.leaves[0]
         self._buffers = Buffers.allocate(self._layout, n_envs, None)
@@ -127,6 +130,7 @@ class EnvPoolEngine(Counted, Engine):
         self._pool: Any = None
         self._seeds: list[int] = []
         self._lives = np.zeros(n_envs, np.int64)
+        self._lost = np.zeros(n_envs, np.bool_)  # a life in the last step: FIRE comes next, whatever the agent chose
 
     def reset(self, seed: int) -> StepBatch:
         self._seed = seed
@@ -147,7 +151,8 @@ class EnvPoolEngine(Counted, Engine):
             observation, info = self._pool.reset()
         self._lengths.fill(0)
         self._raw_returns.fill(0.0)
-        if self._life_losses:
+        self._lost.fill(False)
+        if self._has_lives:
             self._lives[:] = info["lives"]
         self._buffers.clear()
         self._buffers.obs[self._leaf.name][:] = self._leaf.convert(observation)
@@ -157,6 +162,9 @@ class EnvPoolEngine(Counted, Engine):
         buffers, leaf = self._buffers, self._leaf
         obs, final = buffers.obs[leaf.name], buffers.final_obs[leaf.name]
         taken = self._actions.batch(actions, self.n_envs) + self._actions.start
+        if self._fire is not None:
+            taken = np.where(self._lost, self._fire, taken).astype(taken.dtype)
+        self._taken = taken
         observation, reward, terminated, truncated, info = self._pool.step(taken)
         obs[:] = leaf.convert(observation)
         buffers.reward[:] = reward
@@ -166,26 +174,27 @@ class EnvPoolEngine(Counted, Engine):
         self._raw_returns += reward
         episodes: list[EpisodeRecord] = []
         ended = np.flatnonzero(terminated | truncated)
-        if self._life_losses:
-            self._mark_life_losses(info["lives"])
+        if self._has_lives:
+            self._count_lives(info["lives"])
         if ended.size:
             final[ended] = obs[ended]
-            refuse_nan(final[ended], leaf.name, self.name)
+            refuse_nan(final[ended], leaf.name, lambda index: self._who(ended[index]))
             episodes = [self._end_episode(row) for row in ended.tolist()]
             started, info = self._pool.reset(ended.astype(np.int32))
             obs[info["env_id"]] = leaf.convert(started)
-            if self._life_losses:
+            if self._has_lives:
                 self._lives[info["env_id"]] = info["lives"]
-        buffers.refuse_nonfinite(self.name)
+        buffers.refuse_nonfinite(self._who)
         return buffers.batch(episodes)
 
-    def _mark_life_losses(self, lives: NDArray[np.int32]) -> None:
+    def _count_lives(self, lives: NDArray[np.int32]) -> None:
         """Where a life went and the game goes on, the learner's episode has ended with what is seen now."""
         buffers, leaf = self._buffers, self._leaf
-        lost = (lives < self._lives) & (lives > 0) & ~buffers.terminated & ~buffers.truncated
-        buffers.final_obs[leaf.name][lost] = buffers.obs[leaf.name][lost]
-        buffers.terminated |= lost
+        self._lost = lost = (lives < self._lives) & (lives > 0) & ~buffers.terminated & ~buffers.truncated
         self._lives[:] = lives
+        if self._life_losses:
+            buffers.final_obs[leaf.name][lost] = buffers.obs[leaf.name][lost]
+            buffers.terminated |= lost
 
     def _end_episode(self, row: int) -> EpisodeRecord:
         frames = int(self._lengths[row]) * self._frames_a_step  # a game that ends within a decision had fewer

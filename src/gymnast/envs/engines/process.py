@@ -10,7 +10,9 @@ import itertools
 import math
 import multiprocessing
 import os
+import signal
 import time
+from multiprocessing import util
 from multiprocessing.connection import Connection
 from multiprocessing.reduction import ForkingPickler
 from pickle import PicklingError
@@ -27,6 +29,7 @@ from gymnast.envs.engines.replay import require_keys
 from gymnast.envs.engines.worker import work
 from gymnast.envs.spaces import ActionLayout, ObsLayout, mask_size
 from gymnast.envs.types import StepBatch
+from gymnast.jobs.child import STOP_SIGNALS
 from gymnast.jobs.worker import how_it_ended
 
 if TYPE_CHECKING:
@@ -76,14 +79,21 @@ class ProcessEngine(Engine):
         self._slices = list(itertools.pairwise(n_envs * i // count for i in range(count + 1)))
         self._connections: list[Connection] = []
         self._processes: list[Any] = []
-        for start, stop in self._slices:
-            here, there = context.Pipe()
-            task = (maker, n_envs, start, stop, there, blocks)
-            process = context.Process(target=work, args=task, daemon=True, name=f"envs {start}-{stop - 1}")
-            process.start()
-            there.close()  # so that this end sees the end of a dead worker
-            self._connections.append(here)
-            self._processes.append(process)
+        # At the end of this process workers get SIGTERM, which they leave to it: they are killed before that.
+        util.Finalize(self, _kill, (self._processes,), exitpriority=10)
+        # A worker inherits what is blocked, so that no signal ends it before it knows what to do with one.
+        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
+        try:
+            for start, stop in self._slices:
+                here, there = context.Pipe()
+                task = (maker, n_envs, start, stop, there, blocks)
+                process = context.Process(target=work, args=task, daemon=True, name=f"envs {start}-{stop - 1}")
+                process.start()
+                there.close()  # so that this end sees the end of a dead worker
+                self._connections.append(here)
+                self._processes.append(process)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         self._receive_all(_START_SECONDS + self._timeout, "starting")
 
     def reset(self, seed: int) -> StepBatch:
@@ -177,13 +187,18 @@ class ProcessEngine(Engine):
         """No gentleness: an env that hangs in native code does not hear SIGTERM."""
         for connection in self._connections:
             connection.close()
-        for process in self._processes:
-            process.kill()
+        _kill(self._processes)
         for process in self._processes:
             process.join(_CLOSE_SECONDS)
             if process.exitcode is not None:
                 process.close()
-        self._connections, self._processes = [], []
+        self._connections.clear()
+        self._processes.clear()
+
+
+def _kill(processes: list[Any]) -> None:
+    for process in processes:
+        process.kill()
 
 
 def _refuse_unsendable(maker: EnvMaker) -> None:

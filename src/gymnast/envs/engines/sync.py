@@ -16,7 +16,7 @@ from gymnast.core.seeds import derive_seed
 from gymnast.envs.engines.base import Engine
 from gymnast.envs.engines.buffers import Buffers, refuse_nan
 from gymnast.envs.engines.counted import Replayed
-from gymnast.envs.recorder import recorder_of
+from gymnast.envs.recorder import OLD_RESET, OLD_STEP, recorder_of
 from gymnast.envs.spaces import mask_parts, mask_size, scalars
 from gymnast.envs.types import LIFE_LOST, EpisodeRecord, Obs, StepBatch
 
@@ -70,7 +70,7 @@ class SyncEngine(Replayed, Engine):
         self._steps_to_check = 0
 
     def reset(self, seed: int) -> StepBatch:
-        self._seed = seed
+        self._seed, self._taken = seed, None
         self._episodes.fill(0)
         self._lengths.fill(0)
         self._log.clear()
@@ -78,12 +78,12 @@ class SyncEngine(Replayed, Engine):
         self._buffers.clear()
         for row in range(self.n_envs):
             self._write(row, *self._start_episode(row))
-        self._buffers.refuse_nonfinite(self.name, self.first_env)
+        self._buffers.refuse_nonfinite(self._who)
         return self._buffers.batch([])
 
     def step(self, actions: NDArray[Any]) -> StepBatch:
         buffers = self._buffers
-        taken = self._actions.batch(actions, self.n_envs)
+        taken = self._taken = self._actions.batch(actions, self.n_envs)
         self._log.append(taken, self._lengths)
         self._lengths += 1
         if self._flags_set:
@@ -118,7 +118,7 @@ class SyncEngine(Replayed, Engine):
         buffers.reward[:] = rewards
         if self._steps_to_check:
             self._steps_to_check -= 1
-        buffers.refuse_nonfinite(self.name, self.first_env)
+        buffers.refuse_nonfinite(self._who)
         return buffers.batch(episodes)
 
     def _end_episode(
@@ -128,7 +128,7 @@ class SyncEngine(Replayed, Engine):
         buffers, recorder = self._buffers, self._recorders[row]
         self._layout.write(buffers.final_obs, row, observation)
         for name, array in buffers.final_obs.items():
-            refuse_nan(array[row : row + 1], name, self.name, self.first_env + row)
+            refuse_nan(array[row : row + 1], name, lambda _: self._who(row))
         # an env that says both has ended: there is nothing to bootstrap from
         (buffers.terminated if terminated else buffers.truncated)[row] = True
         self._flags_set = True
@@ -151,11 +151,14 @@ class SyncEngine(Replayed, Engine):
     def _start_episode(self, row: int) -> tuple[Any, dict[str, Any]]:
         self._seeds[row] = derive_seed(self._seed, self.first_env + row, int(self._episodes[row]))
         try:
-            observation, info = self.envs[row].reset(seed=self._seeds[row])
+            started = self.envs[row].reset(seed=self._seeds[row])
         except (EnvFailure, UserError):
             raise
         except Exception as error:  # foreign code again
             raise self._crash(row, "reset", error) from error
+        if not (isinstance(started, tuple) and len(started) == 2 and isinstance(started[1], dict)):
+            raise EnvFailure(f"{self.name}: {OLD_RESET}")
+        observation, info = started
         if self._steps_to_check and (problem := self._layout.problem(observation)):
             raise EnvFailure(f"{self.name}: after reset, {problem}.")
         return observation, info
@@ -185,8 +188,11 @@ class SyncEngine(Replayed, Engine):
             raise EnvFailure(f"{self.name}: in step, {problem}.")
 
     def _crash(self, row: int, where: str, error: Exception) -> EnvFailure:
+        *_, last = traceback.extract_tb(error.__traceback__)
+        if "values to unpack (expected 5" in str(error) and "/gymnasium/" in last.filename.replace("\\", "/"):
+            return EnvFailure(f"{self.name}: {OLD_STEP}")  # found by Gymnasium's own wrapper, its time limit
         trace = "".join(traceback.format_exception(error)).rstrip()
-        return EnvFailure(f"{self.name}: env {self.first_env + row} crashed in {where}.\n{trace}")
+        return EnvFailure(f"{self._who(row)} crashed in {where}.\n{trace}")
 
     def _seen(self) -> Obs:
         return self._buffers.obs

@@ -6,7 +6,6 @@ Nothing here may import torch: a worker must start quickly and stay small.
 from __future__ import annotations
 
 import multiprocessing
-import signal
 import traceback
 from collections.abc import Sequence
 from multiprocessing.connection import Connection
@@ -18,7 +17,7 @@ from gymnast.core.errors import EnvFailure, UserError
 from gymnast.envs.engines.buffers import Buffers
 from gymnast.envs.engines.sync import SyncEngine
 from gymnast.envs.spaces import ActionLayout, ObsLayout, mask_size
-from gymnast.jobs.child import end_with_parent
+from gymnast.jobs.child import end_with_parent, leave_signals_to_parent
 
 if TYPE_CHECKING:
     from gymnast.envs.make import EnvMaker
@@ -29,7 +28,7 @@ def work(maker: EnvMaker, n_envs: int, start: int, stop: int, connection: Connec
 
     `blocks`: the shared memory of the vector's buffers and, behind them, of its actions.
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which then closes its workers
+    leave_signals_to_parent()
     if (parent := multiprocessing.parent_process()) is not None:
         end_with_parent(parent.sentinel)  # in the middle of an endless step, too
     engine: SyncEngine | None = None

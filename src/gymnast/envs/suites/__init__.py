@@ -5,9 +5,12 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+import traceback
 from collections.abc import Mapping
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from gymnast.config.files import preset_ids
 from gymnast.core.errors import UserError, did_you_mean, install_command
 from gymnast.core.registry import SUITES
 from gymnast.core.text import cut
@@ -17,6 +20,8 @@ if TYPE_CHECKING:
     from gymnasium.envs.registration import EnvSpec
 
     from gymnast.envs.suites.base import Suite
+
+SEVERAL_AGENTS = "One agent in a gymnasium.Env can be trained; envs of several agents (PettingZoo) are not supported."
 
 
 def suite_of(env_id: str) -> Suite:
@@ -42,7 +47,7 @@ def find_spec(env_id: str) -> EnvSpec:
 
     module, _, name = env_id.rpartition(":")
     if module:
-        _import_module(module, env_id)
+        import_users_module(module, f"env.id: {env_id!r}")
     suite = suite_of(env_id)
     if suite.module is not None:
         if suite.missing:
@@ -56,7 +61,9 @@ def find_spec(env_id: str) -> EnvSpec:
     versions = [other for other in known if other.rpartition("-v")[0].lower() == _without_version(name).lower()]
     if versions:
         raise UserError(f"env.id: there is no env {env_id!r}. Registered: {', '.join(versions)}.")
-    advice = did_you_mean(name, known) or " See `gymnast envs list`."
+    advice = did_you_mean(name, {*known, *preset_ids()}) or " See `gymnast envs list`."
+    if "pettingzoo" in name.lower():
+        raise UserError(f"env.id: there is no env {env_id!r}. {SEVERAL_AGENTS}")
     raise UserError(
         f"env.id: there is no env {env_id!r}.{advice} An env of your own package is written as module:{name}."
         if not module
@@ -81,17 +88,19 @@ def make(
     suite = suite_of(env_id)  # only now: a user's module may have brought its own
     try:
         return suite.make(spec, suite.task(kwargs), max_episode_steps, render_mode, training)
+    except UserError:
+        raise
     except (gym.error.DependencyNotInstalled, ModuleNotFoundError) as error:
         raise UserError(missing_package(env_id, spec, error)) from error
     except gym.error.Error as error:
         raise UserError(f"env.id: {env_id!r} cannot be made: {error}") from error
-    except Exception as error:  # whatever a constructor makes of arguments it does not expect
-        if not kwargs or isinstance(error, UserError):
-            raise
-        reason = " ".join(f"{type(error).__name__}: {error}".split(" was raised from")[0].split())
+    except Exception as error:  # an env's constructor is foreign code
+        if "must inherit from the gymnasium.Env class" in str(error):
+            raise UserError(f"env.id: {env_id!r} is not a gymnasium.Env. {SEVERAL_AGENTS}") from error
         blamed = [key for key in kwargs if _can_be_made(suite, spec, {**kwargs}, key)] or list(kwargs)
         said = ", ".join(f"{key}={cut(repr(kwargs[key]))}" for key in blamed)
-        raise UserError(f"env.kwargs: {env_id!r} cannot be made with {said}: {reason}.") from error
+        how = f"env.kwargs: {env_id!r} cannot be made with {said}" if kwargs else f"env.id: {env_id!r} cannot be made"
+        raise UserError(f"{how}: {raised(error)}.") from error
 
 
 def _can_be_made(suite: Suite, spec: EnvSpec, kwargs: dict[str, Any], without: str) -> bool:
@@ -116,20 +125,31 @@ def _all_suites() -> list[Suite]:
     return [SUITES.get(start)() for start in SUITES.names()]
 
 
-def _import_module(module: str, env_id: str) -> None:
+def import_users_module(module: str, what: str) -> ModuleType:
+    """A module that the config names; `what` needs it."""
     # the command's own path does not include the working directory, where a user's module most likely is
     if os.getcwd() not in sys.path and "" not in sys.path:
         sys.path.append(os.getcwd())
     if not all(part.isidentifier() for part in module.split(".")):
         raise UserError(f"env.id: {module!r} is not the name of a module. Write module:Env-v0.")
     try:
-        importlib.import_module(module)
+        return importlib.import_module(module)
     except ModuleNotFoundError as error:
         if error.name is None or not (module == error.name or module.startswith(f"{error.name}.")):
-            raise UserError(
-                f"env.id: {env_id!r} needs the package {error.name!r}. Run: pip install {error.name}"
-            ) from error
-        raise UserError(f"env.id: there is no module {module!r} to find {env_id!r} in. Is it installed?") from error
+            raise UserError(f"{what} needs the package {error.name!r}. Run: pip install {error.name}") from error
+        more = f" {SEVERAL_AGENTS}" if module.startswith("pettingzoo") else ""
+        raise UserError(f"{what}: there is no module {module!r}. Is it installed?{more}") from error
+    except Exception as error:  # foreign code
+        raise UserError(f"{what}: importing {module!r} failed: {raised(error)}.") from error
+
+
+def raised(error: BaseException) -> str:
+    """What foreign code raised, and the line that did, in one line."""
+    frames = traceback.extract_tb(error.__traceback__)
+    inside = not frames or f"{os.sep}gymnasium{os.sep}" in frames[-1].filename  # nothing that a user could look at
+    place = "" if inside else f" ({os.path.relpath(frames[-1].filename)}, line {frames[-1].lineno})"
+    text = " ".join(str(error).split(" was raised from")[0].split())  # gymnasium adds how it called
+    return f"{type(error).__name__}: {text or 'no message'}{place}"
 
 
 def _without_version(name: str) -> str:

@@ -27,6 +27,7 @@ class Suite:
     module: ClassVar[str | None] = None  # importing it registers the ids; None: importing the suite does
     extra: ClassVar[str | None] = None  # of pyproject.toml, which installs what the envs need
     Task: ClassVar[type[Section] | None] = None  # what env.kwargs may hold; None: what the env's constructor takes
+    is_limited: ClassVar[bool] = False  # `make` sets a time limit where none is registered
     one_per_process: ClassVar[bool] = False  # two envs in one process would disturb each other
 
     def make(

@@ -111,7 +111,7 @@ def _read(env: gym.Env[Any, Any], cfg: EnvConfig) -> Table | None:
     if base.P != twin.unwrapped.P:  # type: ignore[attr-defined]
         return None  # a new map for every env
     if getattr(base, "fickle_passenger", False):
-        return None  # Taxi's passenger changes their mind beside the table
+        return None  # Taxi's passenger changes their mind, which the table does not say
     limits = [base.horizon] if hasattr(base, "horizon") else []  # a bandit's pulls
     actions = np.arange(choices.n)
     layer: gym.Env[Any, Any] = env

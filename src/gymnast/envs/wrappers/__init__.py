@@ -1,4 +1,4 @@
-"""Wrappers by name. `problems` checks a wrapper's parameters before any env exists."""
+"""Wrappers by name, or anybody's by "module:Class". `problems` checks the parameters before any env exists."""
 
 from __future__ import annotations
 
@@ -8,15 +8,61 @@ import typing
 from collections.abc import Mapping
 from typing import Annotated, Any, Union
 
-from gymnast.core.errors import did_you_mean
+import gymnasium as gym
+
+from gymnast.core.errors import UserError, did_you_mean
 from gymnast.core.registry import WRAPPERS
+from gymnast.envs.suites import import_users_module, raised
+
+TRAINING_ONLY = "training_only"  # of ours a parameter where it makes sense; of others for us alone
+
+
+def find_wrapper(name: str) -> Any:
+    """The class of a name in env.wrappers."""
+    if ":" not in name:
+        return WRAPPERS.get(name)
+    module, _, attribute = name.partition(":")
+    wrapper = getattr(import_users_module(module, f"wrapper {name!r}"), attribute, None)
+    if not (isinstance(wrapper, type) and issubclass(wrapper, gym.Wrapper)):
+        raise UserError(f"wrapper {name!r}: {module} has no class {attribute!r} derived from gymnasium.Wrapper.")
+    return wrapper
+
+
+def wrap(env: gym.Env[Any, Any], name: str, kwargs: Mapping[str, Any]) -> gym.Env[Any, Any]:
+    wrapper = find_wrapper(name)
+    if ":" not in name:
+        return wrapper(env, **kwargs)
+    try:
+        return wrapper(env, **{key: value for key, value in kwargs.items() if key != TRAINING_ONLY})
+    except Exception as error:  # foreign code
+        raise UserError(f"env.wrappers: {name} cannot wrap this env: {raised(error)}.") from error
+
+
+def keeps_masks(name: str) -> bool:
+    """Whether the chosen action is the one that reaches the env."""
+    wrapper = find_wrapper(name)
+    return getattr(wrapper, "keeps_masks", issubclass(wrapper, gym.ObservationWrapper | gym.RewardWrapper))
+
+
+def keeps_numbers(name: str) -> bool:
+    """Whether an observation still ends with the env's own numbers."""
+    return getattr(find_wrapper(name), "keeps_numbers", False)
 
 
 def problems(name: str, kwargs: Mapping[str, Any]) -> list[str]:
     """Everything wrong with one entry of env.wrappers, a line each: unknown name, parameters, types, ranges."""
-    if unknown := WRAPPERS.problem(name):
-        return [unknown]
-    wrapper = WRAPPERS.get(name)
+    if ":" not in name and (unknown := WRAPPERS.problem(name)):
+        return [f"{unknown} Any other: module:Class."]
+    try:
+        wrapper = find_wrapper(name)
+    except UserError as error:
+        return [str(error)]
+    if ":" in name:
+        try:
+            inspect.signature(wrapper).bind(None, **{key: kwargs[key] for key in kwargs if key != TRAINING_ONLY})
+        except TypeError as error:
+            return [f"wrapper {name!r}: {error}. It takes {inspect.signature(wrapper)}."]
+        return []
     parameters = dict(list(inspect.signature(wrapper.__init__).parameters.items())[2:])  # without self and env
     hints = typing.get_type_hints(wrapper.__init__, include_extras=True)
     known = f"Known: {', '.join(parameters)}." if parameters else "It takes no parameters."

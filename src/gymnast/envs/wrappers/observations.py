@@ -22,7 +22,10 @@ class Flatten(ObservationWrapper):
     def __init__(self, env: gym.Env[Any, Any]) -> None:
         super().__init__(env)
         self._source = env.observation_space
-        flat = spaces.flatten_space(self._source)
+        try:
+            flat = spaces.flatten_space(self._source)
+        except NotImplementedError:  # a space of somebody's own
+            raise self.refuse(f"{self._source} cannot be made numbers. Drop it by observation_keys before.") from None
         if not isinstance(flat, spaces.Box):
             raise self.refuse(f"{self._source} has no fixed length.")
         self.observation_space = spaces.Box(flat.low.astype(np.float32), flat.high.astype(np.float32), dtype=np.float32)
@@ -41,6 +44,32 @@ class OneHot(Flatten):
         super().__init__(env)
         if not isinstance(space, spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary):
             raise self.refuse(f"needs Discrete, MultiDiscrete or MultiBinary observations; this env has {space}.")
+
+
+class ObservationKeys(ObservationWrapper):
+    """Of a Dict observation the entries to `keep`, in that order, or all but those to `drop`."""
+
+    name = "observation_keys"
+
+    def __init__(self, env: gym.Env[Any, Any], keep: list[str] | None = None, drop: list[str] | None = None) -> None:
+        super().__init__(env)
+        space = env.observation_space
+        if not isinstance(space, spaces.Dict):
+            raise self.refuse(f"needs a Dict observation; this env has {space}.")
+        if unknown := [key for key in [*(keep or ()), *(drop or ())] if key not in space.spaces]:
+            raise self.refuse(f"the observation has no {', '.join(map(repr, unknown))}. It has {', '.join(space)}.")
+        self._kept = keep or [key for key in space if key not in (drop or ())]
+        if not self._kept:
+            raise self.refuse("nothing is left of the observation.")
+        self.observation_space = spaces.Dict({key: space[key] for key in self._kept})
+
+    @staticmethod
+    def rule(kwargs: Mapping[str, Any]) -> str | None:
+        given = [key for key in ("keep", "drop") if kwargs.get(key)]
+        return None if len(given) == 1 else "give keep or drop, one of them, with the keys of the observation."
+
+    def change(self, observation: Any) -> Any:
+        return {key: observation[key] for key in self._kept}
 
 
 class DropComponents(ObservationWrapper):

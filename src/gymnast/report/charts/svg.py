@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from itertools import cycle
 from xml.sax.saxutils import escape
 
-from gymnast.report.charts.model import Chart, Curve, Point, Points
+from gymnast.report.charts.model import Chart, Curve, Point, Points, ticks
 
 LEFT, RIGHT, TOP, BOTTOM = 64, 16, 28, 44
 LETTER, LINE = 7, 18  # about how wide one is and how high a line is
 COLOURS = ("#0b6e99", "#d9730d", "#6940a5", "#448361")
-LEVEL = "#448361"
-TICKS = 5
+LEVEL, DASHES = "#777", ("6 4", "2 3")  # of the first level and of further ones
 
 
 @dataclass(frozen=True)
@@ -49,13 +48,13 @@ def draw(chart: Chart, width: int = 640, height: int = 360) -> str:
     points = [point for curve in curves for point in curve.extent()]
     if not points:
         return ""
-    level = chart.level if chart.level is not None and math.isfinite(chart.level) else None
-    values = [y for _, y in points] + ([] if level is None else [level])
+    levels = [level for level in chart.levels if math.isfinite(level.value)]
+    values = [y for _, y in points] + [level.value for level in levels]
     low, high = min(values), max(values)
     margin = 0.05 * (high - low) or 0.5
     coloured = list(zip(curves, cycle(COLOURS), strict=False))
     names = [] if chart.small else [(curve.name, colour) for curve, colour in coloured]
-    names += [(chart.level_name, LEVEL)] if level is not None and chart.level_name else []
+    names += [(level.name, LEVEL) for level in levels if level.name]
     legend = legend_places([name for name, _ in names], width)
     top = TOP + LINE * (1 + max((line for _, line in legend), default=-1))
     frame = Frame(low - margin, high + margin, max(x for x, _ in points) or 1.0, top, width, height)
@@ -68,8 +67,9 @@ def draw(chart: Chart, width: int = 640, height: int = 360) -> str:
     for (name, colour), (begin, row) in zip(names, legend, strict=True):
         parts.append(text(begin, 20 + LINE * (row + 1), name, f'font-weight="bold" style="fill:{colour}"'))
     parts += _axes(frame, chart.unit)
-    if level is not None:
-        parts.append(frame.line([(0, level), (frame.end, level)], f'stroke="{LEVEL}" stroke-dasharray="6 4"'))
+    for level, dashes in zip(levels, cycle(DASHES), strict=False):
+        ends = [(0, level.value), (frame.end, level.value)]
+        parts.append(frame.line(ends, f'stroke="{LEVEL}" stroke-dasharray="{dashes}"'))
     for curve, colour in coloured:
         parts += _curve(frame, curve, colour)
     return "\n".join([*parts, "</svg>", ""])
@@ -89,7 +89,10 @@ def _axes(frame: Frame, unit: str) -> list[str]:
 
 def _curve(frame: Frame, curve: Curve, colour: str) -> list[str]:
     parts = []
-    if curve.band:
+    if not curve.joined:
+        bars = ([(x, low), (x, high)] for x, low, high in curve.band)
+        parts += [frame.line(ends, f'stroke="{colour}" opacity="0.5"') for ends in bars]
+    elif curve.band:
         outline = [(x, upper) for x, _, upper in curve.band] + [(x, lower) for x, lower, _ in reversed(curve.band)]
         parts.append(f'<polygon points="{frame.corners(outline)}" fill="{colour}" opacity="0.2"/>')
     if not curve.points:
@@ -109,14 +112,6 @@ def legend_places(names: Sequence[str], width: int) -> list[tuple[int, int]]:
         places.append((across, row))
         across += LETTER * len(name) + 2 * LETTER
     return places
-
-
-def ticks(low: float, high: float) -> list[float]:
-    """Round numbers between two, about five."""
-    rough = (high - low) / TICKS
-    size = 10 ** math.floor(math.log10(rough))
-    step = next(size * factor for factor in (1, 2, 5, 10) if size * factor >= rough)
-    return [step * index for index in range(math.ceil(low / step), math.floor(high / step) + 1)]
 
 
 def short(value: float) -> str:

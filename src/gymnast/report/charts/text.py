@@ -10,12 +10,12 @@ from itertools import cycle, groupby, pairwise
 from rich.text import Text
 
 from gymnast.core.text import bar
-from gymnast.report.charts.model import Chart, Curve, Points
+from gymnast.report.charts.model import Chart, Curve, Level, Points, tick_size
 
-DOT, LEVEL, BAND = "◆", "┄", "░"
-MARKS = "▪●▲◇+x○△"  # of several lines, told apart without colours
+DOTS, LEVEL, BAND = "◆★", "┄", "░"
+MARKS = "▪●▲◇+x○△"  # of several lines, which differ without colours too
 COLOURS = ("cyan", "magenta", "blue", "red", "bright_cyan", "bright_magenta", "bright_blue", "bright_red")
-LEVEL_STYLE, DOT_STYLE = "green", "bold yellow"
+LEVEL_STYLE, DOT_STYLES = "white", ("bold yellow", "bold green")
 
 
 Cells = list[list[tuple[str, str]]]  # by row from below and column: a mark and its style
@@ -53,36 +53,41 @@ class Grid:
 def draw(chart: Chart, width: int, height: int = 10) -> list[Text]:
     """Title and legend, then the curves over a common axis. No text at all where there is nothing finite to draw.
 
-    A level far away from all points is left out, and the legend says so: it would press them into one row.
+    The axis begins and ends at round numbers. A level far away from all points is left out, and the legend says so: it
+    would press them into one row.
     """
     curves = [curve.finite() for curve in chart.curves]
     points = [point for curve in curves for point in curve.extent()]
     if not points:
         return []
     low, high = min(value for _, value in points), max(value for _, value in points)
-    level = chart.level
-    if level is not None and low - 3 * (high - low) <= level <= high + 3 * (high - low):
-        low, high = min(low, level), max(high, level)
-    else:
-        level = None
+    reach = 3 * (high - low)
+    levels = [level for level in chart.levels if low - reach <= level.value <= high + reach]
+    values = [low, high, *(level.value for level in levels)]
+    low, high = min(values), max(values)
     if high == low:
         low, high = low - 0.5, high + 0.5
-    rows = (0, height // 2, height - 1)
-    labels = dict(zip(rows, _labels([low + (high - low) * row / (height - 1) for row in rows]), strict=True))
-    margin = max(len(label) for label in labels.values())
-    grid = Grid(low, high, max(x for x, _ in points) or 1, max(width - margin - 2, 10), height)
+    step = tick_size(low, high)
+    first, last = math.floor(low / step), math.ceil(high / step)
+    digits = max(-math.floor(math.log10(step)), 0)
+    numbers = {step * index: f"{step * index:,.{digits}f}" for index in range(first, last + 1)}
+    margin = max(map(len, numbers.values()))
+    end = max(x for x, _ in points) or 1
+    grid = Grid(step * first, step * last, end, max(width - margin - 2, 10), height)
+    labels = {grid.row(value): number for value, number in numbers.items()}
     marks = _marks(curves)
-    cells = _cells(grid, curves, marks, level)
-    return [_heading(chart, marks, level is not None), *_frame(grid, cells, labels, margin, chart.unit)]
+    cells = _cells(grid, curves, marks, levels)
+    return [_heading(chart, marks, levels), *_frame(grid, cells, labels, margin, chart.unit)]
 
 
-def _cells(grid: Grid, curves: Sequence[Curve], marks: Sequence[tuple[str, str]], level: float | None) -> Cells:
-    """The level lies behind the bands, these behind the lines, the dots on top."""
+def _cells(grid: Grid, curves: Sequence[Curve], marks: Sequence[tuple[str, str]], levels: Sequence[Level]) -> Cells:
+    """Levels lie behind the bands, these behind the lines, the dots on top."""
     cells = [[(" ", "default")] * grid.width for _ in range(grid.height)]
-    if level is not None:
-        cells[grid.row(level)] = [(LEVEL, LEVEL_STYLE)] * grid.width
+    for level in levels:
+        cells[grid.row(level.value)] = [(LEVEL, LEVEL_STYLE)] * grid.width
     for curve, (_, style) in zip(curves, marks, strict=True):
-        lower, upper = (grid.by_column([(x, ends[side]) for x, *ends in curve.band]) for side in (0, 1))
+        band = curve.band if curve.joined else ()
+        lower, upper = (grid.by_column([(x, ends[side]) for x, *ends in band]) for side in (0, 1))
         for place, value in lower.items():
             for row in range(grid.row(value), grid.row(upper.get(place, value)) + 1):
                 cells[row][place] = (BAND, style)
@@ -110,30 +115,21 @@ def _frame(grid: Grid, cells: Cells, labels: Mapping[int, str], margin: int, uni
 
 
 def _marks(curves: Sequence[Curve]) -> list[tuple[str, str]]:
-    """A mark and a style for each curve; all dots have the same."""
+    """A mark and a style for each curve."""
     lines = zip(cycle(MARKS), cycle(COLOURS), strict=False)
-    return [next(lines) if curve.joined else (DOT, DOT_STYLE) for curve in curves]
+    dots = zip(cycle(DOTS), cycle(DOT_STYLES), strict=False)
+    return [next(lines if curve.joined else dots) for curve in curves]
 
 
-def _heading(chart: Chart, marks: Sequence[tuple[str, str]], level_drawn: bool) -> Text:
+def _heading(chart: Chart, marks: Sequence[tuple[str, str]], drawn: Sequence[Level]) -> Text:
     """The title and what the marks mean."""
     text = Text().append(chart.title, style="bold yellow")
     for curve, (mark, style) in zip(chart.curves, marks, strict=True):
         text.append(f"  {mark} ", style=style).append(f"{curve.name} ", style="dim")
-    if level_drawn and chart.level_name:
-        text.append(f"  {LEVEL}{LEVEL} ", style=LEVEL_STYLE).append(chart.level_name, style="dim")
-    elif chart.level_name:
-        text.append(f"  {chart.level_name}, far off", style="dim")
+    for level in chart.levels:
+        mark, note = (f"{LEVEL}{LEVEL} ", "") if level in drawn else ("", ", far off")
+        text.append(f"  {mark}", style=LEVEL_STYLE).append(level.name + note, style="dim")
     return text
-
-
-def _labels(values: Sequence[float]) -> list[str]:
-    """As many decimals as tell them apart; none where all are whole."""
-    if all(float(value).is_integer() for value in values):
-        digits = 0
-    else:
-        digits = min(max(1 - math.floor(math.log10(max(values) - min(values))), 0), 9)
-    return [f"{value:,.{digits}f}" for value in values]
 
 
 def histogram(bars: Sequence[tuple[str, int]], width: int) -> list[Text]:

@@ -19,6 +19,7 @@ class A2CConfig(settings.AlgoSettings):
 
     name: Literal["a2c"] = Field("a2c", description="Algorithm.")
     learning_rate: settings.LearningRate = Schedule.constant(7e-4)
+    critic_learning_rate: settings.CriticRate = None
     n_steps: settings.Steps = 5
     gamma: settings.Gamma = 0.99
     gae_lambda: settings.GaeLambda = 1.0
@@ -31,7 +32,6 @@ class A2CConfig(settings.AlgoSettings):
     optimizer: Literal["rmsprop", "adam"] = Field("rmsprop", description="Optimizer.")
     optimizer_eps: settings.OptimizerEps = 1e-5
     reset_optimizer_on_lr_jump: settings.LrJump = None
-    extensions: settings.Extensions = Field(default_factory=list)
 
     @property
     def optimizer_name(self) -> str:

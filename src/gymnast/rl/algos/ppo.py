@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from pydantic import Field
 
 from gymnast.agent.batch import VALUE, Batch, Outputs
 from gymnast.config import algos as settings
-from gymnast.config.fields import Count, Positive, Rate
+from gymnast.config.fields import Count, Float, Positive, Rate
 from gymnast.core.lazy import np, torch
 from gymnast.core.schedule import Schedule
 from gymnast.rl.learner import Expression, Learner, Loss, Metrics, explained_variance, kernels, loss_metrics, normalized
@@ -19,12 +19,16 @@ if TYPE_CHECKING:
     from gymnast.agent.nets.dense_net import DenseNet
     from gymnast.rl.rollout import Rollout
 
+Beta = Annotated[Float, Field(ge=0, lt=1)]
+RATE_STEP, LOWEST_RATE, HIGHEST_RATE = 1.5, 1e-5, 1e-2  # of an adapted rate, as in rsl_rl
+
 
 class PPOConfig(settings.AlgoSettings):
     """Proximal policy optimisation."""
 
     name: Literal["ppo"] = Field("ppo", description="Algorithm.")
     learning_rate: settings.LearningRate = Schedule.constant(3e-4)
+    critic_learning_rate: settings.CriticRate = None
     n_steps: settings.Steps = 2048
     batch_size: Count = Field(64, description="Samples a gradient step; must divide n_envs x n_steps.")
     n_epochs: Count = Field(10, description="Passes over each rollout.")
@@ -40,16 +44,42 @@ class PPOConfig(settings.AlgoSettings):
     target_kl: Positive | None = Field(
         None, description="Stop an update's epochs early when the KL exceeds 1.5 times this."
     )
+    desired_kl: Positive | None = Field(
+        None,
+        description="Adapt the rate, from learning_rate on: divided by 1.5 after an update whose KL exceeds twice "
+        "this, times 1.5 after one below half of it, within 1e-5 to 1e-2; null: not adapted.",
+    )
     normalize_advantage: settings.NormalizeAdvantage = "batch"
     value_loss: settings.ValueLoss = "mse"
     huber_delta: settings.HuberDelta = 1.0
+    optimizer: Literal["adam", "adamw"] = Field("adam", description="Optimizer.")
     optimizer_eps: settings.OptimizerEps = 1e-5
+    betas: tuple[Beta, Beta] = Field(
+        (0.9, 0.999), description="How slowly the optimizer's means of gradients and of their squares move."
+    )
+    weight_decay: Annotated[Float, Field(ge=0)] = Field(
+        0.0, description="Pull of all weights to 0: with adamw times the rate, with adam as a part of the gradient."
+    )
     reset_optimizer_on_lr_jump: settings.LrJump = None
-    extensions: settings.Extensions = Field(default_factory=list)
+
+    @property
+    def optimizer_name(self) -> str:
+        return self.optimizer
+
+    @property
+    def optimizer_numbers(self) -> dict[str, Any]:
+        return {"eps": self.optimizer_eps, "betas": self.betas, "weight_decay": self.weight_decay}
 
     @property
     def kl_limit(self) -> float | None:
         return 1.5 * self.target_kl if self.target_kl else None
+
+    def problems(self, config: Any) -> list[settings.RuleProblem]:
+        found, rate = super().problems(config), self.learning_rate
+        if self.desired_kl is not None and rate.lowest != rate.highest:
+            text = "a rate that algo.desired_kl adapts has no schedule. Use one number, or drop algo.desired_kl."
+            found.append(settings.RuleProblem(("algo.learning_rate", "algo.desired_kl"), text))
+        return found
 
     def passes(self, rollout_steps: int) -> tuple[int, int]:
         return self.n_epochs, self.batch_size
@@ -84,11 +114,23 @@ class PPO(Learner):
         batch = self.batch(rollout)
         if self.algo.normalize_advantage == "rollout":
             batch = batch.with_columns(advantage=normalized(batch["advantage"]))
-        return {
+        metrics = {
             **self.schedule(progress),
             **self.epochs(batch, progress),
             "train/explained_variance": explained_variance(batch["value"], batch["returns"]),
         }
+        if self.algo.desired_kl is not None:
+            self.adapt_rate(float(metrics["train/approx_kl"]), self.algo.desired_kl)
+        return metrics
+
+    def adapt_rate(self, kl: float, desired: float) -> None:
+        """For the next update, by how far this one has moved the policy."""
+        rate = self.rate
+        if kl > 2 * desired:
+            rate = max(LOWEST_RATE, rate / RATE_STEP)
+        elif kl < desired / 2:
+            rate = min(HIGHEST_RATE, rate * RATE_STEP)
+        self.rate_factor *= rate / self.rate
 
     def epochs(self, batch: Batch, progress: float) -> Metrics:
         algo, net = self.algo, self.net
@@ -103,7 +145,7 @@ class PPO(Learner):
                     kl_stop = True
                     break
                 net.backward(slopes)
-                steps.append(net.step(self.rate, algo.max_grad_norm))
+                steps.append(self.step())
             if kl_stop:
                 break
             epochs += 1
@@ -121,7 +163,7 @@ class PPO(Learner):
         return Expression(lambda out, batch: self.loss(out, batch, progress), self.extensions)
 
     def loss(self, out: Outputs, batch: Batch, progress: float) -> Loss:
-        """The clipped objective on one minibatch, and what there is to see in it."""
+        """The clipped objective on one minibatch, and its metrics."""
         clip = self.algo.clip_range.value(progress)
         advantage = batch["advantage"]
         if self.algo.normalize_advantage == "batch":

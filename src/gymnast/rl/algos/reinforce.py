@@ -33,6 +33,7 @@ class ReinforceConfig(settings.AlgoSettings):
 
     name: Literal["reinforce"] = Field("reinforce", description="Algorithm.")
     learning_rate: settings.LearningRate = Schedule.constant(1e-3)
+    critic_learning_rate: settings.CriticRate = None
     n_steps: settings.Steps = 256
     gamma: settings.Gamma = 0.99
     baseline: Literal["none", "mean", "value"] = Field("value", description="What is subtracted from the returns.")
@@ -45,7 +46,6 @@ class ReinforceConfig(settings.AlgoSettings):
     huber_delta: settings.HuberDelta = 1.0
     optimizer_eps: settings.OptimizerEps = 1e-5
     reset_optimizer_on_lr_jump: settings.LrJump = None
-    extensions: settings.Extensions = Field(default_factory=list)
 
     # Advantages are only charted: whole returns where an episode ends in the rollout, values beyond its end elsewhere.
     gae_lambda: ClassVar[float] = 1.0

@@ -1,4 +1,4 @@
-"""What an algorithm calls beside itself: exploration bonuses, auxiliary losses, models learned on the way."""
+"""Additions to an algorithm: exploration bonuses, auxiliary losses, models learned on the way."""
 
 from __future__ import annotations
 

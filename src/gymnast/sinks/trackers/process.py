@@ -1,6 +1,6 @@
 """The worker a tracker lives in. Jobs are messages; the one event is the note that says where the run can be seen.
 
-`steps.txt` beside the tracker's files has a line for each message that got through. A run that is continued, or that
+`steps.txt` among the tracker's files has a line for each message that got through. A run that is continued, or that
 starts with another's history, first passes on what metrics.jsonl has and the tracker has not. Nothing is repeated.
 """
 

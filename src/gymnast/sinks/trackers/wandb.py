@@ -15,7 +15,8 @@ from typing import Any
 from gymnast.alerts.alert import Alert
 from gymnast.alerts.text import alert_line
 from gymnast.metrics.rows import STEP
-from gymnast.runs.references import Run, zip_run
+from gymnast.runs.archive import zip_run
+from gymnast.runs.references import Run
 from gymnast.sinks.trackers.sink import UPLOAD_SECONDS
 from gymnast.sinks.trackers.tracker import MediaTracker, Opening
 

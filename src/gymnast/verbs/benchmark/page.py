@@ -1,4 +1,4 @@
-"""RESULTS.md: its words, its tables, and the pictures beside it."""
+"""RESULTS.md: its words, its tables, and its pictures."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ READING = """## How to read it
   interval by the stratified bootstrap (runs are drawn again within each env and library).
 - **steps, seconds**: medians until the verdict that reached the target; a run that never did took for ever. Seconds are
   training only, in one thread: what evaluations and verdicts take is not counted.
-- **target**: met if the median score reaches it; a target in seconds if the median time stays within it.
+- **target**: met if the median score reaches it; a target in seconds if the median time stays within it. Where
+  a preset trains on for more than solved (`stop.target`), the runs whose verdict showed that.
 - **At equal steps**: everybody trains for all the steps with the same settings and number of envs, and is evaluated
   20 times on 20 greedy episodes, raw returns, the env's own time limit, normalisation frozen. *Last agent* and *best
   agent* (by those evaluations) are scored on fresh episodes; *area* is the mean height of the evaluation curve.
@@ -128,6 +129,8 @@ def goal(summary: RowSummary, side: SideSummary) -> str:
     ):
         if value is not None:
             parts.append(f"{sign} {value:g}{unit}{'' if met is None else ' met' if met else ' missed'}")
+    if summary.goal is not None and side.on_target is not None:
+        parts.append(f"training's target {summary.goal:g}: {side.on_target}/{side.runs}")
     return ", ".join(parts)
 
 

@@ -1,4 +1,4 @@
-"""`gymnast benchmark`: presets over seeds, alone or beside other libraries, and the tables and pictures that result.
+"""`gymnast benchmark`: presets over seeds, alone or with other libraries, and the tables and pictures that result.
 
 Every run is kept the moment it ends. The same command does what is not there yet, so it may be stopped at any time.
 """

@@ -129,6 +129,8 @@ def make_record(task: Task, who: str, seed: int, done: dict[str, Any], notes: li
         "solved": solved is not None,
         "solved_steps": None if solved is None else solved[0],
         "solved_seconds": None if solved is None else _short(solved[1]),
+        "goal": done.get("goal"),  # stop.target, what training goes on for beyond solved
+        "on_target": done.get("on_target"),
         "verdict": _score(done["verdict"]),
         "final": _score(done["final"]),
         "exact_value": done.get("exact_value"),

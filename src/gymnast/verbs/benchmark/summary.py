@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from gymnast.core.statistics import Estimate, area_under_curve, improvement, interval, iqm, median
-from gymnast.report.charts.model import Chart, Curve
+from gymnast.report.charts.model import Chart, Curve, goals
 from gymnast.verbs.benchmark.plan import OURS, Row, parse_seeds
 from gymnast.verbs.benchmark.store import Record, Store, slug
 
@@ -23,6 +23,7 @@ class SideSummary:
     asked: int
     values: dict[str, list[float]]  # by measure: a value a run
     solved: int | None = None
+    on_target: int | None = None  # runs that reached stop.target; None: there is none
     median: float | None = None
     iqm: Estimates | None = None
     met: bool | None = None  # the target score, by the median
@@ -40,6 +41,7 @@ class RowSummary:
     equal_steps: bool
     steps: int | None
     target_score: float | None
+    goal: float | None  # stop.target
     within: float | None
     command: str
     sides: dict[str, SideSummary]  # ours first
@@ -63,6 +65,7 @@ def summary_of(row: Row, runs: Mapping[str, Sequence[Record]]) -> RowSummary:
         equal_steps=row.equal_steps,
         steps=done[0]["total_timesteps"] if done else row.steps,
         target_score=target_score(row, done),
+        goal=next((record["goal"] for record in done if record.get("goal") is not None), None),
         within=row.within,
         command=row.command(seeds),
         sides=sides,
@@ -98,11 +101,13 @@ def side_of(row: Row, records: Sequence[Record]) -> SideSummary:
     middle = median(values["final" if row.equal_steps else "score"])
     target = target_score(row, records)
     seconds = median([record["solved_seconds"] for record in records])
+    beyond = [record["on_target"] for record in records if record.get("on_target") is not None]
     return SideSummary(
         runs=len(records),
         asked=asked,
         values=values,
         solved=sum(record["solved"] for record in records),
+        on_target=sum(beyond) if beyond else None,
         median=middle,
         iqm={name: Estimate.of(iqm, numbers) for name, numbers in values.items()},
         met=None if target is None else middle >= target,
@@ -157,4 +162,4 @@ def chart_of(summary: RowSummary, runs: Mapping[str, Sequence[Record]]) -> Chart
             shown.append(Curve(who, line, band=band))
         elif curves:
             shown.append(Curve(who, runs=curves))
-    return Chart(summary.target, tuple(shown), summary.target_score)
+    return Chart(summary.target, tuple(shown), goals(summary.target_score, summary.goal))

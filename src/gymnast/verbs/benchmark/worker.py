@@ -67,6 +67,8 @@ def run(channel: Channel, config: dict[str, Any], threshold: float | None, final
         "final": scores,
         "exact_value": watch.exact,
         "solved_at": watch.solved,
+        "goal": (goal := session.judge.target),
+        "on_target": None if goal is None else result.on_target,
         "curve": watch.curve,
         "versions": versions(),
     }

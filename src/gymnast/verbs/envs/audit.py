@@ -1,4 +1,4 @@
-"""`gymnast envs audit`: what there is to learn from in an env. Rewards, episodes, and whether its copies differ."""
+"""`gymnast envs audit`: whether an env can be learned from: rewards, episodes, and whether its copies differ."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ def audit_env(
     env = make_training_vec(config)
     length = min(steps, PROBE)
     progress.step("stepping")
-    progress.plan(3 * length + steps)
+    progress.plan(4 * length + steps)
     try:
-        first, again, other = (
-            _probe(env, derive_seed(root, "audit", name), derive_seed(root, "actions"), length, progress)
-            for name in ("one", "one", "other")
+        first, again, other, unlike = (
+            _probe(env, derive_seed(root, "audit", name), derive_seed(root, actions), length, progress)
+            for name, actions in (("one", "actions"), ("one", "actions"), ("other", "actions"), ("one", "others"))
         )
         seen = _play(env, steps, root, first.stds(), progress)
     finally:
@@ -76,6 +76,7 @@ def audit_env(
             "differs_from_step": differs[0] if differs else None,
             "other_seed_differs": first.prints != other.prints,
         },
+        "other_actions_differ": first.outcomes != unlike.outcomes,  # in rewards and ends
         "picture": picture,
     }
     if picture is not None:
@@ -92,11 +93,13 @@ class Probe:
     """The same actions in every env: the agent causes no difference between them, nor between two probes."""
 
     prints: list[list[bytes]] = field(default_factory=list)  # of all that an env gave, by step and env
+    outcomes: list[bytes] = field(default_factory=list)  # of rewards and ends alone, by step
     obs: list[Obs] = field(default_factory=list)
 
     def add(self, batch: StepBatch) -> None:
         rest = np.stack([batch.reward, batch.terminated, batch.truncated], axis=1)
         self.prints.append([_print(*(leaf[i] for leaf in batch.obs.values()), rest[i]) for i in range(len(rest))])
+        self.outcomes.append(_print(rest))
         self.obs.append({name: leaf.copy() for name, leaf in batch.obs.items() if leaf.dtype.kind == "f"})
 
     def stds(self) -> dict[str, Any]:
@@ -180,7 +183,7 @@ def _play(env: VecEnv, steps: int, seed: int, stds: dict[str, Any], progress: Pr
 
 
 def _rounded(obs: Obs, stds: dict[str, Any]) -> list[Any]:
-    """Leaves without differences that are small beside the component's standard deviation."""
+    """Leaves without differences that are small compared with the component's standard deviation."""
     with np.errstate(invalid="ignore"):
         return [
             np.rint(leaf / stds[name] * FINENESS).astype(np.float32) + np.float32(0.0) if name in stds else leaf.copy()
@@ -231,6 +234,9 @@ def _warnings(data: dict[str, Any], config: RunConfig) -> list[str]:
         found.append(f"{which} the same under the same actions{why}: only the agent's sampling tells them apart")
     elif not seeding["other_seed_differs"]:
         found.append("another seed changes nothing under the same actions: every episode is the same task")
+    if seeding["same_seed_same"] and not data["other_actions_differ"]:
+        steps = data["parallel"]["steps"]
+        found.append(f"other actions changed no reward and no end in {steps} steps: what is done may not matter at all")
     samples, furthest = reward["samples_per_reward"], reward["outliers"]["furthest"]
     if samples is None:
         found.append("random actions met no reward at all: expect a slow start, or shape it")

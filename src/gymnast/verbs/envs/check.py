@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,13 +20,15 @@ from gymnast.verbs.train import resolve_config
 STATISTICS = ("mean", "std", "min", "max")
 
 
-def check_env(target: str, overrides: Sequence[str], steps: int, progress: Progress = SILENT) -> Facts:
+def check_env(
+    target: str, overrides: Sequence[str], steps: int, seconds: float = 30.0, progress: Progress = SILENT
+) -> Facts:
     resolved = resolve_config(target, overrides)
     config = resolved.config
     _, why = choose_engine(config.env, config.env.n_envs)
     env = make_training_vec(config)
     try:
-        seen = _play(env, steps, config.train.seed, progress)
+        seen = _play(env, steps, seconds, config.train.seed, progress)
     finally:
         env.close()
     data = {
@@ -38,10 +41,12 @@ def check_env(target: str, overrides: Sequence[str], steps: int, progress: Progr
         "action_space": str(env.action_space),
         **seen,
     }
-    return Facts(data | {"notes": _notes(data)})
+    done = seen["steps"] // env.n_envs
+    late = f"stopped after {seconds:g} s: {done:,} of {steps:,} vector steps. More with --seconds"
+    return Facts(data | {"notes": [*_notes(data), *([late] if done < steps else [])]})
 
 
-def _play(env: VecEnv, steps: int, seed: int, progress: Progress) -> dict[str, Any]:
+def _play(env: VecEnv, steps: int, most: float, seed: int, progress: Progress) -> dict[str, Any]:
     """What came out of the env: of the observations the least and greatest value of each component."""
     low: dict[str, NDArray[Any]] = {}
     high: dict[str, NDArray[Any]] = {}
@@ -49,6 +54,7 @@ def _play(env: VecEnv, steps: int, seed: int, progress: Progress) -> dict[str, A
     found, seconds = [], 0.0  # in the engine, not in choosing actions
     progress.step("stepping")
     progress.plan(steps)
+    until = time.perf_counter() + most
     for actions, batch, took in random_steps(env, steps, seed, "check", progress):
         episodes += batch.episodes
         seconds += took
@@ -58,6 +64,8 @@ def _play(env: VecEnv, steps: int, seed: int, progress: Progress) -> dict[str, A
             high[name] = np.maximum(most, high.get(name, most))
         if actions is not None:
             found.append(batch.reward.copy())
+            if time.perf_counter() >= until:
+                break
     rewards = np.concatenate(found)
     return {
         "observations": [_observation(name, space, low[name], high[name]) for name, space in env.obs_space.items()],
@@ -120,6 +128,11 @@ def _notes(data: dict[str, Any]) -> list[str]:
             notes.append(f"{part['name']} went outside the bounds its space declares (component {which})")
     if not data["episodes"]:
         notes.append("no episode ended: if none ever does, set env.max_episode_steps")
+    returns, lengths = data["return"], data["length"]
+    if data["episodes"] > 1 and returns["min"] == returns["max"] != 0 and lengths["min"] == lengths["max"]:
+        notes.append(
+            f"{data['episodes']} episodes had the same return and length, whatever was done; see `gymnast envs audit`"
+        )
     if data["reward"]["nonzero"] == 0:
         notes.append("random actions met no reward at all: expect a slow start, or shape it")
     return notes

@@ -1,4 +1,4 @@
-"""`gymnast envs list|show`: what there is to train on. Gymnasium is imported only for what no preset says."""
+"""`gymnast envs list|show`: envs to train on. Gymnasium is imported only for what no preset says."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ def show_env(target: str) -> Facts:
     env_id = split_target(target)[0]
     if is_preset(env_id) and not env_id.startswith("defaults/"):
         return _preset(env_id)
-    from gymnast.envs.suites import list_env_ids
+    from gymnast.envs.suites import find_spec
 
-    find(target, list_env_ids)  # a typo ends here, with the nearest names
+    find(target, find_spec)  # a typo ends here, with the nearest names
     return _registered(env_id)
 
 

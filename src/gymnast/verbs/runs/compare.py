@@ -76,7 +76,7 @@ class Comparison:
 
 def compare_runs(refs: Sequence[str], runs_dir: Path, group: str) -> Comparison:
     sides = find_sides(refs, runs_dir, group)
-    if len(sides) == 1 and len(sides[0].runs) > 1 and not any("," in ref for ref in refs):
+    if len(sides) == 1 and len(sides[0].all) > 1 and not any("," in ref for ref in refs):
         sides = find_sides(refs, runs_dir, "none")  # seeds of one config, compared with each other
     if len(sides) == 1 and len(refs) > 1:
         raise UserError(f"{' and '.join(refs)} are all the same run, {sides[0].runs[0].info.id}. Name different ones.")
@@ -103,7 +103,7 @@ def comparison(sides: Sequence[Side]) -> Comparison:
         config=differing_settings(sides),
         versions=differing_versions(sides),
         alerts=differing_alerts(sides),
-        history=[[word for facts in side.runs for word in history(facts)] for side in sides],
+        history=[[*side.notes, *(word for facts in side.all for word in history(facts))] for side in sides],
     )
 
 

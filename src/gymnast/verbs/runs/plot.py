@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gymnast.core.errors import UserError
-from gymnast.report.charts.model import Chart, thinned
+from gymnast.report.charts.model import Chart, Level, goals, thinned
 from gymnast.report.run_facts import EVALUATION, RETURN
 from gymnast.verbs.extras import check_picture
 from gymnast.verbs.runs.sides import CLOCKS, GRID, Side, find_sides, labels, mean_curve, metric_name
@@ -19,14 +19,19 @@ SCORES = (RETURN, EVALUATION, "eval/best_mean_reward", "eval/stochastic_mean_rew
 @dataclass(frozen=True)
 class Plot:
     x: str
+    title: str  # the env
     charts: list[Chart]  # one a metric, whose name is the title
     notes: list[str]
     out: Path | None  # the picture that was written
     text: bool  # whether the charts are shown as text
 
     def to_json(self) -> dict[str, Any]:
-        panels = [{"metric": c.title, "threshold": c.level, "sides": _sides(c)} for c in self.charts]
-        return {"x": self.x, "panels": panels, "notes": self.notes, "out": self.out}
+        panels = []
+        for chart in self.charts:
+            known = {level.name.partition(" ")[0]: level.value for level in chart.levels}
+            of = {"metric": chart.title, "threshold": known.get("solved"), "target": known.get("target")}
+            panels.append(of | {"sides": _sides(chart)})
+        return {"x": self.x, "title": self.title, "panels": panels, "notes": self.notes, "out": self.out}
 
 
 def _sides(chart: Chart) -> dict[str, Any]:
@@ -53,13 +58,13 @@ def plot_runs(
             notes += [f"{f.token} has no {metric}" for f, points in zip(side.runs, found, strict=True) if not points]
             if (curve := mean_curve(label, found)) is not None:
                 curves.append(curve)
-        level = _level(metric, sides)
-        charts.append(Chart(metric, tuple(curves), level, "" if level is None else f"solved at {level:g}", unit))
+        charts.append(Chart(metric, tuple(curves), _levels(metric, sides), unit))
+    title = ", ".join(dict.fromkeys(env for side in sides for env in side.envs))
     if out is not None:
         from gymnast.report.charts.figure import save_charts
 
-        save_charts(out, charts)
-    return Plot(x, charts, list(dict.fromkeys(notes)), out, text or out is None)
+        save_charts(out, charts, title)
+    return Plot(x, title, charts, list(dict.fromkeys(notes)), out, text or out is None)
 
 
 def _usual_metric(sides: Sequence[Side]) -> str:
@@ -75,16 +80,17 @@ def _usual_metric(sides: Sequence[Side]) -> str:
     )
 
 
-def _level(metric: str, sides: Sequence[Side]) -> float | None:
-    """What counts as solved, where it is the same for all."""
-    levels = {facts.threshold for side in sides for facts in side.runs}
-    return levels.pop() if metric in SCORES and len(levels) == 1 else None
+def _levels(metric: str, sides: Sequence[Side]) -> tuple[Level, ...]:
+    """What counts as solved and the target, where it is the same for all."""
+    found = {goals(facts.threshold, facts.goal) for side in sides for facts in side.runs}
+    return found.pop() if metric in SCORES and len(found) == 1 else ()
 
 
 def _notes(sides: Sequence[Side]) -> list[str]:
     runs = [facts for side in sides for facts in side.runs]
     envs = list(dict.fromkeys(facts.info.env for facts in runs))
     notes = [f"{facts.token} is still being trained" for facts in runs if facts.live]
+    notes += [note for side in sides for note in side.notes]
     if len(envs) > 1:
         notes.append(f"runs of different envs ({', '.join(envs)}): their scores do not compare")
     if any(len(side.runs) > 1 for side in sides):

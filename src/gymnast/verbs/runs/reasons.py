@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gymnast.core.text import duration, setting
 from gymnast.report.run_facts import RETURN
+from gymnast.verbs.runs.sides import MISSING
 
 if TYPE_CHECKING:
     from gymnast.verbs.runs.compare import Comparison, Gap
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"  # what sides are called
 SHOWN = 6  # settings named in a sentence; the table has all
+ORDERS = 40  # in which runs can stand: with fewer, chance alone puts all of one side first in more than 5 % of cases
 
 
 def reasons(data: Comparison) -> list[str]:
@@ -40,17 +42,34 @@ def _better(data: Comparison, gaps: dict[str, Gap], index: int) -> list[str]:
     assert b.value is not None
     if gap.value is None:
         return [f"{name}: {b.value:g} of {who} against {a.value:g} of A."]
-    words = "equals A" if gap.value == 0 else f"is {'better' if gap.value > 0 else 'worse'} than A"
     digits = 2 if max(abs(a.value), abs(b.value)) >= 10 else 4
-    line = f"{who} {words}: {name} {b.value:,.{digits}f} against {a.value:,.{digits}f} ({gap.value:+,.{digits}f})."
+
+    def amounts(*values: float | None) -> str:
+        return " to ".join(f"{value:,.{digits}f}" for value in values if value is not None)
+
+    numbers = f"{name} {amounts(b.value)} of {who} against {amounts(a.value)} of A"
     if gap.low is not None and gap.high is not None:
-        sure = "the interval includes 0: it may be chance" if gap.low <= 0 <= gap.high else "the interval excludes 0"
-        line += f" 95 % interval of the difference {gap.low:+,.{digits}f} to {gap.high:+,.{digits}f}, {sure};"
-        line += f" a run of {who} is better than one of A with probability {gap.chance:.2f}."
-    elif gap.value:
-        alone = " and ".join(side for side, of in (("A", a), (who, b)) if len(of.values) == 1)
-        line += f" Of {alone} there is one run: a seed alone can make such a difference."
-    return [line]
+        between = f"95 % interval of the difference {amounts(gap.low, gap.high)}"
+        chance = f"a run of {who} is better than one of A with probability {gap.chance:.2f}"
+        if gap.low <= 0 <= gap.high:
+            return [f"No difference can be seen: {numbers}; {between} includes 0; {chance}."]
+        if math.comb(len(a.values) + len(b.values), len(a.values)) < ORDERS:
+            few = f"{len(b.values)} and {len(a.values)} runs are too few to show a difference, 4 a side can"
+            return [f"No difference is shown: {numbers}; {few}; {chance}."]
+        return [f"{who} is {'better' if gap.value > 0 else 'worse'} than A: {numbers}; {between}; {chance}."]
+    alone = " and ".join(side for side, of in (("A", a), (who, b)) if len(of.values) == 1)
+    seeds = f" Of {alone} there is one run: a seed alone can make such a difference." if gap.value else ""
+    if gap.value == 0:
+        return [f"No difference can be seen: {numbers}."]
+    if measure == "exact":
+        return [f"The agent of {who} is {'better' if gap.value > 0 else 'worse'} than A's: {numbers}.{seeds}"]
+    ends: list[Any] = [data.sides[side].runs[0].summary.get("interval") for side in (0, index)]
+    if measure != "score" or not all(ends) or max(len(a.values), len(b.values)) > 1:
+        return [f"No difference is shown: {numbers}.{seeds}"]
+    numbers += f", 95 % intervals {amounts(*ends[1])} and {amounts(*ends[0])}"
+    if max(low for low, _ in ends) <= min(high for _, high in ends):
+        return [f"No difference can be seen between their agents: {numbers}."]
+    return [f"The agent of {who} is {'better' if gap.value > 0 else 'worse'} than A's: {numbers}.{seeds}"]
 
 
 def _sooner(data: Comparison, index: int) -> list[str]:
@@ -78,10 +97,19 @@ def _settings(data: Comparison, index: int) -> list[str]:
     pairs = {key: (values[0], values[index]) for key, values in data.config.items() if key != "train.seed"}
     pairs = {key: pair for key, pair in pairs.items() if pair[0] != pair[1]}
     if not pairs:
+        seeds = [{facts.info.seed for facts in data.sides[side].runs} for side in (0, index)]
+        if seeds[0] & seeds[1]:
+            return [f"{name} and A have the same settings and seed: a repeat, which says nothing about other seeds."]
         return [f"{name} and A have the same settings except the seed."]
-    shown = [f"{key} {setting(b)} instead of {setting(a)}" for key, (a, b) in list(pairs.items())[:SHOWN]]
+    shown = [_setting(key, a, b) for key, (a, b) in list(pairs.items())[:SHOWN]]
     more = f", and {len(pairs) - SHOWN} more" if len(pairs) > SHOWN else ""
     return [f"{name} has {', '.join(shown)}{more}."]
+
+
+def _setting(key: str, a: Any, b: Any) -> str:
+    if b == MISSING:
+        return f"no {key} (A: {setting(a)})"
+    return f"{key} {setting(b)}" + (", which A has not" if a == MISSING else f" instead of {setting(a)}")
 
 
 def _versions(data: Comparison, index: int) -> list[str]:

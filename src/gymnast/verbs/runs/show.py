@@ -1,17 +1,25 @@
-"""`gymnast runs list|show|delete|zip`. Needs no torch: headers and JSON files only."""
+"""`gymnast runs list|show|delete|zip|import`. Needs no torch: headers and JSON files only."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from gymnast.report.run_facts import RunFacts
-from gymnast.runs.references import Run, delete_run, list_runs, resolve, zip_run
+from gymnast.runs.archive import import_run, zip_run
+from gymnast.runs.references import Run, delete_run, list_runs, resolve
 from gymnast.verbs.result import Facts
 
-BRIEF = ("id", "token", "env", "algo", "variant", "seed", "status", "created", "parent")
+BRIEF = ("id", "token", "name", "tags", "env", "algo", "variant", "seed", "status", "created", "parent")
+CAME_TO = ("score", "training_return", "solved", "on_target", "env_steps", "seconds", "changes")
+SORTS: dict[str, Callable[[RunFacts], Any]] = {  # the highest first
+    "created": lambda run: run.info.created,
+    "score": lambda run: (run.score is not None, run.score),
+    "steps": lambda run: run.env_steps,
+    "time": lambda run: run.seconds or 0.0,
+}
 SHOWN = ("name", "step", "problem", "metrics")  # of a checkpoint
 
 
@@ -20,9 +28,10 @@ class RunsList:
     folder: Path
     runs: list[RunFacts]
     warnings: list[str]  # folders that could not be read
+    total: int  # with those that were left out
 
     def to_json(self) -> dict[str, Any]:
-        return {"runs": [brief(run) for run in self.runs], "warnings": self.warnings}
+        return {"runs": [brief(run) for run in self.runs], "total": self.total, "warnings": self.warnings}
 
 
 @dataclass(frozen=True)
@@ -44,9 +53,32 @@ class ShownRun:
         }
 
 
-def list_all_runs(runs_dir: Path) -> RunsList:
+def list_all_runs(
+    runs_dir: Path,
+    env: str | None = None,
+    algo: str | None = None,
+    status: str | None = None,
+    solved: bool | None = None,
+    tags: Sequence[str] = (),
+    name: str | None = None,
+    sort: str = "created",
+    limit: int | None = None,
+) -> RunsList:
+    """Those that all of these words fit. `algo`: or the variant; `tags`: all of them; `name`: or its beginning."""
     runs = list_runs(runs_dir)
-    return RunsList(runs_dir, [RunFacts(Run(i.path), i) for i in (*runs, *runs.damaged)], runs.warnings)
+    fitting = [
+        info
+        for info in (*runs, *runs.damaged)
+        if env in (None, info.env)
+        and (algo is None or algo in (info.algo, info.variant))
+        and status in (None, info.status)
+        and (name is None or (info.name or "").startswith(name))
+        and set(tags) <= set(info.tags)
+    ]
+    found = [RunFacts(Run(info.path), info) for info in fitting]
+    found = [run for run in found if solved is None or bool(run.solved) == solved]
+    found.sort(key=SORTS[sort], reverse=True)  # stable: the newest first among equals
+    return RunsList(runs_dir, found[:limit], runs.warnings, len(runs))
 
 
 def show_run(ref: str, runs_dir: Path) -> ShownRun:
@@ -57,9 +89,10 @@ def brief(facts: RunFacts) -> dict[str, Any]:
     """What a run is and how far it came, in JSON."""
     return {
         **{name: getattr(facts.info, name) for name in BRIEF},
-        **{name: getattr(facts, name) for name in ("score", "solved", "env_steps", "seconds")},
+        **{name: getattr(facts, name) for name in CAME_TO},
         "path": facts.info.path,
         "interval": facts.summary.get("interval"),
+        "evaluated_on": facts.summary.get("evaluated_on"),
     }
 
 
@@ -76,3 +109,7 @@ def delete_runs(runs: Sequence[Run]) -> Facts:
 
 def zip_ref(ref: str, runs_dir: Path, out: Path) -> Facts:
     return Facts({"zip": zip_run(resolve(ref, runs_dir), out)})
+
+
+def import_zip(path: Path, runs_dir: Path) -> Facts:
+    return Facts({"run": import_run(path, runs_dir).id})

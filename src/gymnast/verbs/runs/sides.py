@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from gymnast.core.errors import UserError, did_you_mean
 from gymnast.core.statistics import interval, iqm
-from gymnast.core.text import setting
+from gymnast.core.text import assignment
 from gymnast.metrics.catalogue import catalogue
 from gymnast.report.charts.model import Curve, Points, finite
 from gymnast.report.run_facts import RunFacts
@@ -24,15 +24,41 @@ CLOCKS = {
     "updates": ("time/updates", "updates"),
     "seconds": ("time/elapsed", "seconds"),
 }
+NEAR = 4  # metrics that may have been meant
 GRID = 120  # points at which several runs are put together
-NAMED = 2  # settings that a side is named by, at most
+NAMED = 3  # settings that a side is named by, at most
+BESIDE = ("log.", "eval.", "stop.", "train.")  # sections that say less of a run than what it learns with
+MISSING = "n/a"  # what a run without such a setting has: an env without this option, another algorithm
 
 
 @dataclass(frozen=True)
 class Side:
-    """One run, or several that are taken for repetitions of the same: other seeds, or whatever the user joined."""
+    """One run, or several that are taken for repetitions of the same: other seeds, or whatever the user joined.
+
+    Of runs with the same settings and the same seed one counts: a repeat says nothing about other seeds.
+    """
 
     runs: list[RunFacts]
+    repeats: list[tuple[RunFacts, RunFacts]] = field(default_factory=list)  # one that does not count, the one that does
+
+    @classmethod
+    def of(cls, runs: Sequence[RunFacts]) -> Side:
+        """Of repeats the one that was trained furthest counts, of these the first."""
+        same: dict[Any, list[RunFacts]] = {}
+        for facts in runs:
+            same.setdefault((fingerprint(facts), facts.info.seed), []).append(facts)
+        kept = {key: max(group, key=lambda facts: facts.env_steps) for key, group in same.items()}
+        repeats = [(one, kept[key]) for key, group in same.items() for one in group if one is not kept[key]]
+        return cls(list(kept.values()), repeats)
+
+    @property
+    def all(self) -> list[RunFacts]:
+        return [*self.runs, *(one for one, _ in self.repeats)]
+
+    @property
+    def notes(self) -> list[str]:
+        """What is left out, and why."""
+        return [f"{one.token} repeats {kept.token}, same settings and seed: counted once" for one, kept in self.repeats]
 
     @property
     def token(self) -> str:
@@ -46,23 +72,23 @@ class Side:
 
 def find_sides(refs: Sequence[str], runs_dir: Path, group: str = "seed") -> list[Side]:
     """`a,b` joins two runs; @all and @all:ENV are all runs; by "seed", runs that differ in nothing else are joined."""
-    order: list[Side | RunFacts] = []
+    order: list[list[RunFacts] | RunFacts] = []
     for ref in refs:
         names = [name for name in ref.split(",") if name] or [ref]
         runs = {facts.info.id: facts for name in names for facts in _expand(name, runs_dir)}.values()
-        order += [Side(list(runs))] if len(names) > 1 else runs
-    seen = [facts.info.id for item in order if isinstance(item, Side) for facts in item.runs]
+        order += [list(runs)] if len(names) > 1 else runs
+    seen = [facts.info.id for item in order if isinstance(item, list) for facts in item]
     if twice := [name for name in dict.fromkeys(seen) if seen.count(name) > 1]:
         raise UserError(f"{twice[0]} is on two sides. Name each run once.")
-    sides: dict[Any, Side] = {}
+    sides: dict[Any, list[RunFacts]] = {}
     for index, item in enumerate(order):
-        if isinstance(item, Side):
+        if isinstance(item, list):
             sides[index] = item
         elif item.info.id not in seen:
             seen.append(item.info.id)
             key = fingerprint(item) if group == "seed" else item.info.id
-            sides.setdefault(key, Side([])).runs.append(item)
-    return list(sides.values())
+            sides.setdefault(key, []).append(item)
+    return [Side.of(runs) for runs in sides.values()]
 
 
 def _expand(ref: str, runs_dir: Path) -> list[RunFacts]:
@@ -93,11 +119,13 @@ def flat_settings(facts: RunFacts) -> dict[str, Any]:
     return dict(leaves(facts.settings))
 
 
-def by_side(sides: Sequence[Side], of: Callable[[RunFacts], dict[str, Any]]) -> dict[str, list[list[Any]]]:
-    """What is said of runs, by its name: a list a side, with a value a run; None where nothing is said of one."""
+def by_side(
+    sides: Sequence[Side], of: Callable[[RunFacts], dict[str, Any]], missing: Any = None
+) -> dict[str, list[list[Any]]]:
+    """What is said of runs, by its name: a list a side, with a value a run; `missing` where nothing is said of one."""
     found = [[of(facts) for facts in side.runs] for side in sides]
     names = dict.fromkeys(name for runs in found for said in runs for name in said)
-    return {name: [[said.get(name) for said in runs] for runs in found] for name in names}
+    return {name: [[said.get(name, missing) for said in runs] for runs in found] for name in names}
 
 
 def differing(rows: dict[str, list[Any]]) -> dict[str, list[Any]]:
@@ -110,22 +138,41 @@ def differing_settings(sides: Sequence[Side]) -> dict[str, list[Any]]:
     def common(values: list[Any]) -> Any:
         return values[0] if all(value == values[0] for value in values) else values
 
-    found = by_side(sides, flat_settings)
+    found = by_side(sides, flat_settings, MISSING)
     return differing({name: [common(values) for values in row] for name, row in found.items()})
 
 
 def labels(sides: Sequence[Side]) -> list[str]:
-    """How a legend tells them apart: the token, the env where there are several, and what is set otherwise."""
+    """How a legend tells them apart: by the names they were given, else by env, variant and what is set otherwise; with
+    the token of a run that stands alone."""
+    if len(sides) == 1:
+        return [sides[0].token]
+    given = [side.runs[0].info.name if len(side.runs) == 1 else None for side in sides]
+    if all(given) and len(set(given)) == len(given):
+        return [str(name) for name in given]
     several = len({env for side in sides for env in side.envs}) > 1
-    different = {key: values for key, values in differing_settings(sides).items() if key != "env.id"}
-    keys = [key for key in different if key != "train.seed"] or list(different)
+    variants = [" ".join(dict.fromkeys(facts.algo for facts in side.runs)) for side in sides]
+    different = {} if several else differing_settings(sides)
+    seeds = different.pop("train.seed", None)
+    if any(len(side.runs) > 1 for side in sides):
+        seeds = None
+    changed = {key for side in sides for facts in side.runs for key in facts.changes}
+    keys = [key for key in different if key in changed]
+    keys = (
+        [key for key in keys if not key.startswith(BESIDE)]
+        or keys
+        or [key for key in different if len(set(variants)) == 1]
+    )
     names = []
     for index, side in enumerate(sides):
-        parts = [side.token, *(side.envs if several else [])]
-        if len(keys) <= NAMED and not several:
-            parts += [f"{key.rpartition('.')[2]}={setting(different[key][index])}" for key in keys]
-        names.append(" ".join(parts))
-    return names
+        parts = [*(side.envs if several else []), *([variants[index]] if len(set(variants)) > 1 else [])]
+        values = {key: different[key][index] for key in keys}
+        parts += [assignment(*item) for item in values.items() if item[1] != MISSING][:NAMED]
+        parts += [f"seed={seeds[index]}"] if seeds is not None else []
+        names.append(" ".join([*parts, f"({side.token})" if len(side.runs) == 1 or not parts else ""]).strip())
+    return [
+        name if names.count(name) == 1 else f"{name} ({side.token})" for name, side in zip(names, sides, strict=True)
+    ]
 
 
 def metric_name(asked: str, sides: Sequence[Side]) -> str:
@@ -141,8 +188,13 @@ def metric_name(asked: str, sides: Sequence[Side]) -> str:
     if asked in catalogue():
         alike = [name for name in there if name.partition("/")[0] == asked.partition("/")[0]]
         raise UserError(f"none of these runs has {asked}. They have: {', '.join(alike or there)}.")
-    near = did_you_mean(asked, [*there, *(name.rpartition("/")[2] for name in there)])
-    raise UserError(f"--metric {asked}: there is no such metric.{near} docs/metrics.md has all of them.")
+    ends = [name.rpartition("/")[2] for name in there]
+    parts = [f"'{end}'" for end in dict.fromkeys(ends) if asked.lower() in end][:NEAR]
+    near = f" Did you mean {' or '.join(parts)}?" if parts else did_you_mean(asked, [*there, *ends])
+    raise UserError(
+        f"--metric {asked}: there is no such metric.{near} "
+        f"`gymnast runs show {sides[0].runs[0].token} --json` lists all under metrics."
+    )
 
 
 def mean_curve(name: str, curves: Sequence[Points]) -> Curve | None:

@@ -48,7 +48,8 @@ class AtariGame(gym.Env[Any, Any]):
         self.ale.loadROM(self._rom)
         self.actions = self.ale.getLegalActionSet() if task.full_action_space else self.ale.getMinimalActionSet()
         self._noop, self._fire = ale_py.Action.NOOP, ale_py.Action.FIRE
-        self._fires = task.fire_reset and self._fire in self.actions
+        # its index among the actions; None: it is not pressed
+        self.fire = self.actions.index(self._fire) if task.fire_reset and self._fire in self.actions else None
         self._noop_max = task.noop_max
         self._rng = np.random.RandomState()
         self.action_space = spaces.Discrete(len(self.actions))
@@ -61,9 +62,9 @@ class AtariGame(gym.Env[Any, Any]):
             self._rng = np.random.RandomState(ale_seed(seed))  # the generator ALE draws its idle frames with
             self.ale.loadROM(self._rom)
         self.ale.reset_game()
-        if self._fires:
+        if self.fire is not None:
             self.ale.act(self._fire)
-        for _ in range(self._draw_noops() - self._fires):
+        for _ in range(self._draw_noops() - (self.fire is not None)):
             self.ale.act(self._noop)
             if self.ale.game_over():
                 self.ale.reset_game()
@@ -95,12 +96,12 @@ class AtariPictures(gym.Wrapper[Any, Any, Any, Any]):
         super().__init__(env)
         game = env.unwrapped
         assert isinstance(game, AtariGame)
-        self._ale, self._task = game.ale, task
+        self._ale, self._fire, self._task = game.ale, game.fire, task
         self.metadata = {**game.metadata, LIFE_LOST: life_loss}
         self._screens = np.zeros((2, *game.screen), np.uint8)  # the last frame of a step, and the one before it
         self._stack = np.zeros((task.stack, task.screen_size, task.screen_size), np.uint8)
         self._resize = AreaResize(game.screen, (task.screen_size, task.screen_size))
-        self._lives = 0
+        self._lives, self._life_lost = 0, False
         self.observation_space = spaces.Box(0, 255, self._stack.shape, np.uint8)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
@@ -108,10 +109,12 @@ class AtariPictures(gym.Wrapper[Any, Any, Any, Any]):
         self._ale.getScreenGrayscale(self._screens[0])
         self._screens[1].fill(0)
         self._stack.fill(0)
-        self._lives = info["lives"]
+        self._lives, self._life_lost = info["lives"], False
         return self._observe(), info
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        if self._life_lost and self._fire is not None:
+            action = self._fire
         total, terminated, truncated = 0.0, False, False
         info: dict[str, Any] = {}
         for left in reversed(range(self._task.frame_skip)):
@@ -121,9 +124,9 @@ class AtariPictures(gym.Wrapper[Any, Any, Any, Any]):
                 break
             if left < 2:
                 self._ale.getScreenGrayscale(self._screens[left])
-        lost = 0 < info["lives"] < self._lives and not (terminated or truncated)
+        self._life_lost = 0 < info["lives"] < self._lives and not (terminated or truncated)
         self._lives = info["lives"]
-        return self._observe(), total, terminated, truncated, {**info, LIFE_LOST: True} if lost else info
+        return self._observe(), total, terminated, truncated, {**info, LIFE_LOST: True} if self._life_lost else info
 
     def _observe(self) -> NDArray[np.uint8]:
         if self._task.max_pool:

@@ -16,6 +16,7 @@ class AtariSuite(Suite):
     module = "ale_py"
     extra = "atari"
     Task = AtariTask
+    is_limited = True
 
     def make(
         self, spec: EnvSpec, task: Any, limit: int | None, render_mode: str | None, training: bool

@@ -30,7 +30,11 @@ class AtariTask(Section):
         default=True,
         description="In training a lost life ends the episode for the learner; the game and its score go on.",
     )
-    fire_reset: bool = Field(default=True, description="Press FIRE once when a game starts, where there is such a key.")
+    fire_reset: bool = Field(
+        default=True,
+        description="Press FIRE, where there is such a key, when a game starts and instead of the first action after a "
+        "lost life: without it some games wait for ever.",
+    )
     full_action_space: bool = Field(default=False, description="All 18 actions instead of those the game uses.")
 
 

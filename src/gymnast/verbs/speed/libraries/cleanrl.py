@@ -1,4 +1,4 @@
-"""A run config as a command line of CleanRL's PPO scripts; what they cannot be told."""
+"""A run config as a command line of CleanRL's PPO scripts; and the settings they do not have."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run config as the settings of PureJaxRL's `ppo.py`; what it cannot be told. JAX and its envs are in its own
+"""A run config as the settings of PureJaxRL's `ppo.py`; settings it does not have. JAX and its envs are in its own
 interpreter, its code in a checkout that the user names."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A run config as a command line of Sample Factory; what it cannot be told."""
+"""A run config as a command line of Sample Factory; and the settings it does not have."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run config in stable-baselines3's words: the same env, network and hyperparameters; what it cannot be told."""
+"""A run config in stable-baselines3's words: the same env, network and hyperparameters; settings it does not have."""
 
 from __future__ import annotations
 

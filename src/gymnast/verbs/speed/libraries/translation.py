@@ -17,6 +17,11 @@ ELSEWHERE = {
     "agent.squash": False,
     "algo.value_loss": "mse",
     "algo.reset_optimizer_on_lr_jump": None,
+    "agent.critic_hidden": None,
+    "algo.critic_learning_rate": None,
+    "algo.desired_kl": None,
+    "algo.betas": [0.9, 0.999],
+    "algo.weight_decay": 0.0,
 }
 
 
@@ -51,12 +56,13 @@ def at_start(config: RunConfig, names: Sequence[str], notes: list[str]) -> dict[
 
 
 def differences(config: RunConfig, there: Mapping[str, Any]) -> list[str]:
-    """A line for each setting, by its dotted key, that has another value there whatever we say."""
+    """A line for each setting, by its dotted key, that has another value there whatever we say; not every algorithm has
+    all of them."""
     notes, settings = [], config.model_dump(mode="json")
     for key, value in there.items():
         ours: Any = settings
         for part in key.split("."):
-            ours = ours[part]
+            ours = ours.get(part, value)
         if ours != value:
             notes.append(f"{key} is {json.dumps(value)} there, not {json.dumps(ours)}")
     return notes

@@ -1,0 +1,20 @@
+"""What a leaf of an observation is, to those who make envs and to those who read them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+
+def is_picture(space: gym.Space[Any]) -> bool:
+    """Bytes in three axes, channels first by the time they are a leaf."""
+    return isinstance(space, gym.spaces.Box) and space.dtype == np.uint8 and len(space.shape) == 3
+
+
+def is_normalizable(space: gym.Space[Any]) -> bool:
+    """Real numbers, and whole ones that count something. Bytes are scaled to 0..1 anyway, bits are left as they are."""
+    if not isinstance(space, gym.spaces.Box) or space.dtype == np.uint8:
+        return False
+    return np.issubdtype(space.dtype, np.floating) or bool(np.any(space.high.astype(float) - space.low > 1))

@@ -1,0 +1,170 @@
+"""Callbacks of learn(): when each event comes, what it sees, and that it can stop training and do nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from stable_baselines3.common import callbacks as theirs
+from stable_baselines3.common.logger import configure
+
+from gymnast import A2C, PPO
+from gymnast.core.errors import UserError
+from tests.envs_for_tests import Counting
+from tests.runs.test_api import same, small_ppo
+
+
+class Diary:
+    """An object with stable-baselines3's methods that writes down what it is told."""
+
+    def __init__(self, stop_after: int = 10**9) -> None:
+        self.events: list[str] = []
+        self.steps: list[tuple[int, int]] = []  # num_timesteps, and the first env's observation
+        self.stop_after = stop_after
+
+    def init_callback(self, model: Any) -> None:
+        self.model = model
+        self.events.append("init")
+
+    def on_training_start(self, locals_: dict[str, Any], globals_: dict[str, Any]) -> None:
+        self.locals = locals_
+        self.events.append("start")
+
+    def on_rollout_start(self) -> None:
+        self.events.append("rollout")
+
+    def on_step(self) -> bool:
+        self.steps.append((self.model.num_timesteps, int(self.locals["new_obs"][0, 0])))
+        if self.locals["dones"][0]:
+            assert self.locals["infos"][0]["episode"] == {"r": 15.0, "l": 5}
+            assert self.locals["infos"][0]["terminal_observation"] == [5.0]
+        return len(self.steps) < self.stop_after
+
+    def on_rollout_end(self) -> None:
+        self.events.append("rollout end")
+
+    def on_training_end(self) -> None:
+        self.events.append("end")
+
+
+def test_events_come_when_stable_baselines3_calls_them_and_change_nothing() -> None:
+    diary = Diary()
+    watched = small_ppo(lambda: Counting(), n_envs=2).learn(128, callback=diary)
+    assert diary.events == ["init", "start", *["rollout", "rollout end"] * 2, "end"]
+    # 64 steps of 2 envs, counted one by one; an episode's 5th step shows the next one's first observation
+    assert diary.steps == [(2 * step, step % 5) for step in range(1, 65)]
+    assert diary.locals["total_timesteps"] == 128
+    assert same(watched, small_ppo(lambda: Counting(), n_envs=2).learn(128))
+
+
+def test_an_event_that_says_false_ends_training_after_its_rollout() -> None:
+    diary = Diary(stop_after=40)
+    model = small_ppo(lambda: Counting()).learn(1000, callback=diary, log_interval=20)
+    assert model.result is not None
+    assert (model.result.stop_reason, model.num_timesteps) == ("callback", 64)
+    assert len(diary.steps) == 40  # none after it has said so
+    assert diary.events == ["init", "start", "rollout", "rollout end", "rollout", "end"]
+    model.learn(32, reset_num_timesteps=False)  # and the model trains on
+    assert model.num_timesteps == 96
+
+
+@pytest.mark.parametrize(
+    "callback", [lambda row: False, lambda local, all_: local["n_steps"] < 10, [lambda row: None, lambda row: False]]
+)
+def test_functions_stop_training_as_well(callback: Any) -> None:
+    model = small_ppo().learn(1000, callback=callback, log_interval=1)
+    assert model.result is not None
+    assert (model.result.stop_reason, model.num_timesteps) == ("callback", 32)
+
+
+def test_callbacks_of_stable_baselines3_do_their_work(tmp_path: Path) -> None:
+    stop = theirs.StopTrainingOnMaxEpisodes(max_episodes=20)
+    every = theirs.EveryNTimesteps(n_steps=40, callback=theirs.CheckpointCallback(1, tmp_path / "all", "at"))
+    best = theirs.EvalCallback(Counting(), eval_freq=25, n_eval_episodes=2, best_model_save_path=tmp_path, warn=False)
+    rows: list[dict[str, float]] = []
+    with pytest.warns(UserWarning, match="not of the same type"):  # their own words: its envs are not ours
+        model = A2C(lambda: Counting(), n_steps=10).learn(
+            1000, callback=[stop, every, best, rows.append], log_interval=1
+        )
+    assert stop.n_episodes == 20
+    assert model.num_timesteps == 100  # 20 episodes of 5 steps
+    assert best.best_mean_reward == 15.0
+    assert sorted(path.name for path in (tmp_path / "all").iterdir()) == ["at_40_steps.zip", "at_80_steps.zip"]
+    assert A2C.load(tmp_path / "best_model.zip", env=lambda: Counting()).learn(10).num_timesteps == 10
+    # what a callback records comes with the next row, under a name of its own
+    assert [row["custom/eval/mean_reward"] for row in rows if "custom/eval/mean_reward" in row] == [15.0] * 4
+
+
+def test_a_callback_sees_the_envs_that_are_trained_on_and_cannot_step_them() -> None:
+    seen: list[Any] = []
+
+    class Looks(theirs.BaseCallback):
+        def _on_step(self) -> bool:
+            seen.append((self.training_env.num_envs, self.training_env.get_attr("length"), self.n_calls))
+            with pytest.raises(UserError, match="Give a callback envs of its own"):
+                self.training_env.reset()
+            return True
+
+    small_ppo(lambda: Counting(), set={"env.engine": "sync"}).learn(32, callback=Looks())
+    assert seen[-1] == (1, [5], 32)
+
+
+def test_numbers_that_callbacks_record_and_loggers_that_users_set(tmp_path: Path) -> None:
+    class Records(theirs.BaseCallback):
+        def _on_step(self) -> bool:
+            self.logger.record("mine/step", self.n_calls)
+            self.logger.record_mean("mine/mean", np.float32(self.n_calls))
+            self.logger.record("text", "not a number")
+            return True
+
+    rows: list[dict[str, float]] = []
+    model = small_ppo()
+    with pytest.warns(UserWarning, match="only numbers are kept, not str") as said:
+        model.learn(64, callback=[Records(), rows.append], log_interval=1)
+    assert len(said) == 1
+    assert [(row["custom/mine/step"], row["custom/mine/mean"]) for row in rows] == [(32.0, 16.5), (64.0, 48.5)]
+    assert model.logger.name_to_value["train/loss"] == rows[-1]["train/loss"]
+    model.set_logger(configure(str(tmp_path), ["csv"]))
+    model.learn(64, log_interval=1)
+    table = (tmp_path / "progress.csv").read_text().splitlines()
+    assert len(table) == 3
+    assert "train/loss" in table[0]
+
+
+def test_tensorboard_log_counts_folders_as_stable_baselines3_does(tmp_path: Path) -> None:
+    model = small_ppo(tensorboard_log=tmp_path)
+    model.learn(32)
+    model.learn(32, reset_num_timesteps=False)
+    model.learn(32, None, None, "mine")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["PPO_1", "mine_1"]
+    for folder in tmp_path.iterdir():
+        assert list(folder.rglob("events.out.tfevents.*"))
+
+
+def test_a_schedule_may_be_a_function_of_what_is_left() -> None:
+    def rates(function: Any) -> Any:
+        return PPO("CartPole-v1", learning_rate=function, clip_range=lambda left: 0.3).config.algo.learning_rate
+
+    assert str(rates(lambda left: 1e-3 * left)) == "lin_0.001"
+    assert rates(lambda left: 2e-4).to_form() == 2e-4
+    steps = rates(lambda left: 1e-3 if left > 0.5 else 1e-4)
+    assert (steps.value(0.3), steps.value(0.6)) == (1e-3, 1e-4)
+    model = PPO("CartPole-v1", learning_rate=lambda left: 1e-3 * left, clip_range=0.3)
+    assert (model.learning_rate, model.learning_rate(0.5), model.lr_schedule(0.25)) == (1e-3, 5e-4, 2.5e-4)
+    assert (model.clip_range, model.clip_range(1.0), model.gamma, model.n_steps) == (0.3, 0.3, 0.99, 2048)
+
+
+class NoOptions(gym.Wrapper[Any, Any, Any, Any]):
+    """An env as many are written: its reset takes a seed and nothing else."""
+
+    def reset(self, seed: int | None = None) -> Any:  # type: ignore[override]
+        return self.env.reset(seed=seed)
+
+
+def test_an_env_whose_reset_has_no_options() -> None:
+    rows: list[dict[str, float]] = []
+    small_ppo(NoOptions(Counting())).learn(32, callback=rows.append)
+    assert rows[-1]["rollout/ep_rew_mean"] == 15.0
