@@ -45,10 +45,10 @@ CHECKPOINT_SUFFIX = ".safetensors"
 ENDINGS = ("finished", "interrupted", "crashed")
 
 IN_SUMMARY: dict[str, TypeAdapter[Any]] = {  # what is not a number or null
-    **dict.fromkeys(("solved", "on_target"), TypeAdapter(bool | None)),
+    **dict.fromkeys(("solved", "on_target", "exact_resume"), TypeAdapter(bool | None)),
     **dict.fromkeys(("env_steps", "episodes", "best_at", "last_at"), TypeAdapter(Count | None)),
     "interval": TypeAdapter(Annotated[list[Number], Field(min_length=2, max_length=2)] | None),
-    "stop_reason": TypeAdapter(str | None),
+    **dict.fromkeys(("stop_reason", "engine", "evaluated_on"), TypeAdapter(str | None)),
 }
 NUMBER = TypeAdapter(Number | None)
 
