@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 
 import pytest
 
+LARGEST_ANSWER = 200_000  # characters
 ROOT = Path(__file__).resolve().parents[2]  # `tests.envs_for_tests` is importable from here
 
 # As little training as makes a whole run: 4 rollouts of 8 envs x 32 steps = 1,024 env steps
@@ -122,6 +124,33 @@ def packages_of() -> Callable[..., set[str]]:
         return set(packages)
 
     return imported
+
+
+@pytest.fixture
+def call(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Command:
+    """The command in this process: hundreds of calls in seconds. A traceback fails the test by itself."""
+
+    def run(*args: str | Path) -> Outcome:
+        from gymnast.cli import main
+
+        monkeypatch.setattr(sys, "argv", ["gymnast", *map(str, args)])
+        with pytest.raises(SystemExit) as end:
+            main()
+        return Outcome(int(end.value.code or 0), *capfd.readouterr())
+
+    return run
+
+
+def assert_answered(outcome: Outcome, case: str, lines: int = 1, code: int | None = None) -> None:
+    """Done, or a line that says why not; never endless, never with what a terminal would obey."""
+    assert outcome.code in ((0, 2) if code is None else (code,)), f"{case}: {outcome}"
+    if outcome.code == 2:
+        assert outcome.err.startswith("gymnast: "), f"{case}: {outcome.err[:500]}"
+        assert len(outcome.err.splitlines()) == lines, f"{case}: {outcome.err[:500]}"
+    text = outcome.out + outcome.err
+    assert len(text) < LARGEST_ANSWER, f"{case}: {len(text)} characters"
+    escapes = {c for c in text if unicodedata.category(c) in ("Cc", "Cs", "Cf") and c != "\n"}
+    assert not escapes, f"{case}: {escapes}"
 
 
 @dataclass(frozen=True)

@@ -110,7 +110,7 @@ def test_every_way_a_file_can_be_bad_is_one_line_with_the_way_out(tmp_path: Path
     save_plain(tmp_path / "last.safetensors")
     save_plain(path)
     whole = path.read_bytes()
-    newer = whole.replace(b'"gymnast_checkpoint":"1"', b'"gymnast_checkpoint":"9"')
+    newer = whole.replace(b'"gymnast_checkpoint":"2"', b'"gymnast_checkpoint":"9"')
     assert newer != whole
     flipped = bytearray(whole)
     flipped[-1] ^= 1

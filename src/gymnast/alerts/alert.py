@@ -12,14 +12,17 @@ An alert is data. A run's folder keeps all of them in `alerts.json`, most urgent
 
 from __future__ import annotations
 
-import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from gymnast.core.errors import UserError
-from gymnast.core.files import number_from_json, write_json
+from pydantic import Field, TypeAdapter
+from typing_extensions import TypedDict
+
+from gymnast.core.files import write_json
+from gymnast.core.typed import Count, Number, Text, read_typed, typed
 
 SEVERITIES = ("error", "warning", "info")  # it cannot learn like this; it learns worse; good to know
 
@@ -28,26 +31,26 @@ SEVERITIES = ("error", "warning", "info")  # it cannot learn like this; it learn
 class Evidence:
     """A metric's value when the rule last fired, and the bound it crossed."""
 
-    value: float
-    low: float | None = None
-    high: float | None = None
+    value: Number
+    low: Number | None = None
+    high: Number | None = None
 
 
 @dataclass
 class Alert:
     """What one rule has found in a run so far."""
 
-    rule: str
-    severity: str
-    since: int  # env steps when it first fired
-    last: int  # env steps of the last row on which it fired
-    count: int  # rows on which it fired
+    rule: Text
+    severity: Annotated[str, Field(pattern=f"^({'|'.join(SEVERITIES)})$")]
+    since: Count  # env steps when it first fired
+    last: Count  # env steps of the last row on which it fired
+    count: Count  # rows on which it fired
     firing: bool  # on the newest row
-    message: str  # what is seen, in a sentence
-    cause: str  # what it is likely to come from
+    message: Text  # what is seen, in a sentence
+    cause: Text  # what it is likely to come from
     evidence: dict[str, Evidence] = field(default_factory=dict)
     patch: dict[str, Any] | None = None  # dotted config key: the value to try
-    command: str | None = None  # that tries it; None where the run did not come from a command
+    command: Text | None = None  # that tries it; None where the run did not come from a command
 
     @property
     def urgency(self) -> tuple[int, bool]:
@@ -64,11 +67,18 @@ class Alert:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Alert:
-        evidence = {
-            name: Evidence(**{key: number_from_json(value) for key, value in found.items()})
-            for name, found in data["evidence"].items()
-        }
-        return cls(**{**data, "evidence": evidence})
+        """ValueError where the data are no alert."""
+        return typed(ALERT, data)
+
+
+ALERT = TypeAdapter(Alert)
+
+
+class _File(TypedDict):
+    alerts: list[Alert]
+
+
+FILE = TypeAdapter(_File)
 
 
 def write_alerts(path: Path, env_steps: int, alerts: Sequence[Alert]) -> None:
@@ -76,10 +86,5 @@ def write_alerts(path: Path, env_steps: int, alerts: Sequence[Alert]) -> None:
 
 
 def read_alerts(path: Path) -> list[Alert]:
-    """Of a run's alerts.json, most urgent first; no file is no alerts."""
-    if not path.is_file():
-        return []
-    try:
-        return [Alert.from_json(alert) for alert in json.loads(path.read_text(encoding="utf-8"))["alerts"]]
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise UserError(f"{path} cannot be read: {error}. Delete it; the run's other files are untouched.") from error
+    """Of a run's alerts.json, most urgent first; no file is no alerts, one that cannot be read a UserError."""
+    return read_typed(path, FILE)["alerts"] if os.path.lexists(path) else []

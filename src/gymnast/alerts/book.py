@@ -6,10 +6,33 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
+from pydantic import TypeAdapter
+from typing_extensions import TypedDict
+
 from gymnast.alerts.advice import Known, Origin, advise
 from gymnast.alerts.alert import Alert
 from gymnast.alerts.conditions import Found, Memory, Row
 from gymnast.alerts.rules import RULES, Rule
+from gymnast.core.typed import Count, Number, Text, typed
+
+
+class _Origin(TypedDict):
+    target: Text
+    settings: list[Text]
+
+
+class Saved(TypedDict):
+    """A book in a checkpoint."""
+
+    rows: Count
+    env_steps: Count
+    alerts: list[Alert]
+    heat: dict[str, Count]
+    memory: dict[str, dict[str, Number]]
+    origin: _Origin | None
+
+
+SAVED = TypeAdapter(Saved)
 
 
 class AlertBook:
@@ -95,10 +118,11 @@ class AlertBook:
         }
 
     def load(self, state: dict[str, Any]) -> None:
-        self.rows, self.env_steps = state["rows"], state["env_steps"]
-        alerts = [Alert.from_json(alert) for alert in state["alerts"]]
-        self._alerts = {alert.rule: alert for alert in alerts}
-        self._heat |= {name: heat for name, heat in state["heat"].items() if name in self._heat}
-        self._memory |= {name: dict(memory) for name, memory in state["memory"].items() if name in self._memory}
-        if state["origin"] is not None:
-            self.known.origin = Origin(state["origin"]["target"], tuple(state["origin"]["settings"]))
+        """ValueError where it is no state of a book."""
+        saved = typed(SAVED, state)
+        self.rows, self.env_steps = saved["rows"], saved["env_steps"]
+        self._alerts = {alert.rule: alert for alert in saved["alerts"]}
+        self._heat |= {name: heat for name, heat in saved["heat"].items() if name in self._heat}
+        self._memory |= {name: dict(memory) for name, memory in saved["memory"].items() if name in self._memory}
+        if saved["origin"] is not None:
+            self.known.origin = Origin(saved["origin"]["target"], tuple(saved["origin"]["settings"]))

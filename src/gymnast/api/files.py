@@ -27,6 +27,7 @@ def write(
     path: File, tensors: Mapping[str, torch.Tensor], state: Mapping[str, Any], metrics: Mapping[str, float]
 ) -> None:
     if isinstance(path, str | os.PathLike):
+        with_suffix(path).parent.mkdir(parents=True, exist_ok=True)
         checkpoint.save(with_suffix(path), tensors, state, metrics, readable=False)
         return
     if not hasattr(path, "write"):

@@ -13,8 +13,11 @@ import click
 
 from gymnast.cli.verbs import app
 from gymnast.core.errors import EnvFailure, Stopped, UserError
+from gymnast.core.text import printable
 
 __all__ = ["app", "entry", "main"]
+
+MOST_LINES = 100
 
 # Each module adds its verbs to the root command; `gymnast --help` shows them in this order.
 for module in ("train", "eval", "video", "report", "runs", "envs", "config", "speed", "benchmark", "doctor"):
@@ -31,6 +34,16 @@ def usage_line(error: click.ClickException) -> str:
         message = _as_setting(error.option_name) or message
     advice = f" See `{context.command_path} --help`." if context is not None and "--help" not in message else ""
     return f"{message}{advice}"
+
+
+def tell(problem: object) -> str:
+    """Prints what is wrong, a line each. Whatever a file or a user wrote is in it: nothing of it reaches a terminal
+    as it is, and it has an end."""
+    lines = str(problem).splitlines()
+    said = [printable(line) for line in lines[:MOST_LINES]]
+    said += [f"... and {len(lines) - MOST_LINES} more"] if len(lines) > MOST_LINES else []
+    click.echo("\n".join(f"gymnast: {line}" for line in said), err=True)
+    return "\n".join(said)
 
 
 def _as_setting(option: str) -> str | None:
@@ -56,12 +69,15 @@ def main() -> NoReturn:
     except click.ClickException as error:
         code, failure = error.exit_code, usage_line(error)
         if failure:
-            click.echo(f"gymnast: {failure}", err=True)
+            failure = tell(failure)
         else:
             error.show()
     except UserError as error:
-        click.echo("\n".join(f"gymnast: {line}" for line in str(error).splitlines()), err=True)
-        code, failure = 2, str(error)
+        code, failure = 2, tell(error)
+    except (OSError, MemoryError) as error:  # a disk that is full, a folder that is gone, more than the machine has
+        place = f"{error.filename}: " if isinstance(error, OSError) and error.filename else ""
+        reason = error.strerror or error if isinstance(error, OSError) else f"not enough memory. {error}"
+        code, failure = 2, tell(f"{place}{reason}")
     except (EnvFailure, Stopped) as error:
         click.echo(f"gymnast: {error}", err=True)
         code, failure = 130 if isinstance(error, Stopped) else 1, str(error)

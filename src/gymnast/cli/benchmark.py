@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from gymnast.cli.verbs import app, common, quiet, show
+from gymnast.cli.verbs import Finite, app, common, quiet, show
 from gymnast.core.errors import EnvFailure
 
 
@@ -18,8 +18,8 @@ from gymnast.core.errors import EnvFailure
 )
 @click.option("--seeds", metavar="N|A-B", help="How many seeds, or which: 5, 1-10, 1,4-6.  [default: 5]")
 @click.option("--steps", type=click.IntRange(min=1), help="Env steps of a run; else the preset's.")
-@click.option("--target-score", type=float, help="Mean score to reach; else what counts as solved.")
-@click.option("--within", type=click.FloatRange(min=0, min_open=True), help="Seconds of training to reach it in.")
+@click.option("--target-score", type=Finite(), help="Mean score to reach; else what counts as solved.")
+@click.option("--within", type=Finite(min=0, min_open=True), help="Seconds of training to reach it in.")
 @click.option("--against", metavar="NAMES", help="Other libraries to train with the same settings, e.g. sb3.")
 @click.option(
     "--python", "pythons", multiple=True, metavar="NAME=PATH", help="The interpreter another library runs in."

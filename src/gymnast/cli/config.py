@@ -31,6 +31,7 @@ def config_check() -> None:
 
 @config.command("fmt", short_help="Put a file's keys in order.")
 @click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--check", is_flag=True, help="Write nothing; fail where a file is not in order.")
 @verb("config:format_configs", "config:print_formatted")
 def config_fmt() -> None:
     """Put the keys of YAML files in their order; comments stay."""

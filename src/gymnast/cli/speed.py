@@ -8,7 +8,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from gymnast.cli.verbs import app, common, sets, show
+from gymnast.cli.verbs import Finite, app, common, sets, show
 
 WITH_TUNE = {"target", "overrides", "seconds", "tune", "write", "runs_dir", "as_json"}
 
@@ -16,9 +16,7 @@ WITH_TUNE = {"target", "overrides", "seconds", "tune", "write", "runs_dir", "as_
 @app.command(short_help="How fast training is here, and why.")
 @click.argument("target", metavar="ENV[:VARIANT]")
 @sets
-@click.option(
-    "--seconds", type=click.FloatRange(min=0.01), help="Of each window (default: 2); with --tune in all (default: 45)."
-)
+@click.option("--seconds", type=Finite(min=0.01), help="Of each window (default: 2); with --tune in all (default: 45).")
 @click.option("--windows", type=click.IntRange(min=1), default=3, show_default=True, help="The best of them counts.")
 @click.option("--against", metavar="NAMES", help="Measured in turns with it: sb3,cleanrl,sample-factory,purejaxrl.")
 @click.option("--python", "pythons", multiple=True, metavar="NAME=PATH", help="The interpreter a library runs in.")

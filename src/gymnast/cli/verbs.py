@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import json
+import math
 import os
 from collections.abc import Callable
 from importlib import import_module
@@ -44,6 +45,16 @@ class Verbs(click.Group):
 
     def list_commands(self, context: click.Context) -> list[str]:
         return list(self.commands)
+
+
+class Finite(click.FloatRange):
+    """A number; nan and inf are none that anything can be done with."""
+
+    def convert(self, value: Any, param: click.Parameter | None, context: click.Context | None) -> float:
+        number: float = super().convert(value, param, context)
+        if not math.isfinite(number):
+            self.fail(f"{value} is not a finite number.", param, context)
+        return number
 
 
 def common(function: Command) -> Command:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from gymnast.cli.verbs import app, sets, verb
+from gymnast.cli.verbs import Finite, app, sets, verb
 
 
 @app.command(short_help="Record a video of a saved agent.")
@@ -15,7 +15,7 @@ from gymnast.cli.verbs import app, sets, verb
 @click.option("--seed", type=click.IntRange(min=0), help="Other episodes than the default ones.")
 @click.option("--stochastic", is_flag=True, help="Sample actions instead of taking the likeliest.")
 @click.option("--progression", is_flag=True, help="An episode of every checkpoint of the run, in order.")
-@click.option("--seconds", type=click.FloatRange(min=1), default=10.0, show_default=True, help="At most, of each then.")
+@click.option("--seconds", type=Finite(min=1), default=10.0, show_default=True, help="At most, of each then.")
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="File; default: in the run's videos.")
 @click.option("--no-overlay", is_flag=True, help="The env's pictures alone.")
 @sets

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
-from gymnast.config.fields import Count, Float, Named, Positive, Rate, Section, Share, Weight
+from gymnast.config.fields import Float, Int, Named, Positive, Rate, Section, Share, Weight
 from gymnast.config.fields import RuleProblem as RuleProblem
 from gymnast.core.registry import ALGOS
 from gymnast.core.schedule import Schedule
@@ -23,7 +23,7 @@ LearningRate = Annotated[Rate, Field(description="Step size of the optimizer; ma
 CriticRate = Annotated[
     Rate | None, Field(description="The critic's step size, where it has a network of its own; null: the same.")
 ]
-Steps = Annotated[Count, Field(description="Steps each env makes between two updates.")]
+Steps = Annotated[Int, Field(ge=1, le=2**24, description="Steps each env makes between two updates.")]
 Gamma = Annotated[
     Share,
     Field(description="Discount of future rewards, once a decision: also where an action is repeated for many steps."),

@@ -67,9 +67,10 @@ def _positive_somewhere(schedule: Schedule) -> Schedule:
     return _never_negative(schedule)
 
 
-Int = Annotated[int, BeforeValidator(_number)]
+Int = Annotated[int, BeforeValidator(_number), Field(ge=-(2**53), le=2**53)]  # exact as floats, too
 Float = Annotated[float, BeforeValidator(_number)]
 Count = Annotated[Int, Field(ge=1)]
+Size = Annotated[Int, Field(ge=1, le=65_536)]  # of what is allocated at once
 Natural = Annotated[Int, Field(ge=0)]
 Positive = Annotated[Float, Field(gt=0)]
 Share = Annotated[Float, Field(ge=0, le=1)]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import os
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,10 +15,16 @@ from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from gymnast.config.problems import ConfigError
 from gymnast.core.errors import did_you_mean
+from gymnast.core.files import read_bytes
+from gymnast.core.text import cut
 
 PRESETS = Path(__file__).resolve().parent.parent / "presets"
 SHARED = "defaults"  # the folder of shared defaults among the presets
 ANY_ENV = "defaults/any"  # for an env without a preset
+
+LARGEST = 1 << 18  # bytes of a file: reading YAML takes its time
+DEEPEST = 16  # levels of keys and lists
+TOO_DEEP = f"is nested more than {DEEPEST} levels deep."
 
 KeyPath = tuple[str, ...]
 _TAG = "tag:yaml.org,2002:"
@@ -40,6 +48,8 @@ class YamlFile:
 def parse_yaml(text: str, label: str) -> YamlFile:
     """Reads a mapping. A mistake is one line with file, line and column."""
     yaml = YAML(typ="safe", pure=True)
+    if re.search(rf"([\[{{]\s*){{{2 * DEEPEST}}}", text):  # the parser takes seconds to find that out
+        raise ConfigError([f"{label}: {TOO_DEEP}"])
     try:
         node = yaml.compose(text)
     except MarkedYAMLError as error:
@@ -49,6 +59,8 @@ def parse_yaml(text: str, label: str) -> YamlFile:
         raise ConfigError([f"{where}: broken YAML: {reason}."]) from None
     except YAMLError as error:
         raise ConfigError([f"{label}: broken YAML: {' '.join(str(error).split())}"]) from None
+    except RecursionError:
+        raise ConfigError([f"{label}: {TOO_DEEP}"]) from None
     lines: dict[KeyPath, int] = {}
     data = {} if node is None else _construct(yaml, node, (), lines, label)
     if not isinstance(data, dict):
@@ -65,13 +77,21 @@ def _construct(yaml: YAML, node: Node, path: KeyPath, lines: dict[KeyPath, int],
     line = node.start_mark.line + 1
     if node.anchor:
         raise ConfigError([f"{label}:{line}: anchor &{node.anchor}: anchors are not supported. Use `extends`."])
+    if len(path) > DEEPEST:
+        raise ConfigError([f"{label}:{line}: {TOO_DEEP}"])
     if isinstance(node, ScalarNode):
         if node.tag in (f"{_TAG}int", f"{_TAG}float", f"{_TAG}bool", f"{_TAG}null"):
             try:
-                return yaml.constructor.construct_object(node)
-            except ValueError:
-                raise ConfigError([f"{label}:{line}: {node.value!r} is not a {node.tag.removeprefix(_TAG)}."]) from None
+                value = yaml.constructor.construct_object(node)
+                if isinstance(value, int) and abs(value) >= 2**63:
+                    raise ValueError("more than any setting can be")
+                return value
+            except (ValueError, KeyError):
+                kind = node.tag.removeprefix(_TAG)
+                raise ConfigError([f"{label}:{line}: {cut(repr(node.value))} is not a {kind}."]) from None
         if node.tag in (f"{_TAG}str", f"{_TAG}timestamp"):
+            if not node.value.replace("\n", "").replace("\t", "").isprintable():
+                raise ConfigError([f"{label}:{line}: {cut(repr(node.value))} has characters that cannot be printed."])
             return node.value
         raise ConfigError([f"{label}:{line}: tag {node.tag} is not supported. Write a plain value."])
     if isinstance(node, SequenceNode):
@@ -82,10 +102,11 @@ def _construct(yaml: YAML, node: Node, path: KeyPath, lines: dict[KeyPath, int],
         key_line = key_node.start_mark.line + 1
         if not isinstance(key_node, ScalarNode):
             raise ConfigError([f"{label}:{key_line}: a key must be a plain word."])
-        key = _construct(yaml, key_node, path, lines, label)
+        _construct(yaml, key_node, path, lines, label)
+        key = key_node.value  # as it is written: a variant may be called 1 or true
         if key in result:
-            raise ConfigError([f"{label}:{key_line}: {'.'.join((*path, str(key)))} is given twice. Keep one of them."])
-        key_path = (*path, str(key))
+            raise ConfigError([f"{label}:{key_line}: {'.'.join((*path, key))} is given twice. Keep one of them."])
+        key_path = (*path, key)
         lines[key_path] = key_line
         result[key] = _construct(yaml, value_node, key_path, lines, label)
     return result
@@ -94,13 +115,15 @@ def _construct(yaml: YAML, node: Node, path: KeyPath, lines: dict[KeyPath, int],
 def read_file(path: Path) -> YamlFile:
     """A user's file."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_bytes(path, LARGEST).decode()
     except FileNotFoundError:
         folder = path.parent
         files = sorted(p.name for p in folder.glob("*.y*ml")) if folder.is_dir() else []
         here = "" if folder.is_dir() else f" There is no folder {str(folder)!r}."
         raise ConfigError([f"{path}: no such file.{here}{did_you_mean(path.name, files)}"]) from None
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
+        raise ConfigError([f"{path}: cannot be read: {error.strerror}."]) from None
+    except ValueError as error:
         raise ConfigError([f"{path}: cannot be read: {error}."]) from None
     return parse_yaml(text, str(path))
 
@@ -117,7 +140,7 @@ def shared_names() -> list[str]:
 
 
 def is_preset(name: str) -> bool:
-    return (PRESETS / f"{name}.yaml").is_file()
+    return os.path.isfile(PRESETS / f"{name}.yaml")
 
 
 @functools.lru_cache(maxsize=64)

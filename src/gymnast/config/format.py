@@ -35,7 +35,8 @@ def format_text(text: str, label: str = "text") -> str:
     rows = [row.rstrip() for row in text.splitlines()]
     node = YAML(typ="safe", pure=True).compose("\n".join(rows) + "\n")
     if isinstance(node, MappingNode) and not node.flow_style:
-        first = _first_row(rows, node.value[0][0].start_mark.line)
+        key_row = node.value[0][0].start_mark.line
+        first = _first_row(rows, key_row) or key_row  # a comment that begins the file is about all of it, and stays
         rows = rows[:first] + _ordered(node, rows, first, len(rows), (), data)
     while rows and not rows[-1]:
         rows.pop()

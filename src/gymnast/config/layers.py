@@ -12,13 +12,17 @@ from typing import Any
 from gymnast.config import files
 from gymnast.config.algos import settings_of
 from gymnast.config.files import PRESETS, KeyPath, YamlFile
-from gymnast.config.problems import ConfigError, line
+from gymnast.config.problems import MOST_PROBLEMS, ConfigError, line
 from gymnast.config.schema import RunConfig
 from gymnast.core.errors import did_you_mean
 from gymnast.core.registry import ALGOS
 
 SECTIONS = tuple(RunConfig.model_fields)
 VARIANT_KEYS = ("about", "extends", *SECTIONS)
+RL_ZOO = (
+    "this is a file of RL Zoo's. Here settings are in sections: n_timesteps is train.total_timesteps, n_envs is "
+    "env.n_envs, the rest is in algo and agent. `gymnast config show CartPole-v1:zoo` shows one of its configs."
+)
 
 
 @dataclass(frozen=True)
@@ -106,11 +110,13 @@ def check_keys(file: YamlFile) -> list[str]:
         if not isinstance(mapping, dict):
             problems.append(f"{file.at(path)}: {'.'.join(path)}: must be a mapping of keys.")
             return
-        for name in mapping:
-            if name not in known:
-                hint = did_you_mean(str(name), known) or f" Known: {', '.join(known)}."
-                problems.append(f"{file.at((*path, str(name)))}: {'.'.join((*path, str(name)))}: unknown key.{hint}")
+        for name in [name for name in mapping if name not in known][:MOST_PROBLEMS]:
+            hint = did_you_mean(name, known) or f" Known: {', '.join(known)}."
+            problems.append(f"{file.at((*path, name))}: {'.'.join((*path, name))}: unknown key.{hint}")
 
+    settings = [value for value in file.data.values() if isinstance(value, dict)]
+    if any("n_timesteps" in values and values.keys() & {"policy", "n_envs"} for values in settings):
+        return [f"{file.label}: {RL_ZOO}"]
     if "variants" not in file.data:
         refuse_unknown({k: v for k, v in file.data.items() if k != "facts"}, ("facts", "variants", *VARIANT_KEYS), ())
         return problems
@@ -135,6 +141,7 @@ class Place:
     name: str
     env_id: str | None = None  # of a preset
     folder: Path | None = None  # of a user's file
+    problems: tuple[str, ...] = ()  # keys above the sections that nobody reads
 
     @property
     def is_preset(self) -> bool:
@@ -149,10 +156,13 @@ def user_place(path: Path) -> Place:
     """A file by path; a preset's own file is the preset."""
     inside = path.resolve().is_relative_to(PRESETS)
     env_id = path.resolve().relative_to(PRESETS).with_suffix("").as_posix() if inside else None
-    place = Place(files.read_file(path), str(path), env_id=env_id, folder=path.parent)
-    if problems := check_keys(place.file):
+    file = files.read_file(path)
+    variants, problems = file.data.get("variants", {}), check_keys(file)
+    if f"{file.label}: {RL_ZOO}" in problems or not isinstance(variants, dict):
         raise ConfigError(problems)
-    return place
+    if not all(isinstance(block, dict) for block in variants.values()):
+        raise ConfigError(problems)
+    return Place(file, str(path), env_id, path.parent, tuple(problems))
 
 
 def split_target(target: str) -> tuple[str, str | None]:
@@ -233,6 +243,8 @@ def _extended(place: Place, prefix: KeyPath, base: Any, trail: tuple[str, ...]) 
     name, variant = split_target(base)
     if name.endswith((".yaml", ".yml")):
         other = user_place((place.folder or Path()) / name)
+        if other.problems:
+            raise ConfigError(other.problems)
     elif files.is_preset(name):
         other = preset_place(name)
     else:
@@ -256,7 +268,7 @@ def override_layer(overrides: Sequence[tuple[str, str]]) -> Layer:
     for option, text in overrides:
         key, equals, raw = text.partition("=")
         path = tuple(part.strip() for part in key.split("."))
-        if not equals or not all(path):
+        if not equals or not all(path) or len(path) > files.DEEPEST:
             problems.append(f"{option} {text}: write key=value, like algo.learning_rate=3e-4 or env.kwargs.gravity=-5.")
             continue
         try:

@@ -14,7 +14,7 @@ from gymnast.config import layers
 from gymnast.config.facts import EnvFacts
 from gymnast.config.fields import RuleProblem
 from gymnast.config.files import ANY_ENV, YamlFile, is_preset, preset_ids, read_preset
-from gymnast.config.problems import ConfigError, explain_errors, rule_line, source_of
+from gymnast.config.problems import ConfigError, explain_errors, line, rule_line, source_of
 from gymnast.config.schema import EnvConfig, RunConfig, StopConfig
 from gymnast.config.tuned import settle_n_envs
 from gymnast.core.errors import UserError
@@ -71,18 +71,27 @@ def load(
         env_id = layers.split_target(target)[0]
         name = f"{env_id}:{variant}"
         stack.append(layers.Layer({"env": {"id": env_id}}, lambda path: "command line"))
-    shortcuts = [("--seed", "train.seed", seed), ("--steps", "train.total_timesteps", steps)]
-    given = [("--set", text) for text in overrides]
-    given += [(option, f"{key}={value}") for option, key, value in shortcuts if value is not None]
-    stack.append(layers.override_layer(given))
+    stack.append(_given(overrides, seed, steps))
     if place.env_id is None and not any(layer.preset for layer in stack):
         stack = [*layers.base_of(layers.merge(stack).data), *stack]  # a file that extends nothing begins as its id does
     merged = layers.merge(stack)
     generic = any(layer.preset == ANY_ENV for layer in stack)
     settle_n_envs(merged.data, merged.sources, EnvConfig.model_fields["n_envs"].default)
     own_facts = None if place.is_preset else facts_of(place.file)
-    config, facts = _validated(merged.data, merged.sources, own_facts, place.file.label)
+    try:
+        config, facts = _validated(merged.data, merged.sources, own_facts, place.file.label)
+    except ConfigError as error:
+        raise ConfigError((*place.problems, *error.problems)) from None
+    if place.problems:
+        raise ConfigError(place.problems)
     return Resolved(config, facts, merged.sources, name, variant, generic)
+
+
+def _given(overrides: Sequence[str], seed: int | None = None, steps: int | None = None) -> layers.Layer:
+    """What stands on the command line, each with its option."""
+    shortcuts = [("--seed", "train.seed", seed), ("--steps", "train.total_timesteps", steps)]
+    given = [(option, f"{key}={value}") for option, key, value in shortcuts if value is not None]
+    return layers.override_layer([*(("--set", text) for text in overrides), *given])
 
 
 def find(target: str, require_env: Callable[[str], object] | None = None) -> tuple[layers.Place, str | None]:
@@ -105,10 +114,10 @@ def validate(data: Mapping[str, Any], sources: Mapping[str, str] | None = None) 
     return _validated(data, sources or {})[0]
 
 
-def override(config: RunConfig, overrides: Sequence[str]) -> RunConfig:
+def override(config: RunConfig, overrides: Sequence[str], steps: int | None = None) -> RunConfig:
     """A config with `key=value` settings on top."""
     merged = layers.Merged(config.model_dump(mode="json"))
-    merged.add(layers.override_layer([("--set", text) for text in overrides]))
+    merged.add(_given(overrides, steps=steps))
     return validate(merged.data, merged.sources)
 
 
@@ -196,7 +205,7 @@ def list_presets() -> list[Preset]:
     return presets
 
 
-def check_file(path: str | Path) -> list[str]:
+def check_file(path: str | Path, require_env: Callable[[str], object] | None = None) -> list[str]:
     """All problems of a file, in every variant of it; an empty list is a good file."""
     try:
         place = layers.user_place(Path(path))
@@ -207,7 +216,13 @@ def check_file(path: str | Path) -> list[str]:
     variants: list[str | None] = [*layers.variant_names(place.file)] or [None]
     for variant in variants:
         try:
-            load(f"{path}:{variant}" if variant else str(path))
+            found = load(f"{path}:{variant}" if variant else str(path))
+            env_id = found.config.env.id
+            if require_env is not None and not is_preset(env_id):
+                try:
+                    require_env(env_id)
+                except UserError as error:
+                    raise ConfigError([line(found.source("env.id"), "env.id", str(error), env_id)]) from None
         except ConfigError as error:
             problems += [problem for problem in error.problems if problem not in problems]
     return problems

@@ -16,6 +16,7 @@ from gymnast.core.registry import ALGOS
 from gymnast.core.text import cut, setting
 
 _MISSING = object()
+MOST_PROBLEMS = 100  # of a config that are looked into
 
 
 class ConfigError(UserError):
@@ -44,8 +45,9 @@ def source_of(sources: Mapping[str, str], key: str) -> str | None:
 
 
 def rule_line(problem: RuleProblem, sources: Mapping[str, str]) -> str:
-    """A broken rule, with the place of the first key in it that somebody set."""
+    """A broken rule, with the place of the key in it that was set last: on the command line, in a file, by a preset."""
     places = [place for key in problem.keys if (place := source_of(sources, key))]
+    places.sort(key=lambda place: (not place.startswith("--"), place.startswith("presets/")))
     return line(places[0] if places else None, problem.keys[0], problem.text)
 
 
@@ -146,7 +148,7 @@ def explain_errors(
     section = data.get("algo")
     algo = str(section.get("name", "ppo")) if isinstance(section, Mapping) else "ppo"
     lines, keys = [], []
-    for item in error.errors(include_url=False):
+    for item in error.errors(include_url=False)[:MOST_PROBLEMS]:
         if item["type"] == "rules":
             lines += [rule_line(problem, sources) for problem in item["ctx"]["problems"]]
             continue

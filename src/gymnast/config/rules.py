@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
@@ -12,6 +14,9 @@ from gymnast.core.registry import ENCODERS, EXTENSIONS, SINKS
 
 if TYPE_CHECKING:
     from gymnast.config.schema import RunConfig
+
+
+MOST_WEIGHTS = 2**28  # a gigabyte
 
 
 def rule_problems(config: RunConfig) -> list[RuleProblem]:
@@ -61,7 +66,8 @@ def _algorithm(config: RunConfig) -> Iterator[RuleProblem]:
 
 def _divisors(number: int, near: int, most: int) -> str:
     """The divisors of a number on either side of another, at most so many on each."""
-    divisors = [d for d in range(1, number + 1) if number % d == 0]
+    small = [d for d in range(1, math.isqrt(number) + 1) if number % d == 0]
+    divisors = sorted({*small, *(number // d for d in small)})
     return ", ".join(map(str, [d for d in divisors if d < near][-most:] + [d for d in divisors if d > near][:most]))
 
 
@@ -86,6 +92,10 @@ def _agent(config: RunConfig) -> Iterator[RuleProblem]:
     if agent.forget_bias and agent.memory != "lstm":
         text = "only an LSTM has forget gates. Set agent.memory=lstm, or drop this key."
         yield RuleProblem(("agent.forget_bias", "agent.memory"), text)
+    layers = [*agent.hidden, *([agent.memory_size] * 2 if agent.memory else [])]
+    if (weights := sum(a * b for a, b in pairwise(layers))) > MOST_WEIGHTS:
+        text = f"layers of {layers} have {weights:,} weights, and {MOST_WEIGHTS:,} are the most. Use smaller ones."
+        yield RuleProblem(("agent.hidden", "agent.memory_size"), text)
     rate = getattr(config.algo, "critic_learning_rate", None)
     for key, value in (("agent.critic_hidden", agent.critic_hidden), ("algo.critic_learning_rate", rate)):
         if agent.shared and value is not None:

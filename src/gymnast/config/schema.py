@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field, PlainValidator, SerializeAsAny, mode
 from pydantic_core import PydanticCustomError
 
 from gymnast.config.algos import AlgoSettings, settings_of
-from gymnast.config.fields import Count, Float, Int, Named, Natural, Positive, Section
+from gymnast.config.fields import Count, Float, Int, Named, Natural, Positive, Section, Size
 from gymnast.core.errors import did_you_mean
 from gymnast.core.registry import ALGOS, ENGINES
 
@@ -38,7 +38,7 @@ class RewardConfig(Section):
 
 class EnvConfig(Section):
     id: str = Field(description="Environment id.", min_length=1)
-    n_envs: Count = Field(
+    n_envs: Size = Field(
         8, description="Copies of the env stepped together; auto: what `gymnast speed --tune` found best here."
     )
     engine: EngineName = Field(
@@ -76,8 +76,8 @@ class AgentConfig(Section):
         description="Network that reads the observation: mlp, or for pictures nature_cnn (from 36 x 36) or small_cnn "
         "(from 8 x 8).",
     )
-    hidden: list[Count] = Field([64, 64], description="Sizes of the hidden layers, of actor and critic.")
-    critic_hidden: list[Count] | None = Field(
+    hidden: list[Size] = Field([64, 64], description="Sizes of the hidden layers, of actor and critic.")
+    critic_hidden: list[Size] | None = Field(
         None, description="Sizes of the critic's hidden layers, where they differ; computed by torch; null: the same."
     )
     activation: Literal["tanh", "relu", "elu", "gelu", "silu", "leaky_relu"] = Field(
@@ -89,11 +89,11 @@ class AgentConfig(Section):
     discrete_encoding: Literal["one_hot", "embedding"] = Field(
         "one_hot", description="How discrete observations enter the network."
     )
-    embedding_dim: Count = Field(32, description="Size of a learned embedding.")
+    embedding_dim: Size = Field(32, description="Size of a learned embedding.")
     memory: Literal["lstm", "gru"] | None = Field(
         None, description="A recurrent layer behind the hidden ones; null: the agent sees one step at a time."
     )
-    memory_size: Count = Field(64, description="Units of the recurrent layer.")
+    memory_size: Size = Field(64, description="Units of the recurrent layer.")
     forget_bias: Float = Field(
         0.0, description="First bias of an LSTM's forget gates, with ortho_init: 1 makes it remember longer at first."
     )
@@ -115,7 +115,9 @@ class AgentConfig(Section):
     sde_sample_freq: Count | None = Field(
         None, description="Steps that the noise of `std: sde` lasts; null: a whole rollout, or an evaluated episode."
     )
-    log_std_init: Float = Field(0.0, description="Logarithm of the first standard deviation of continuous actions.")
+    log_std_init: Float = Field(
+        0.0, ge=-20, le=20, description="Logarithm of the first standard deviation of continuous actions."
+    )
     squash: bool = Field(False, description="Squash continuous actions into their bounds with tanh.")
     rescale_actions: bool = Field(True, description="Map -1..1 to the bounds of continuous actions.")
 
@@ -124,7 +126,9 @@ class TrainConfig(Section):
     total_timesteps: Count = Field(100_000, description="Env steps to train for, summed over envs.")
     seed: Natural = Field(0, description="Root of every random number of the run.")
     device: Literal["auto", "cpu", "cuda", "mps"] = Field("auto", description="Where the network lives.")
-    threads: Count | None = Field(None, description="Threads of the network's arithmetic; null: chosen by the code.")
+    threads: Annotated[Count, Field(le=1024)] | None = Field(
+        None, description="Threads of the network's arithmetic; null: chosen by the code."
+    )
     checkpoint_every: Count | None = Field(None, description="Env steps between kept checkpoints; null: keep none.")
     checkpoint_seconds: Positive = Field(
         60.0, description="How old the last checkpoint may grow; the first is saved after the first update."
@@ -149,7 +153,7 @@ class EvalConfig(Section):
     )
     every: Natural | None = Field(None, description="Env steps between evaluations; null: a 20th of the run; 0: never.")
     episodes: Count = Field(20, description="Episodes an evaluation.")
-    n_envs: Count | None = Field(None, description="Envs to evaluate in; null: as many as episodes, at most 32.")
+    n_envs: Size | None = Field(None, description="Envs to evaluate in; null: as many as episodes, at most 32.")
     warmup: Natural = Field(0, description="Env steps before the first evaluation.")
     start_level: Float | None = Field(None, description="No evaluation before the training return reached this.")
     policy: Literal["greedy", "stochastic", "both"] = Field("greedy", description="How actions are chosen.")

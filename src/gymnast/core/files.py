@@ -1,14 +1,80 @@
-"""Files that are either old or new, never half: every artifact of a run is written through here."""
+"""Files: written so that they are either old or new, never half; read so that no file can block or fill the memory."""
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import os
+import stat
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
+
+from gymnast.core.errors import UserError
+from gymnast.core.text import cut, printable
 
 TEMPORARY = ".tmp"  # how a file that is not finished yet ends; leftovers of a killed process may be deleted at any time
+
+
+LARGEST = 16 << 20  # bytes of a file that is read whole; those of a run have some kilobytes
+HUGE = 1e150  # numbers beyond it count as infinite: the square of one is no number any more
+
+
+def open_regular(path: str | Path) -> BinaryIO:
+    """For reading. A FIFO would block, a device never end."""
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise OSError(errno.EINVAL, "it is not a regular file", str(path))
+    return open(handle, "rb")
+
+
+def open_to_append(path: str | Path) -> BinaryIO:
+    """Each write goes to the system as it is. A FIFO that nobody reads is an error instead of an endless wait."""
+    return open(path, "ab", buffering=0, opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK, 0o666))
+
+
+def read_bytes(path: str | Path, most: int = LARGEST) -> bytes:
+    """All of a file; OSError where it is too large to be one of ours."""
+    with open_regular(path) as file:
+        data = file.read(most + 1)
+    if len(data) > most:
+        raise OSError(errno.EFBIG, f"it has more than {most >> 20} MB", str(path))
+    return data
+
+
+def read_text(path: str | Path) -> str:
+    """A UTF-8 file; UserError with the file and the reason where it is none."""
+    try:
+        return read_bytes(path).decode()
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror}.") from error
+    except ValueError as error:  # not UTF-8, or a name with a zero byte
+        raise UserError(f"{path} cannot be read: {error}.") from error
+
+
+def read_json(path: Path) -> Any:
+    """A JSON file; UserError with the file and the reason where it cannot be read."""
+    try:
+        return parse_json(read_text(path))
+    except ValueError as error:
+        raise UserError(f"{path} cannot be read: {error}.") from error
+
+
+def parse_json(text: str | bytes) -> Any:
+    """JSON with its strings made fit for a terminal; ValueError where it is none."""
+    try:
+        return _printable(json.loads(text))
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def _printable(value: Any) -> Any:
+    if isinstance(value, str):
+        return printable(value)
+    if isinstance(value, dict):
+        return {printable(key): _printable(inner) for key, inner in value.items()}
+    return [_printable(inner) for inner in value] if isinstance(value, list) else value
 
 
 def write_atomic(path: Path, data: bytes) -> None:
@@ -49,8 +115,15 @@ def number_to_json(value: float) -> int | float | str:
     return "Infinity" if value > 0 else "-Infinity"
 
 
-def number_from_json(value: int | float | str) -> float:
-    return float(value)
+def number_from_json(value: Any) -> float:
+    """ValueError for what is no number. One that arithmetic cannot take is infinite."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise ValueError(f"{cut(repr(value))} is not a number")
+    try:
+        number = float(value)
+    except OverflowError:  # a whole number: no text overflows
+        number = -math.inf if str(value).startswith("-") else math.inf
+    return math.copysign(math.inf, number) if abs(number) > HUGE else number
 
 
 def numbers_to_json(values: Any) -> Any:

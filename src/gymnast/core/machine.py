@@ -19,6 +19,15 @@ def cores() -> int:
     return len(affinity(0)) if affinity else os.cpu_count() or 1
 
 
+def free_memory() -> int:
+    """Bytes that can be had without swapping."""
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        return next(int(line.split()[1]) << 10 for line in lines if line.startswith("MemAvailable:"))
+    except (OSError, StopIteration):  # another system: half of what there is
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+
+
 def cpu_model() -> str:
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()

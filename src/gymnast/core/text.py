@@ -12,6 +12,17 @@ EIGHTHS = ["", *"▏▎▍▌▋▊▉█"]  # of a column, from the left
 HEIGHTS = "▁▂▃▄▅▆▇█"
 
 
+LONGEST = 10_000  # characters of a text from a file, and of an answer
+
+
+def printable(text: str) -> str:
+    """Text from outside as a terminal may get it: escape sequences and the like as their codes, and not endless."""
+    text = cut(text, LONGEST)
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
 def setting(value: Any) -> str:
     """A setting in one line of YAML, as a user writes it after --set."""
     if value is None or isinstance(value, bool):
@@ -20,7 +31,17 @@ def setting(value: Any) -> str:
         return f"[{', '.join(setting(item) for item in value)}]"
     if isinstance(value, dict):
         return f"{{{', '.join(f'{key}: {setting(item)}' for key, item in value.items())}}}"
-    return "''" if value == "" else str(value)
+    if isinstance(value, str) and (value in ("", "null", "true", "false") or _is_number(value)):
+        return f"'{value}'"
+    return str(value)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def assignment(key: str, value: Any) -> str:

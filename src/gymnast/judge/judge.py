@@ -11,14 +11,16 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from pydantic import TypeAdapter
 from torch import Tensor
 
 from gymnast.core.pulse import Pulse
 from gymnast.core.schedule import Every
+from gymnast.core.typed import typed
 from gymnast.judge.background import Background
 from gymnast.judge.evidence import NOTHING_SEEN, Range
 from gymnast.judge.snapshot import Snapshot, load_snapshots, save_snapshots
-from gymnast.judge.verdict import Allowance, Court, EvalRequest, EvalResult, Verdict, request_from_json
+from gymnast.judge.verdict import Allowance, Court, EvalRequest, EvalResult, Verdict
 
 if TYPE_CHECKING:
     from gymnast.agent.nets import Net
@@ -51,6 +53,9 @@ class Record:
     on_target: bool = False
     seen: Range = NOTHING_SEEN  # returns, of training and of evaluations
     due: EvalRequest | None = None  # begun, and not done yet; it stays so where it is broken off
+
+
+RECORD = TypeAdapter(Record)
 
 
 class Judge:
@@ -245,12 +250,15 @@ class Judge:
     def load_state(self, tensors: Mapping[str, Tensor], values: Mapping[str, Any], same_env: bool) -> None:
         """A score in another env says nothing about this one."""
         known = {name: value for name, value in values.items() if name != "waiting"}
-        due = values["due"] and request_from_json(values["due"])
-        self.record = Record(**known | {"seen": Range(**values["seen"]), "due": due})
+        self.record = typed(RECORD, known)
         if same_env:
             best = {key.removeprefix("best/"): tensor for key, tensor in tensors.items() if key.startswith("best/")}
             self.best_agent = best or None
             self.waiting = load_snapshots(tensors, values["waiting"])
+            shapes = {name: tensor.shape for name, tensor in self.net.agent.state_dict().items()}
+            for weights in filter(None, (best, *(snapshot.agent for snapshot in self.waiting))):
+                if {name: tensor.shape for name, tensor in weights.items()} != shapes:
+                    raise ValueError("an earlier agent in it has other layers")
         else:
             fresh = Record(evaluations=self.record.evaluations, verdicts=self.record.verdicts)
             self.record = replace(fresh, next_evaluation=self.record.next_evaluation)

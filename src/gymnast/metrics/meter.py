@@ -7,6 +7,10 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from pydantic import TypeAdapter
+from typing_extensions import TypedDict
+
+from gymnast.core.typed import Count, Number, typed
 from gymnast.metrics.catalogue import catalogue
 
 if TYPE_CHECKING:
@@ -16,12 +20,25 @@ if TYPE_CHECKING:
 class Kept(NamedTuple):
     """What is kept of a finished episode (`envs.types.EpisodeRecord`)."""
 
-    raw_return: float
-    length: int
-    frames: int
+    raw_return: Number
+    length: Count
+    frames: Count
     terminated: bool
-    components: dict[str, float]
-    shaped_return: float | None = None  # what the learner was paid, where that is not the raw return
+    components: dict[str, Number]
+    shaped_return: Number | None = None  # what the learner was paid, where that is not the raw return
+
+
+class Saved(TypedDict):
+    """A meter in a checkpoint."""
+
+    episode_count: Count
+    window: list[Kept]
+    best: Number | None
+    added: dict[str, list[Number]]
+    put: dict[str, list[Number]]
+
+
+SAVED = TypeAdapter(Saved)
 
 
 class Meter:
@@ -93,12 +110,15 @@ class Meter:
         }
 
     def load(self, state: Mapping[str, Any]) -> None:
-        self.episode_count = state["episode_count"]
+        """ValueError where it is no state of a meter."""
+        saved = typed(SAVED, state)
+        self.episode_count, self._best = saved["episode_count"], saved["best"]
         self._window.clear()
-        self._window.extend(Kept(*episode) for episode in state["window"])
-        self._best = state["best"]
-        self._added = {name: list(values) for name, values in state["added"].items()}
-        self._put = {name: list(values) for name, values in state["put"].items()}
+        self._window.extend(saved["window"])
+        self._added = {name: [*values] for name, values in saved["added"].items()}
+        self._put = {name: [*values] for name, values in saved["put"].items() if values}
+        for name in (*self._added, *self._put):
+            self._catalogue.get(name)
 
     def _read_tensors(self) -> None:
         """Turns every kept tensor into a number, with one transfer for each device."""

@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
-import json
+import os
 from pathlib import Path
 
+from pydantic import TypeAdapter
+from typing_extensions import TypedDict
+
+from gymnast.core.errors import UserError
+from gymnast.core.typed import Count, read_typed
 from gymnast.report.run_facts import EVALUATION, RETURN, RunFacts
 
+
+class _Part(TypedDict):
+    step: Count
+
+
+class _Video(TypedDict):
+    parts: list[_Part]
+
+
+VIDEO = TypeAdapter(_Video)
 KNOWN = {
     "report.md": "this page",
     "report.html": "this page with pictures",
@@ -22,14 +37,14 @@ KNOWN = {
 def files_of(facts: RunFacts) -> list[tuple[str, str]]:
     """(path in the run's folder, what it is), of those that are there."""
     folder = facts.run.path
-    found = [(name, what) for name, what in KNOWN.items() if name == "report.md" or (folder / name).is_file()]
+    found = [(name, what) for name, what in KNOWN.items() if name == "report.md" or os.path.isfile(folder / name)]
     for item in facts.checkpoints:
         scores = {"evaluation": item.metrics.get(EVALUATION), "training return": item.metrics.get(RETURN)}
         said = [f"{name} {value:,.2f}" for name, value in scores.items() if value is not None]
         what = f"broken: {item.problem}" if item.problem else ", ".join([f"agent at {item.step:,} steps", *said])
         found.append((item.path.relative_to(folder).as_posix(), what))
         steps = item.path.with_suffix(".csv")
-        if steps.is_file():
+        if os.path.isfile(steps):
             found.append((steps.relative_to(folder).as_posix(), "some of the steps before it"))
     return found
 
@@ -41,9 +56,8 @@ def videos_of(facts: RunFacts) -> list[tuple[str, str]]:
 def _about_video(path: Path) -> str:
     """By the JSON of the same name, where there is one that can be read."""
     try:
-        said = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
-        parts = said["parts"]
-        steps = ", ".join(f"{int(part['step']):,}" for part in parts)
-    except (OSError, ValueError, KeyError, TypeError):
+        parts = read_typed(path.with_suffix(".json"), VIDEO)["parts"]
+    except UserError:
         return "video"
+    steps = ", ".join(f"{part['step']:,}" for part in parts)
     return f"video of the agent at {steps} steps"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -12,12 +13,14 @@ from gymnast.alerts.alert import Alert, read_alerts
 from gymnast.config.files import is_preset, read_file, read_preset
 from gymnast.config.layers import variant_names
 from gymnast.core.errors import UserError
+from gymnast.core.files import HUGE, read_bytes
+from gymnast.core.text import printable
 from gymnast.metrics.catalogue import catalogue
 from gymnast.metrics.rows import STEP, is_late, step_of
 from gymnast.report.charts.model import Points
 from gymnast.runs import checkpoint
 from gymnast.runs.references import Run, RunInfo
-from gymnast.sinks.jsonl import read_metrics
+from gymnast.sinks.jsonl import read_rows
 
 RETURN, EVALUATION = "rollout/ep_rew_mean", "eval/mean_reward"
 EXACT = "eval/exact_value"  # says more than any sample
@@ -39,7 +42,11 @@ class RunFacts:
 
     @cached_property
     def rows(self) -> Rows:
-        return read_metrics(self.run.metrics_path)
+        nothing: tuple[list[dict[str, float]], int] = ([], 0)
+        rows, damaged = self._attempt(lambda: read_rows(self.run.metrics_path), nothing)
+        if damaged:
+            self._problems.append(f"{self.run.metrics_path}: {damaged} of its lines cannot be read")
+        return rows
 
     @cached_property
     def settings(self) -> dict[str, Any]:
@@ -60,12 +67,12 @@ class RunFacts:
     @property
     def watched(self) -> bool:
         """False: made before alerts were kept, or without a row yet."""
-        return self.run.alerts_path.is_file()
+        return os.path.lexists(self.run.alerts_path)
 
     @property
     def problems(self) -> list[str]:
         """Files that cannot be read."""
-        _ = self.settings, self.alerts
+        _ = self.rows, self.settings, self.alerts
         return self._problems
 
     @property
@@ -97,7 +104,7 @@ class RunFacts:
     @cached_property
     def latest(self) -> dict[str, float]:
         """The last value of every metric: not every row has all of them."""
-        return {name: value for row in self.rows for name, value in row.items()}
+        return {name: value for row in self.rows for name, value in row.items() if name in catalogue()}
 
     @cached_property
     def written_at(self) -> dict[str, int]:
@@ -170,7 +177,7 @@ class RunFacts:
         """A number of the config, also of one that an older version wrote and this one would refuse."""
         values = self.settings.get(section)
         value = values.get(key) if isinstance(values, dict) else None
-        return value if isinstance(value, int | float) else None
+        return value if isinstance(value, int | float) and abs(value) < HUGE else None
 
     def curve(self, metric: str, clock: str = STEP) -> Points:
         """Over steps, an evaluation in the background stands at the step of the agent that it scored; over seconds, at
@@ -227,10 +234,10 @@ class RunFacts:
         if self.info.status != "crashed":
             return None
         try:
-            lines = self.run.log_path.read_text(encoding="utf-8", errors="replace").split("\n")
+            lines = read_bytes(self.run.log_path).decode(errors="replace").split("\n")
         except OSError:
             return None
-        return next((line.strip() for line in reversed(lines) if line.strip()), None)
+        return next((printable(line.strip()) for line in reversed(lines) if line.strip()), None)
 
     @cached_property
     def preset(self) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -9,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gymnast.agent.batch import OBS, Batch
+from gymnast.core.errors import UserError
 from gymnast.core.lazy import torch
+from gymnast.core.machine import free_memory
 from gymnast.rl.returns import returns_of
 
 if TYPE_CHECKING:
@@ -55,6 +58,12 @@ class Rollout:
         streams |= dict.fromkeys(("logp", "reward", "advantage"), number)
         streams |= dict.fromkeys(("terminated", "truncated", "starts"), flag)
         streams |= extra or {}
+        needed = n_steps * n_envs * sum(s.dtype.itemsize * math.prod(s.shape) for s in streams.values())
+        if needed > (free := free_memory()):
+            raise UserError(
+                f"algo.n_steps: a rollout of {n_steps} steps in {n_envs} envs takes {needed / 2**30:,.1f} GB, and "
+                f"{free / 2**30:,.1f} GB are free. Use fewer, or a smaller env.n_envs."
+            )
         self.streams = {name: _memory(stream, n_steps, n_envs) for name, stream in streams.items()}
         self.last_values = {value: torch.full((n_envs,), torch.nan) for value in agent.value_names}
         self.states: dict[str, Tensor] = {}

@@ -7,31 +7,60 @@ NAME.csv has the last steps before it, one a row, as `play/step_table.py` writes
 
 from __future__ import annotations
 
+import io
 import json
 import math
+import os
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import TypeAdapter
+from typing_extensions import TypedDict
 
+from gymnast import config as configs
 from gymnast.core.errors import DISTRIBUTION, UserError
-from gymnast.core.files import number_from_json, number_to_json, write_atomic, write_json
+from gymnast.core.files import LARGEST, number_from_json, number_to_json, open_regular, write_atomic, write_json
+from gymnast.core.machine import free_memory
+from gymnast.core.text import cut, printable
+from gymnast.core.typed import Count, Number, typed
 from gymnast.runs.folder import CHECKPOINT_SUFFIX, checkpoint_order
 
 if TYPE_CHECKING:
     import torch
 
-FORMAT = 1
+FORMAT = 2  # 1: its checksum was of the tensors' names and bytes alone
 FORMAT_KEY = "gymnast_checkpoint"
 FLOAT_TAG = "$float"  # {"$float": "NaN"}: how a float that JSON cannot write stands in the state
 
 
 class CheckpointError(UserError):
     """A checkpoint that cannot be written or read. One line with the file and what to do."""
+
+
+class _Entry(TypedDict):
+    """A tensor in the header."""
+
+    dtype: str
+    shape: list[Count]
+    data_offsets: tuple[Count, Count]
+
+
+class _Training(TypedDict):
+    """What a state must have to be resumed; each part checks its own."""
+
+    config: dict[str, Any]
+    threshold: Number | None
+    counters: dict[str, Count]
+    judge: dict[str, Any]
+
+
+ENTRIES, TRAINING = TypeAdapter(dict[str, _Entry]), TypeAdapter(_Training)
+TEXTS, METRICS, STATE = TypeAdapter(dict[str, str]), TypeAdapter(dict[str, Number]), TypeAdapter(dict[str, Any])
 
 
 @dataclass(frozen=True)
@@ -47,11 +76,22 @@ class Checkpoint:
 
     def require_training_state(self) -> None:
         """An earlier version kept a run's state in another form: its agent can be used, its training not resumed."""
-        if "judge" not in self.state:
+        try:
+            typed(TRAINING, self.state)
+        except ValueError as error:
             raise CheckpointError(
-                f"{self.path} was written by an earlier version and cannot be resumed. "
+                f"{self.path} was written by an earlier version and cannot be resumed, or is damaged: {error}. "
                 "Start a new run with its agent: gymnast train ENV --init-from REF."
-            )
+            ) from None
+
+    @property
+    def config(self) -> configs.RunConfig:
+        try:
+            data: dict[str, Any] = typed(STATE, self.state.get("config"))
+            return configs.validate(data)
+        except (ValueError, configs.ConfigError) as error:
+            reason = "; ".join(str(error).splitlines())
+            raise CheckpointError(f"cannot use checkpoint {self.path}: its config: {reason}") from None
 
     def require_env(self) -> None:
         """A command can make an env by its id, and no other."""
@@ -95,7 +135,6 @@ def save(
     path = Path(path)
     data = to_bytes(tensors, state, metrics)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
         write_atomic(path, data)
         if readable:
             write_json(path.with_suffix(".json"), {"step": _step(state, metrics), "metrics": dict(metrics)})
@@ -117,8 +156,8 @@ def to_bytes(
         FORMAT_KEY: str(FORMAT),
         "state": json.dumps(_encode(dict(state), "state"), allow_nan=False),
         "metrics": json.dumps({name: number_to_json(value) for name, value in metrics.items()}, allow_nan=False),
-        "crc32": str(_checksum(copies)),
     }
+    metadata["crc32"] = str(_checksum(copies, metadata))
     return serialize(copies, metadata)
 
 
@@ -131,8 +170,10 @@ def load(path: str | Path, data: bytes | None = None) -> Checkpoint:
 
     path = Path(path)
     try:
-        data = path.read_bytes() if data is None else data
-        metadata = _metadata(data[:8], data[8:], len(data))
+        with open_regular(path) if data is None else io.BytesIO(data) as file:
+            metadata, state, metrics = _read_header(file)
+            file.seek(0)
+            data = file.read()
 
         from safetensors.torch import load as deserialize  # torch takes seconds: a broken file is reported first
 
@@ -141,11 +182,11 @@ def load(path: str | Path, data: bytes | None = None) -> Checkpoint:
         raise _unusable(path, "there is no such file") from None
     except OSError as error:
         raise _unusable(path, error.strerror or str(error)) from error
-    except (SafetensorError, ValueError) as error:
+    except (SafetensorError, ValueError, RecursionError) as error:
         raise _unusable(path, str(error)) from error
-    if metadata["crc32"] != str(_checksum(tensors)):
+    if metadata["crc32"] != str(_checksum(tensors, metadata)):
         raise _unusable(path, "its content is damaged (checksum differs)")
-    return Checkpoint(path, tensors, _decode(json.loads(metadata["state"])), _metrics(metadata))
+    return Checkpoint(path, tensors, state, metrics)
 
 
 def list_checkpoints(folder: str | Path) -> list[CheckpointInfo]:
@@ -156,15 +197,13 @@ def list_checkpoints(folder: str | Path) -> list[CheckpointInfo]:
 def describe(path: Path) -> CheckpointInfo:
     """Reads the header only and needs no torch."""
     try:
-        with open(path, "rb") as file:
-            size = path.stat().st_size
-            length = file.read(8)
-            header = file.read(min(int.from_bytes(length, "little"), size))
-        metadata = _metadata(length, header, size)
-    except (OSError, ValueError) as error:
+        with open_regular(path) as file:
+            _, state, metrics = _read_header(file)
+        return CheckpointInfo(path, _step(state, metrics), metrics, None)
+    except OSError as error:
+        return CheckpointInfo(path, None, {}, error.strerror)
+    except (ValueError, RecursionError) as error:
         return CheckpointInfo(path, None, {}, str(error))
-    metrics = _metrics(metadata)
-    return CheckpointInfo(path, _step(json.loads(metadata["state"]), metrics), metrics, None)
 
 
 def _copy(tensor: torch.Tensor | NDArray[Any]) -> torch.Tensor:
@@ -176,36 +215,44 @@ def _copy(tensor: torch.Tensor | NDArray[Any]) -> torch.Tensor:
     return torch.from_numpy(np.array(tensor, order="C"))
 
 
-def _checksum(tensors: Mapping[str, torch.Tensor]) -> int:
+def _checksum(tensors: Mapping[str, torch.Tensor], metadata: Mapping[str, str]) -> int:
     import torch
 
-    total = 0
+    whole = metadata[FORMAT_KEY] != "1"
+    total = zlib.crc32((metadata["state"] + metadata["metrics"]).encode()) if whole else 0
     for name in sorted(tensors):
-        total = zlib.crc32(name.encode(), total)
+        kind = f"{tensors[name].dtype}{tuple(tensors[name].shape)}" if whole else ""
+        total = zlib.crc32((name + kind).encode(), total)
         if tensors[name].numel():
             total = zlib.crc32(tensors[name].reshape(-1).view(torch.uint8).numpy().data, total)
     return total
 
 
-def _metadata(length: bytes, header: bytes, size: int) -> dict[str, str]:
-    """Our part of a safetensors header; ValueError with the reason where the file is not a whole checkpoint of ours."""
-    if len(length) < 8:
+def _read_header(file: BinaryIO) -> tuple[dict[str, str], dict[str, Any], dict[str, float]]:
+    """Our part of a safetensors header, the state and the metrics; ValueError with the reason where the file is not a
+    whole checkpoint of ours. Nothing of the size that the file itself names is read before it is checked."""
+    size = file.seek(0, os.SEEK_END)
+    file.seek(0)
+    start = file.read(9)
+    if len(start) < 9:
         raise ValueError(f"it is cut short ({size} bytes)")
-    span = int.from_bytes(length, "little")
-    if length.startswith(b"PK"):
+    span = int.from_bytes(start[:8], "little")
+    if start.startswith(b"PK"):
         raise ValueError(
             "it is a zip file. One that stable-baselines3 saved holds pickled code and other networks, and cannot be "
             "loaded: train again here. One of `gymnast runs zip` is unpacked first"
         )
-    if not header.startswith(b"{"):
+    if start[8:] != b"{":
         raise ValueError("it is not a checkpoint")
-    if len(header) < span:
+    if size < 8 + span:
         raise ValueError(f"it is cut short ({size:,} bytes)")
+    if span > LARGEST:
+        raise ValueError(f"its header has more than {LARGEST >> 20} MB")
     try:
-        fields = json.loads(header[:span])
+        fields = typed(STATE, json.loads(start[8:] + file.read(span - 1)))
+        metadata = typed(TEXTS, fields.pop("__metadata__", {}))
     except ValueError:
         raise ValueError("it is not a checkpoint") from None
-    metadata = fields.get("__metadata__", {})
     version = metadata.get(FORMAT_KEY, "")
     if not version.isdecimal():
         raise ValueError("it is not a checkpoint of Gymnast")
@@ -213,20 +260,21 @@ def _metadata(length: bytes, header: bytes, size: int) -> dict[str, str]:
         raise ValueError(
             f"it has format {version}, this Gymnast reads up to {FORMAT}: upgrade with `pip install -U {DISTRIBUTION}`"
         )
-    ends = [entry["data_offsets"][1] for name, entry in fields.items() if name != "__metadata__"]
-    whole = 8 + span + max(ends, default=0)
+    whole = 8 + span + max((entry["data_offsets"][1] for entry in typed(ENTRIES, fields).values()), default=0)
     if size != whole:
         raise ValueError(f"it has {size:,} bytes instead of {whole:,}")
-    return dict(metadata)
-
-
-def _metrics(metadata: Mapping[str, str]) -> dict[str, float]:
-    return {name: number_from_json(value) for name, value in json.loads(metadata["metrics"]).items()}
+    if 2 * size > free_memory():
+        raise ValueError(f"its {size:,} bytes do not fit into the memory of this machine")
+    if not {"state", "metrics", "crc32"} <= metadata.keys():
+        raise ValueError("it is not a whole checkpoint")
+    state = _decode(typed(STATE, json.loads(metadata["state"])))
+    return metadata, state, typed(METRICS, json.loads(metadata["metrics"]))
 
 
 def _step(state: Mapping[str, Any], metrics: Mapping[str, float]) -> int | None:
-    step = metrics.get("time/total_timesteps", state.get("counters", {}).get("env_steps"))
-    return None if step is None else int(step)
+    counters = state.get("counters")
+    said = metrics.get("time/total_timesteps", counters.get("env_steps") if isinstance(counters, dict) else None)
+    return int(said) if isinstance(said, int | float) and math.isfinite(said) else None
 
 
 def _unusable(path: Path, reason: str) -> CheckpointError:
@@ -236,7 +284,7 @@ def _unusable(path: Path, reason: str) -> CheckpointError:
         if whole
         else " The folder has no other checkpoint."
     )
-    return CheckpointError(f"cannot use checkpoint {path}: {reason}.{others}")
+    return CheckpointError(f"cannot use checkpoint {path}: {cut(printable(reason), 300)}.{others}")
 
 
 def _encode(value: Any, where: str) -> Any:
@@ -260,6 +308,6 @@ def _decode(value: Any) -> Any:
         return [_decode(inner) for inner in value]
     if isinstance(value, dict):
         if set(value) == {FLOAT_TAG}:
-            return float(value[FLOAT_TAG])
+            return number_from_json(value[FLOAT_TAG])
         return {key: _decode(inner) for key, inner in value.items()}
     return value

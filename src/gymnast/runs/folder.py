@@ -19,33 +19,42 @@ runs. A folder is built under a hidden name and renamed, so it appears whole or 
 
 from __future__ import annotations
 
-import json
+import math
 import os
 import secrets
 import socket
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, Field, TypeAdapter
+from typing_extensions import TypedDict
 
 from gymnast.core.errors import UserError
-from gymnast.core.files import sync_folder, write_json
+from gymnast.core.files import open_to_append, read_json, sync_folder, write_json
+from gymnast.core.typed import Count, Number, read_typed, typed
 from gymnast.runs.lock import RunLock
 
 FIRST = "bcdfghjkmnpqrtvwxyz"  # no vowels: a token is never a word; no l, o, s: they look like 1, 0, 5
 LETTERS = FIRST + "2346789"  # a token starts with a letter, so it is never a number
 TOKEN_LENGTH = 5
 CHECKPOINT_SUFFIX = ".safetensors"
-FIELD_TYPES: dict[str, type | tuple[type, ...]] = {
-    **dict.fromkeys(("status", "created", "updated", "env", "algo", "host", "machine"), str),
-    **dict.fromkeys(("seed", "pid"), int),
-    **dict.fromkeys(("versions", "summary"), dict),
-    **dict.fromkeys(("variant", "parent", "name"), (str, type(None))),
-    **dict.fromkeys(("command", "resumed_at", "tags"), list),
-    "changed": (dict, type(None)),
-}
 ENDINGS = ("finished", "interrupted", "crashed")
+
+IN_SUMMARY: dict[str, TypeAdapter[Any]] = {  # what is not a number or null
+    **dict.fromkeys(("solved", "on_target", "exact_resume"), TypeAdapter(bool | None)),
+    **dict.fromkeys(("env_steps", "episodes", "best_at", "last_at"), TypeAdapter(Count | None)),
+    "interval": TypeAdapter(Annotated[list[Number], Field(min_length=2, max_length=2)] | None),
+    **dict.fromkeys(("stop_reason", "engine", "evaluated_on"), TypeAdapter(str | None)),
+}
+NUMBER = TypeAdapter(Number | None)
+
+
+def _summary(data: dict[str, Any]) -> dict[str, Any]:
+    return {key: typed(IN_SUMMARY.get(key, NUMBER), value) for key, value in data.items()}
 
 
 def default_runs_dir() -> Path:
@@ -68,14 +77,14 @@ class RunInfo:
     tags: list[str] = field(default_factory=list)
     changed: dict[str, Any] | None = None  # settings that are not its preset's or file's; None: not recorded
     algo: str = ""
-    seed: int = 0
-    pid: int = 0
+    seed: Count = 0
+    pid: Annotated[int, Field(ge=0, lt=2**31)] = 0
     host: str = ""
     machine: str = ""  # its processor and how many cores
-    resumed_at: list[int] = field(default_factory=list)  # env steps
+    resumed_at: list[Count] = field(default_factory=list)  # env steps
     versions: dict[str, str] = field(default_factory=dict)
     command: list[str] = field(default_factory=list)
-    summary: dict[str, Any] = field(default_factory=dict)
+    summary: Annotated[dict[str, Any], AfterValidator(_summary)] = field(default_factory=dict)
 
     @property
     def token(self) -> str:
@@ -87,20 +96,25 @@ class RunInfo:
         """What `@best` compares, higher is better: how a run ended or, of a killed one, its best evaluation."""
         score = self.summary.get("score")
         if score is None and self.status == "killed":
-            try:
-                best = json.loads((self.path / "checkpoints" / "best.json").read_text(encoding="utf-8"))
-                score = best["metrics"]["eval/mean_reward"]
-            except (OSError, ValueError, KeyError, TypeError):
-                score = None
-        return float(score) if isinstance(score, (int, float)) and not isinstance(score, bool) else None
+            with suppress(UserError):  # no evaluation yet, or a file that cannot be read
+                best = read_typed(self.path / "checkpoints" / "best.json", BEST)
+                score = best["metrics"].get("eval/mean_reward")
+        return score if score is not None and math.isfinite(score) else None
+
+
+class _Best(TypedDict):
+    metrics: dict[str, Number]
+
+
+RUN, BEST = TypeAdapter(RunInfo), TypeAdapter(_Best)
 
 
 class RunList(list[RunInfo]):
-    """The runs of a folder, newest first, and a line for each folder that could not be read."""
+    """The runs of a folder, newest first; those whose run.json cannot be read apart, with a line for each."""
 
-    def __init__(self, runs: Sequence[RunInfo], warnings: Sequence[str]) -> None:
+    def __init__(self, runs: Sequence[RunInfo], damaged: list[RunInfo], warnings: list[str]) -> None:
         super().__init__(runs)
-        self.warnings = list(warnings)
+        self.damaged, self.warnings = damaged, warnings
 
 
 class Run:
@@ -121,7 +135,7 @@ class Run:
     @classmethod
     def open(cls, path: str | Path) -> Run:
         path = Path(path)
-        if not (path / "run.json").is_file():
+        if not os.path.lexists(path / "run.json"):
             raise UserError(f"{path} is not a run: it has no run.json.")
         return cls(path)
 
@@ -138,20 +152,17 @@ class Run:
         return sorted(self.checkpoints_dir.glob(f"[!.]*{CHECKPOINT_SUFFIX}"), key=checkpoint_order)
 
     def read(self) -> RunInfo:
-        data = self._read_json()
-        info = {key: value for key, value in data.items() if key in FIELD_TYPES}
-        for key, value in info.items():
-            if not isinstance(value, FIELD_TYPES[key]):
-                raise UserError(
-                    f"{self.path / 'run.json'}: {key} cannot be {value!r}. The run's other files are untouched."
-                )
-        if info.get("status") == "running" and not self._has_process(info):
-            info["status"] = "killed"
-        return RunInfo(path=self.path, id=self.id, **info)
+        """UserError where run.json cannot be read."""
+        try:
+            info = typed(RUN, {**self._read_json(), "path": self.path, "id": self.id})
+        except ValueError as error:
+            raise UserError(f"{self.path / 'run.json'}: {error}. The run's other files are untouched.") from None
+        return replace(info, status="killed") if info.status == "running" and not self._has_process(info) else info
 
     def update(self, **changes: Any) -> None:
         """Writes fields of run.json; `summary` is merged into what is there, every other field is replaced."""
-        unknown = sorted(key for key in changes if key not in FIELD_TYPES or key == "created")
+        known = {field.name for field in fields(RunInfo)} - {"path", "id", "created"}
+        unknown = sorted(changes.keys() - known)
         if unknown:
             raise TypeError(f"run.json has no field that can be changed named {', '.join(unknown)}")
         data = self._read_json()
@@ -174,26 +185,25 @@ class Run:
 
     def live(self) -> bool:
         """Whether a process trains into this run now. Of a run on another host only its own word is known."""
-        return self.read().status == "running"
+        try:
+            return self.read().status == "running"
+        except UserError:  # a damaged run is one all the same
+            return self._lock.held()
 
     def log(self, text: str) -> None:
-        with open(self.log_path, "a", encoding="utf-8") as file:
-            file.write(f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} {text}\n")
+        with open_to_append(self.log_path) as file:
+            file.write(f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} {text}\n".encode(errors="backslashreplace"))
 
-    def _has_process(self, info: Mapping[str, Any]) -> bool:
-        if info.get("host") != socket.gethostname():
+    def _has_process(self, info: RunInfo) -> bool:
+        if info.host != socket.gethostname():
             return True
         # The pid alone may belong to a stranger by now, the lock alone to a worker that outlived its parent.
-        return _pid_alive(info.get("pid", 0)) and self._lock.held()
+        return _pid_alive(info.pid) and self._lock.held()
 
     def _read_json(self) -> dict[str, Any]:
-        path = self.path / "run.json"
-        try:
-            data = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise UserError(f"{path} cannot be read: {error}. The run's other files are untouched.") from error
+        data = read_json(self.path / "run.json")
         if not isinstance(data, dict):
-            raise UserError(f"{path} is not a JSON object; the run's other files are untouched.")
+            raise UserError(f"{self.path / 'run.json'} is not a JSON object; the run's other files are untouched.")
         return data
 
 
@@ -222,19 +232,20 @@ def create_run(runs_dir: str | Path, config_yaml: str, *, env: str, algo: str, s
 
 def list_runs(runs_dir: str | Path) -> RunList:
     """Newest first. A folder that cannot be read becomes a warning; nothing raises."""
-    runs, warnings = [], []
+    runs, damaged, warnings = [], [], []
     try:
         folders = sorted(Path(runs_dir).iterdir())
-    except OSError:
+    except (OSError, ValueError):  # ValueError: no name of a folder
         folders = []
     for folder in folders:
-        if folder.name.startswith(".") or not (folder / "run.json").exists():
+        if folder.name.startswith(".") or not os.path.lexists(folder / "run.json"):
             continue
         try:
             runs.append(Run(folder).read())
         except UserError as error:
+            damaged.append(RunInfo(folder, folder.name, "damaged"))
             warnings.append(str(error))
-    return RunList(sorted(runs, key=lambda run: (run.created, run.id), reverse=True), warnings)
+    return RunList(sorted(runs, key=lambda run: (run.created, run.id), reverse=True), damaged, warnings)
 
 
 def _reserve(runs_dir: Path) -> Path:

@@ -48,8 +48,8 @@ class RunLock:
         if self._handle is not None:
             return True
         try:
-            handle = os.open(self._path, os.O_RDONLY)
-        except FileNotFoundError:
+            handle = os.open(self._path, os.O_RDONLY | os.O_NONBLOCK)
+        except OSError:  # none there, or no file at all
             return False
         try:
             fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)  # shared: two that look do not see each other

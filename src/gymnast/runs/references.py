@@ -69,7 +69,7 @@ def resolve_checkpoint(ref: str, runs_dir: str | Path, prefer: str = "best") -> 
 
 def delete_run(run: Run) -> None:
     """Removes the folder. Only ever a folder with a run.json, and not while it is trained."""
-    if run.path.is_symlink() or not (run.path / "run.json").is_file():
+    if run.path.is_symlink() or not os.path.lexists(run.path / "run.json"):
         raise UserError(f"{run.path} is not a run's folder; nothing was deleted.")
     if run.live():
         raise UserError(f"run {run.id} is still being trained; stop it first. Nothing was deleted.")
@@ -88,16 +88,15 @@ def runs_dir_option(folder: Path) -> str:
 def _find(ref: str, runs_dir: Path) -> tuple[Run, str | None]:
     base, name = _split(ref)
     path = Path(base)
-    is_id = base.startswith("@") or ("/" not in base and (runs_dir / base / "run.json").is_file())
-    if not is_id and path.suffix == ".zip" and path.is_file():
+    is_id = base.startswith("@") or ("/" not in base and os.path.exists(runs_dir / base / "run.json"))
+    if not is_id and path.suffix == ".zip" and os.path.isfile(path):
         raise UserError(
             f"{base} is a zip file: unpack the run in it with `gymnast runs import {shlex.quote(base)}` first."
         )
-    if not is_id and path.exists():
-        if path.is_file() and path.suffix == CHECKPOINT_SUFFIX:
-            return _run_above(path.parent, path), path.stem
-        if path.is_dir() and ((path / "run.json").exists() or "/" in base):
-            return _run_above(path, path), name
+    if not is_id and os.path.isfile(path) and path.suffix == CHECKPOINT_SUFFIX:
+        return _run_above(path.parent, path), path.stem
+    if not is_id and os.path.isdir(path) and (os.path.exists(path / "run.json") or "/" in base):
+        return _run_above(path, path), name
     return Run.open(_pick(base, runs_dir).path), name
 
 
@@ -119,14 +118,15 @@ def _split(ref: str) -> tuple[str, str | None]:
 def _run_above(folder: Path, asked: Path) -> Run:
     """The run a folder is, or whose `checkpoints` it is."""
     for candidate in (folder, folder.resolve().parent):
-        if (candidate / "run.json").is_file():
+        if os.path.exists(candidate / "run.json"):
             return Run.open(candidate)
     raise UserError(f"{asked} is not inside a run's folder: there is no run.json.")
 
 
 def _pick(ref: str, runs_dir: Path) -> RunInfo:
     runs = list_runs(runs_dir)
-    if not runs:
+    known = [*runs, *runs.damaged]  # one that is damaged can be named, to be deleted or to be told what is wrong
+    if not runs and (ref.startswith("@") or not known):
         broken = f" ({runs.warnings[0]})" if runs.warnings else ""
         raise UserError(f"no runs yet in {runs_dir}{broken}: start one with `gymnast train CartPole-v1`.")
     if ref == "@last":
@@ -135,16 +135,17 @@ def _pick(ref: str, runs_dir: Path) -> RunInfo:
         return _best(runs, ref.partition(":")[2] or runs[0].env)
     if ref.startswith("@"):
         raise UserError(f"unknown reference {ref!r}. Use @last, @best, @best:ENV, a run's id or the start of one.")
-    for run in runs:
+    for run in known:
         if run.id == ref:
             return run
-    matching = [run for run in runs if ref and run.name == ref] or [run for run in runs if run.id.startswith(ref)]
+    matching = [run for run in known if ref and run.name == ref]
+    matching = matching or [run for run in known if ref and run.id.startswith(ref)]
     if len(matching) == 1:
         return matching[0]
     if matching:
         raise UserError(f"{ref!r} could be any of: {', '.join(run.id for run in matching)}. Give more letters.")
-    newest = ", ".join(run.id for run in runs[:3])
-    near = did_you_mean(ref, [run.id for run in runs]) or did_you_mean(ref, [run.token for run in runs])
+    newest = ", ".join(run.id for run in known[:3])
+    near = did_you_mean(ref, [run.id for run in known]) or did_you_mean(ref, [run.token for run in known])
     raise UserError(f"no run {ref!r} in {runs_dir}.{near} Newest: {newest}.")
 
 

@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import errno
 import json
+import math
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from gymnast.core.files import number_from_json, number_to_json, write_atomic
+from gymnast.core.errors import UserError
+from gymnast.core.files import number_from_json, number_to_json, open_to_append, parse_json, read_bytes, write_atomic
+from gymnast.core.typed import MOST
 from gymnast.metrics.rows import STEP
 from gymnast.sinks.base import RunInfo, Sink
+
+LARGEST_TABLE, LARGEST_LINE = 256 << 20, 1 << 20  # bytes
 
 
 class LineSink(Sink):
     """Appends. Each line goes to the system in one write, so a killed process leaves at most one half line."""
 
     def _open(self, path: Path) -> None:
-        self._file = open(path, "ab", buffering=0)  # noqa: SIM115 - closed by close()
+        self._file = open_to_append(path)
 
     def _append(self, line: bytes) -> None:
         if self._file.write(line + b"\n") <= len(line):
@@ -40,43 +46,64 @@ class JsonlSink(LineSink):
     def truncate(path: str | Path, max_env_steps: int) -> None:
         """Forgets lines later than the checkpoint a run is resumed from, and a half-written last one."""
         path = Path(path)
-        if not path.exists():
+        if not os.path.lexists(path):
             return
-        lines = [line for line, data in _lines(path) if data.get(STEP, 0) <= max_env_steps]
-        write_atomic(path, b"".join(lines))
+        lines = [line for line, data in _lines(path) if data and _step(data) <= max_env_steps]
+        write_atomic(path, b"".join(line.rstrip() + b"\n" for line in lines))
 
 
 def read_metrics(path: str | Path) -> list[dict[str, float]]:
-    """All rows, oldest first; no file is no rows, and a half-written last line is left out."""
-    rows = []
-    for _, data in _lines(Path(path)) if Path(path).exists() else []:
+    return read_rows(path)[0]
+
+
+def read_rows(path: str | Path) -> tuple[list[dict[str, float]], int]:
+    """All rows, oldest first, and how many lines are none; no file is no rows. UserError: it cannot be read.
+
+    A half-written last line is nothing unusual and not counted.
+    """
+    rows, damaged = [], 0
+    for line, data in _lines(Path(path)):
         try:
-            rows.append({name: number_from_json(value) for name, value in data.items()})
-        except (ValueError, TypeError):
-            continue  # no row of ours
-    return rows
+            row = {name: number_from_json(value) for name, value in (data or {}).items()}
+            if not data or not all(0 <= row[name] <= MOST for name in row if name.endswith("/step")):
+                raise ValueError("no row of ours")
+            rows.append(row)
+        except ValueError:
+            damaged += line.endswith(b"\n")
+    return rows, damaged
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
     """All whole lines as they are, of a file like metrics.jsonl or diagnostics.jsonl."""
-    return [data for _, data in _lines(path)] if path.exists() else []
+    return [data for _, data in _lines(path) if data]
 
 
-def _lines(path: Path) -> list[tuple[bytes, dict[str, Any]]]:
-    pairs = []
-    for line in path.read_bytes().splitlines(keepends=True):
+def _lines(path: Path) -> Iterator[tuple[bytes, dict[str, Any] | None]]:
+    """With what each of them says, if it is an object with a step; of a file that may not be there."""
+    if not os.path.lexists(path):
+        return
+    try:
+        lines = read_bytes(path, LARGEST_TABLE).splitlines(keepends=True)
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror}.") from error
+    for line in lines:
         try:
-            data = json.loads(line)
+            data = parse_json(line) if len(line) < LARGEST_LINE else None
         except ValueError:
-            continue  # cut by a kill or a full disk
-        if isinstance(data, dict):
-            pairs.append((line if line.endswith(b"\n") else line + b"\n", data))
-    return pairs
+            data = None  # cut by a kill or a full disk
+        yield line, data if isinstance(data, dict) and 0 <= _step(data) <= MOST else None
+
+
+def _step(data: dict[str, Any]) -> float:
+    try:
+        return number_from_json(data.get(STEP))
+    except ValueError:
+        return math.nan
 
 
 def _drop_half_line(path: Path) -> None:
     """A new row must not be glued to half of an old one."""
     if path.is_file():
-        data = path.read_bytes()
+        data = read_bytes(path, LARGEST_TABLE)
         if data and not data.endswith(b"\n"):
             write_atomic(path, data[: data.rfind(b"\n") + 1])

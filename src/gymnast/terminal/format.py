@@ -21,6 +21,7 @@ STATUS_STYLES = {
     "interrupted": "yellow",
     "killed": "yellow",
     "crashed": "bold red",
+    "damaged": "bold red",
 }
 
 Cell = str | Text

@@ -8,13 +8,18 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
+from pydantic import TypeAdapter
 from torch import Tensor
 
 from gymnast.agent.nets import TorchNet, choose_net
 from gymnast.alerts.book import AlertBook
+from gymnast.core.errors import UserError
+from gymnast.core.files import number_from_json
 from gymnast.core.pulse import Pulse
 from gymnast.core.schedule import Every
 from gymnast.core.seeds import derive_seed
+from gymnast.core.text import cut
+from gymnast.core.typed import Count, typed
 from gymnast.judge.judge import Judge
 from gymnast.judge.snapshot import Snapshot
 from gymnast.judge.verdict import EvalRequest
@@ -40,11 +45,14 @@ EnvFactory = Callable[[], gym.Env[Any, Any]]
 class Counters:
     """How far the run is; all of it is part of a checkpoint."""
 
-    env_steps: int = 0  # agent decisions, summed over envs: the one clock
-    vec_steps: int = 0
-    updates: int = 0
-    frames: int = 0  # raw env steps of finished episodes
+    env_steps: Count = 0  # agent decisions, summed over envs: the one clock
+    vec_steps: Count = 0
+    updates: Count = 0
+    frames: Count = 0  # raw env steps of finished episodes
     unjudged: bool = False  # an interruption broke off the evaluation that follows the last update: it is still to come
+
+
+COUNTERS, NEXT = TypeAdapter(Counters), TypeAdapter(dict[str, Count])
 
 
 @dataclass
@@ -169,14 +177,25 @@ def last_steps(state: TrainState) -> str:
 
 def restore(state: TrainState, tensors: dict[str, Tensor], values: dict[str, Any], optimizer: bool = True) -> list[str]:
     """Puts a run where a checkpoint left off. Returns what could not be continued exactly, in words."""
+    try:
+        return _restore(state, tensors, values, optimizer)
+    except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
+        # each part takes its own state, and whatever one of them stumbles over is a state that does not fit
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        raise UserError(
+            f"the checkpoint's state does not fit this run ({cut(reason, 200)}). Use another one."
+        ) from error
+
+
+def _restore(state: TrainState, tensors: dict[str, Tensor], values: dict[str, Any], optimizer: bool) -> list[str]:
     notes = [] if optimizer else ["the optimizer starts again, as asked"]
     load_agent(state.agent, group(tensors, "agent"))
-    state.counters = Counters(**values["counters"])
-    following = values["next"]
+    state.counters = typed(COUNTERS, values["counters"])
+    following = typed(NEXT, values["next"])
     state.rows.next, state.kept.next, state.diagnoses.next = (following[k] for k in ("row", "kept", "diagnosis"))
     state.meter.load(values["meter"])
     state.alerts.load(values["alerts"])
-    state.clock.elapsed = values["elapsed"]
+    state.clock.elapsed = number_from_json(values["elapsed"])
     # validated, because a config saved by an older version lacks the settings that are new
     saved = type(state.config).model_validate(values["config"])
     same_env = saved.env == state.config.env

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 from gymnast import config as configs
 from gymnast.core.errors import UserError
 from gymnast.verbs.result import Facts
-from gymnast.verbs.train import resolve_config
+from gymnast.verbs.train import require_env, resolve_config
 
 
 @dataclass(frozen=True)
@@ -43,10 +44,14 @@ def explain_config(target: str, key: str | None, overrides: Sequence[str]) -> Fa
 
 def check_config(path: Path) -> Facts:
     """Problems are raised, all at once."""
-    if problems := configs.check_file(path):
+    if problems := configs.check_file(path, require_env):
         raise UserError("\n".join(problems))
     return Facts({"file": str(path), "problems": []})
 
 
-def format_configs(paths: Sequence[Path]) -> FormattedConfigs:
-    return FormattedConfigs([str(path) for path in paths], [str(path) for path in paths if configs.format_file(path)])
+def format_configs(paths: Sequence[Path], check: bool = False) -> FormattedConfigs:
+    """With `check` nothing is written, and files that are not in order are a mistake."""
+    changed = [str(path) for path in paths if configs.format_file(path, write=not check)]
+    if check and changed:
+        raise UserError(f"not in order: {', '.join(changed)}. Run: gymnast config fmt {shlex.join(changed)}")
+    return FormattedConfigs([str(path) for path in paths], changed)

@@ -50,7 +50,7 @@ def evaluate_ref(
     saved = checkpoint.load(path)
     saved.require_env()
     # what training went on for does not matter here, and may be out of reach in an env that is made otherwise
-    config = configs.override(configs.validate(saved.state["config"]), ["stop.target=null", *overrides])
+    config = configs.override(saved.config, ["stop.target=null", *overrides])
     episodes = episodes or config.stop.episodes
     env = make_vec(config.eval_env, min(episodes, 32), "eval")
     try:

@@ -112,7 +112,6 @@ def resume(
     """`gymnast resume`: the same run goes on; with changed settings a new run goes on from where it was."""
     from gymnast.runs import checkpoint
 
-    overrides = [*overrides, *shortcuts(None, steps)]
     origin, path = resolve_checkpoint(ref, runs_dir, prefer="last")
     if isinstance(origin, SavedFile):
         raise UserError(
@@ -123,8 +122,8 @@ def resume(
     say(f"resuming {origin.id} ...")
     saved = checkpoint.load(path)
     saved.require_training_state()
-    before = configs.validate(saved.state["config"])
-    config = configs.override(before, overrides)
+    before = saved.config
+    config = configs.override(before, overrides, steps)
     require_sinks(config.log.sinks)
     changed = configs.diff(before, config)
     continues = not changed and not reset_optimizer and path.stem == "last"
@@ -142,6 +141,7 @@ def resume(
         session.plan()
     if continues:
         run = origin
+        run.start()  # from here on nobody else may: its files are changed
         run.update(resumed_at=[*run.read().resumed_at, step])
         notes.insert(0, f"resumed {run.id} at {step:,} steps")
     else:
@@ -157,7 +157,7 @@ def resume(
         session.judge.record.solved = session.judge.record.on_target = False
         session.alerts.forget(fresh=False)
         if (start := session.alerts.known.origin) is not None:
-            session.alerts.known.origin = Origin(start.target, (*start.settings, *overrides))
+            session.alerts.known.origin = Origin(start.target, (*start.settings, *overrides, *shortcuts(None, steps)))
     from gymnast.sinks.jsonl import JsonlSink
 
     JsonlSink.truncate(run.metrics_path, step)
@@ -174,12 +174,13 @@ def shortcuts(seed: int | None, steps: int | None) -> list[str]:
 def refuse_if_over(run: Run, state: dict[str, Any], config: RunConfig) -> None:
     """A run that has reached its end has nothing to resume."""
     judged, target = state["judge"], config.stop.target
-    if config.stop.on_solved and (judged["on_target"] or (judged["solved"] and target is None)):
+    if config.stop.on_solved and (judged.get("on_target") or (judged.get("solved") and target is None)):
         how = "is solved" if target is None else f"has reached its target of {target:g}"
         raise UserError(
             f"run {run.id} {how}; there is nothing to resume. Go on anyway with --set stop.on_solved=false."
         )
-    if state["counters"]["env_steps"] >= config.train.total_timesteps and not state["counters"]["unjudged"]:
+    counters = state["counters"]
+    if counters.get("env_steps", 0) >= config.train.total_timesteps and not counters.get("unjudged"):
         raise UserError(
             f"run {run.id} has done its {config.train.total_timesteps:,} steps. "
             f"Train longer with --steps {2 * config.train.total_timesteps}."

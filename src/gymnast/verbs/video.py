@@ -105,7 +105,7 @@ def add_checkpoint(
 
     saved = checkpoint.load(point.path)
     saved.require_env()
-    config = configs.override(configs.validate(saved.state["config"]), overrides)
+    config = configs.override(saved.config, overrides)
     root = command_seed(config.train.seed) if seed is None else seed
     about = {
         "run": run.id,

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from gymnast.config.files import preset_ids
 from gymnast.core.errors import UserError, did_you_mean, install_command
 from gymnast.core.registry import SUITES
+from gymnast.core.text import cut
 
 if TYPE_CHECKING:
     import gymnasium as gym
@@ -96,10 +97,19 @@ def make(
     except Exception as error:  # an env's constructor is foreign code
         if "must inherit from the gymnasium.Env class" in str(error):
             raise UserError(f"env.id: {env_id!r} is not a gymnasium.Env. {SEVERAL_AGENTS}") from error
-        if kwargs and isinstance(error, TypeError) and "argument" in str(error):
-            raise UserError(f"env.kwargs: {env_id!r} does not take {kwargs}: {raised(error)}.") from error
-        how = f"env.kwargs: {env_id!r} cannot be made with {kwargs}" if kwargs else f"env.id: {env_id!r} cannot be made"
+        blamed = [key for key in kwargs if _can_be_made(suite, spec, {**kwargs}, key)] or list(kwargs)
+        said = ", ".join(f"{key}={cut(repr(kwargs[key]))}" for key in blamed)
+        how = f"env.kwargs: {env_id!r} cannot be made with {said}" if kwargs else f"env.id: {env_id!r} cannot be made"
         raise UserError(f"{how}: {raised(error)}.") from error
+
+
+def _can_be_made(suite: Suite, spec: EnvSpec, kwargs: dict[str, Any], without: str) -> bool:
+    del kwargs[without]
+    try:
+        suite.make(spec, suite.task(kwargs), None, None, False).close()
+    except Exception:  # another argument is wrong as well
+        return False
+    return True
 
 
 def missing_package(env_id: str, spec: EnvSpec | None, error: Exception | str) -> str:
@@ -120,6 +130,8 @@ def import_users_module(module: str, what: str) -> ModuleType:
     # the command's own path does not include the working directory, where a user's module most likely is
     if os.getcwd() not in sys.path and "" not in sys.path:
         sys.path.append(os.getcwd())
+    if not all(part.isidentifier() for part in module.split(".")):
+        raise UserError(f"env.id: {module!r} is not the name of a module. Write module:Env-v0.")
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:

@@ -23,7 +23,7 @@ class FrameStack(NamedWrapper):
 
     name = "frame_stack"
 
-    def __init__(self, env: gym.Env[Any, Any], n: Annotated[int, Between(1)]) -> None:
+    def __init__(self, env: gym.Env[Any, Any], n: Annotated[int, Between(1, 1024)]) -> None:
         super().__init__(env)
         self.n = n
         self._source = env.observation_space

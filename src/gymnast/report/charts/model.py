@@ -69,7 +69,7 @@ def tick_size(low: float, high: float) -> float:
 
 
 def finite(points: Iterable[Point]) -> list[Point]:
-    return [point for point in points if math.isfinite(point[1])]
+    return [point for point in points if all(map(math.isfinite, point))]
 
 
 def thinned(points: Points, most: int) -> list[Point]:

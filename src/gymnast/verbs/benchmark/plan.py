@@ -16,7 +16,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, Validati
 
 from gymnast import config as configs
 from gymnast.config.fields import Count, Float, Positive, Section
-from gymnast.config.files import parse_yaml
+from gymnast.config.files import read_file
 from gymnast.config.problems import explain_errors
 from gymnast.core.errors import UserError
 from gymnast.training.record import solved_threshold
@@ -24,7 +24,8 @@ from gymnast.verbs.speed.libraries import Baseline, baselines_for
 from gymnast.verbs.train import resolve_config
 
 OURS = "gymnast"
-SEEDS = re.compile(r"\d+(-\d+)?(,\d+(-\d+)?)*")
+MOST_SEEDS = 10_000
+SEEDS = re.compile(r"\d{1,15}(-\d{1,15})?(,\d{1,15}(-\d{1,15})?)*")
 # One thread a process: what shares the machine does not wait for each other. `set` may say otherwise.
 ALWAYS = ("train.threads=1",)
 UNTIL_SOLVED = ("stop.on_solved=true",)
@@ -51,6 +52,8 @@ def parse_seeds(text: str) -> list[int]:
     seeds: set[int] = set()
     for part in text.split(","):
         first, _, last = part.partition("-")
+        if int(last or first) - int(first) >= MOST_SEEDS:
+            raise ValueError(f"names more than {MOST_SEEDS} seeds.")
         seeds |= set(range(int(first), int(last or first) + 1))
     if not seeds:
         raise ValueError("names no seed. Write a number of seeds like 5, or seeds like 1-10 or 1,4-6.")
@@ -128,11 +131,7 @@ def checked(model: type[BaseModel], data: Mapping[str, Any], label: str) -> Any:
 
 def read_plan(path: Path, targets: Sequence[str] = (), seeds: str | None = None) -> list[Row]:
     """The rows of a plan file; with targets (ENV or ENV:VARIANT), theirs alone."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise UserError(f"--plan {path}: {error.strerror}.") from None
-    rows: list[Row] = checked(Plan, parse_yaml(text, str(path)).data, str(path)).rows
+    rows: list[Row] = checked(Plan, read_file(path).data, str(path)).rows
     chosen = [row for row in rows if not targets or {row.target, row.target.partition(":")[0]} & {*targets}]
     for target in targets:
         if not any(target in (row.target, row.target.partition(":")[0]) for row in chosen):

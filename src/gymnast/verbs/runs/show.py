@@ -68,7 +68,7 @@ def list_all_runs(
     runs = list_runs(runs_dir)
     fitting = [
         info
-        for info in runs
+        for info in (*runs, *runs.damaged)
         if env in (None, info.env)
         and (algo is None or algo in (info.algo, info.variant))
         and status in (None, info.status)

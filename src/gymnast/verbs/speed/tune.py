@@ -50,8 +50,10 @@ def tune(
     write: Path | None = None,
     progress: Progress = SILENT,
 ) -> Tuning:
-    if write is not None and write.exists():
-        raise UserError(f"--write {write}: exists already. Name a new file, or remove it.")
+    if write is not None:
+        if write.exists():
+            raise UserError(f"--write {write}: exists already. Name a new file, or remove it.")
+        write.parent.mkdir(parents=True, exist_ok=True)  # now: what cannot be written is reported before the work
     resolved = resolve_config(target, overrides)
     config = resolved.config
     progress.plan(seconds)

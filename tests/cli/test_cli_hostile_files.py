@@ -1,0 +1,145 @@
+"""A damaged or hostile file in a run's folder: one line with file and reason, and the other runs are there as ever."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gymnast.runs import checkpoint
+from tests.cli.conftest import Command, Trained, assert_answered
+from tests.hostile import SPECIAL, mutated, mutated_checkpoint, mutated_json, put_special
+
+FILES = (
+    "run.json",
+    "metrics.jsonl",
+    "alerts.json",
+    "config.yaml",
+    "diagnostics.jsonl",
+    "log.txt",
+    "checkpoints/best.json",
+)
+KEPT_CHECKPOINTS = ("best", "last")
+
+
+@pytest.fixture(scope="module")
+def pristine(trained: Trained, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    runs_dir = tmp_path_factory.mktemp("hostile") / "runs"
+    shutil.copytree(trained.runs_dir, runs_dir)
+    return runs_dir
+
+
+@pytest.fixture
+def runs(pristine: Path) -> Iterator[tuple[Path, Path, str]]:
+    """The folder of runs, the run whose files suffer, and the token of the other one."""
+    victim, other = sorted(pristine.iterdir())
+    whole = {path: path.read_bytes() for path in victim.rglob("*") if path.is_file()}
+    yield pristine, victim, other.name.split("-")[0]
+    for path in pristine.iterdir():  # the victim, and what was resumed from it
+        if path != other:
+            shutil.rmtree(path)
+    for path, data in whole.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+
+
+def verbs(runs_dir: Path, victim: Path, out: Path) -> list[list[str]]:
+    token = victim.name.split("-")[0]
+    calls = [
+        ["runs", "show", token],
+        ["runs", "show", token, "--json"],
+        ["report", token],
+        ["report", token, "--json"],
+        ["report", token, "--html", "--out", str(out / "x.html")],
+        ["runs", "compare", "@all"],
+        ["runs", "compare", "@all", "--json"],
+        ["runs", "plot", "@all"],
+        ["runs", "plot", "@all", "--metric", "approx_kl", "--x", "seconds"],
+        ["runs", "zip", token, "--out", str(out / "x.zip")],
+    ]
+    return [[*words, "--runs-dir", str(runs_dir)] for words in calls]
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("name", FILES)
+def test_mutated_files(call: Command, runs: tuple[Path, Path, str], tmp_path: Path, name: str, seed: int) -> None:
+    runs_dir, victim, other = runs
+    file, rng = victim / name, random.Random(f"{name} {seed}")
+    raw = file.read_bytes() or b"2026-01-01 00:00:00 nothing\n"
+    for number in range(6):
+        file.write_bytes(mutated(raw, rng))
+        listed = call("runs", "list", "--runs-dir", runs_dir)
+        assert listed.code == 0
+        assert other in listed.out
+        assert victim.name.split("-")[0] in listed.out
+        words = rng.choice(verbs(runs_dir, victim, tmp_path))
+        assert_answered(call(*words), f"{name}, mutation {number} of seed {seed}, {words[:3]}")
+
+
+@pytest.mark.parametrize("kind", SPECIAL)
+@pytest.mark.parametrize("name", [*FILES, "lock", "checkpoints/best.safetensors"])
+def test_special_files(call: Command, runs: tuple[Path, Path, str], tmp_path: Path, name: str, kind: str) -> None:
+    runs_dir, victim, other = runs
+    put_special(victim / name, kind)
+    listed = call("runs", "list", "--runs-dir", runs_dir)
+    assert (listed.code, other in listed.out) == (0, True)
+    for words in verbs(runs_dir, victim, tmp_path)[:6:2]:
+        assert_answered(call(*words), f"{name} as {kind}, {words[:3]}")
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_mutated_checkpoints(call: Command, runs: tuple[Path, Path, str], seed: int) -> None:
+    """Those whose checksum is wrong, and others that are whole but hold what no run ever was."""
+    runs_dir, victim, _ = runs
+    rng, token = random.Random(seed), victim.name.split("-")[0]
+    files = [victim / "checkpoints" / f"{name}.safetensors" for name in KEPT_CHECKPOINTS]
+    whole = files[1].read_bytes()
+    saved = checkpoint.load(files[1])
+    for number in range(8):
+        if number % 2:
+            files[1].write_bytes(whole)
+            state, tensors = mutated_json(saved.state, rng), dict(saved.tensors)
+            if rng.random() < 0.5:
+                state = saved.state
+                name = rng.choice(list(tensors))
+                flat = tensors[name].reshape(-1)
+                tensors[name] = rng.choice([flat[:0], flat.double(), flat.reshape(1, -1), flat.bool()])
+            try:
+                checkpoint.save(files[1], tensors, state if isinstance(state, dict) else {}, saved.metrics)
+            except (TypeError, ValueError):  # no JSON: nothing that a file could hold
+                continue
+            files[0].write_bytes(files[1].read_bytes())
+        else:
+            for file in files:
+                file.write_bytes(mutated_checkpoint(whole, rng))
+        case = f"checkpoint {number} of seed {seed}"
+        assert_answered(call("runs", "show", token, "--runs-dir", runs_dir), case)
+        assert_answered(call("eval", f"{token}/best", "--episodes", "1", "--runs-dir", runs_dir), case)
+        # in this process a resumed run would train: one without budget is refused or restored, and ends
+        resumed = call("resume", f"{token}/last", "--steps", "1025", "--quiet", "--runs-dir", runs_dir)
+        assert_answered(resumed, case)
+
+
+def test_a_damaged_run_is_listed_named_and_deleted(call: Command, runs: tuple[Path, Path, str]) -> None:
+    runs_dir, victim, other = runs
+    token = victim.name.split("-")[0]
+    (victim / "run.json").write_text('{"pid": "many"}')
+    listed = call("runs", "list", "--runs-dir", runs_dir)
+    assert "damaged" in next(line for line in listed.out.splitlines() if token in line)
+    assert f"gymnast: {victim / 'run.json'}: pid cannot be 'many'." in listed.err
+    shown = call("runs", "show", token, "--runs-dir", runs_dir)
+    assert (shown.code, "pid cannot be 'many'" in shown.err) == (2, True)
+    assert call("runs", "show", "@last", "--runs-dir", runs_dir).out.startswith(other)
+    assert call("runs", "delete", token, "--yes", "--runs-dir", runs_dir).code == 0
+    assert not victim.exists()
+
+
+def test_lines_that_cannot_be_read_are_counted(call: Command, runs: tuple[Path, Path, str]) -> None:
+    runs_dir, victim, _ = runs
+    metrics = victim / "metrics.jsonl"
+    metrics.write_bytes(b"\xff\n" + metrics.read_bytes() + b'{"time/total_timesteps": "NaN"}\n{"half')
+    shown = call("runs", "show", victim.name, "--json", "--runs-dir", runs_dir)
+    assert shown.json["problem"] == f"{metrics}: 2 of its lines cannot be read"  # the half line at the end is usual
