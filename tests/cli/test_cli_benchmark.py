@@ -166,7 +166,7 @@ def test_mistakes_are_reported_before_anything_runs(
         (["CartPole-v1", "--target-score", "501"], "above the best possible"),
         (["CartPole-v1", "--against", "sb4"], "Did you mean 'sb3'"),
         (["CartPole-v1:reinforce", "--against", "sb3"], "no reinforce"),
-        (["--plan", str(tmp_path / "none.yaml")], "No such file"),
+        (["--plan", str(tmp_path / "none.yaml")], "no such file"),
         (["--plan", "benchmarks/plan.yaml", "--steps", "5"], "--steps: stands in the plan file"),
         ([], "name a target"),
     ):

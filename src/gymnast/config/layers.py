@@ -80,7 +80,7 @@ class Merged:
             for key in [key for key in algo if key not in settings_of(name).model_fields]:
                 self._drop("algo", key, f"{name} has no {key}")
         if _section(layer.data, "agent").get("memory", "") is None:
-            for key in ("memory_size", "sequence_length"):
+            for key in ("memory_size", "sequence_length", "forget_bias"):
                 self._drop("agent", key, "agent.memory is null")
 
     def _drop(self, section: str, name: str, why: str) -> None:

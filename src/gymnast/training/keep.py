@@ -22,6 +22,8 @@ class Keeper:
     def __init__(self, state: TrainState, folder: Path | None) -> None:
         self._state, self._folder = state, folder
         begun = folder is not None and (folder / "last.safetensors").exists()
+        if folder is not None:
+            folder.mkdir(parents=True, exist_ok=True)
         self._saved_at = state.clock.elapsed if begun else -math.inf  # a new run is saved after its first update
 
     def due(self, new_best: bool, ending: bool) -> list[str]:
