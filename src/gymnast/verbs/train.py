@@ -154,7 +154,8 @@ def resume(
                 shutil.copy2(file, run.checkpoints_dir)
         what = ", ".join(f"{key}: {old} -> {new}" for key, old, new in changed) or f"from {path.stem}"
         notes.insert(0, f"a new run from {origin.id} at {step:,} steps ({what})")
-        session.judge.record.solved = session.judge.record.on_target = False
+        judged = session.judge.record  # the best agent so far may be judged again, by what holds now
+        judged.solved = judged.on_target = judged.best_judged = False
         session.alerts.forget(fresh=False)
         if (start := session.alerts.known.origin) is not None:
             session.alerts.known.origin = Origin(start.target, (*start.settings, *overrides, *shortcuts(None, steps)))
