@@ -23,6 +23,7 @@ from gymnast.core.errors import UserError
 from gymnast.core.schedule import Schedule
 from tests.envs_for_tests import ACTIONS, OBSERVATIONS, Counting, Spaces, full_id
 
+SHARED = Counting()
 SMALL = {"n_steps": 32, "batch_size": 32, "n_epochs": 2, "hidden": [16]}
 
 
@@ -132,6 +133,17 @@ def test_actor_and_critic_may_have_other_sizes() -> None:
     assert shapes == {"actor_out.weight": (2, 8), "critic_out.weight": (1, 4)}
     same = PPO("CartPole-v1", policy_kwargs={"net_arch": {"pi": [8], "vf": [8]}}, **options)
     assert (same.config.agent.hidden, same.config.agent.critic_hidden) == ([8], None)
+
+
+def test_optimizers_by_their_classes() -> None:
+    kwargs = {"optimizer_class": torch.optim.AdamW, "optimizer_kwargs": {"eps": 1e-6}}
+    algo = PPO("CartPole-v1", policy_kwargs=kwargs).config.algo
+    assert (algo.optimizer, algo.weight_decay, algo.optimizer_eps) == ("adamw", 0.01, 1e-6)
+    kwargs = {"optimizer_kwargs": {"weight_decay": 0.0}, "optimizer_class": torch.optim.AdamW}
+    assert PPO("CartPole-v1", policy_kwargs=kwargs).config.algo.weight_decay == 0.0  # whatever the order
+    assert A2C("CartPole-v1", policy_kwargs={"optimizer_class": torch.optim.Adam}).config.algo.optimizer == "adam"
+    with pytest.raises(UserError, match=r"algo.optimizer = adamw: must be one of rmsprop, adam"):
+        A2C("CartPole-v1", policy_kwargs={"optimizer_class": torch.optim.AdamW, "optimizer_kwargs": None})
 
 
 def test_a_preset_is_a_start_that_keywords_change() -> None:
@@ -385,6 +397,7 @@ def test_set_env_judges_on_episodes_of_their_own() -> None:
         (lambda: PPO(42), "42 is not an env"),
         (lambda: PPO(gym.make_vec("CartPole-v1")), "CartPoleVectorEnv is a vector of Gymnasium's"),
         (lambda: PPO(lambda: 3), "the factory returned int"),
+        (lambda: PPO(lambda: SHARED, n_envs=2), "returned the same env twice"),
         (lambda: PPO(Counting(), n_envs=2), "an env object is only one: pass a function"),
         (lambda: PPO(Counting(), set={"eval.every": 100}), "evaluation while training needs envs of its own"),
         (lambda: PPO("CartPole-v1", lerning_rate=1), "has no keyword 'lerning_rate'. Did you mean 'learning_rate'"),

@@ -71,6 +71,21 @@ def test_an_event_that_says_false_ends_training_after_its_rollout() -> None:
     assert model.num_timesteps == 96
 
 
+def test_an_error_in_a_callback_leaves_a_usable_model() -> None:
+    def fail(local: dict[str, Any], all_: dict[str, Any]) -> bool:
+        if local["n_steps"] == 9:
+            raise KeyError("mine")
+        return True
+
+    model = small_ppo(lambda: Counting())
+    with pytest.raises(KeyError, match="mine"):
+        model.learn(64, callback=fail)
+    assert model.num_timesteps == 0  # nothing was learned from those nine steps
+    rows: list[dict[str, float]] = []
+    model.learn(32, callback=rows.append)
+    assert (rows[-1]["rollout/ep_len_mean"], model.num_timesteps) == (5.0, 32)
+
+
 @pytest.mark.parametrize(
     "callback", [lambda row: False, lambda local, all_: local["n_steps"] < 10, [lambda row: None, lambda row: False]]
 )

@@ -121,6 +121,22 @@ def test_evaluate_policy_shows_every_step_and_asserts() -> None:
         evaluate_policy(model, lambda: Counting(), reward_threshold=15.0)
 
 
+def test_evaluate_policy_renders_what_can_be_rendered() -> None:
+    pictures: list[Any] = []
+
+    class Shown(Counting):
+        def render(self) -> Any:
+            pictures.append(self.t)
+            return np.zeros((8, 8, 3), np.uint8)
+
+    model = small_ppo(lambda: Counting())
+    evaluate_policy(model, Shown(render_mode="rgb_array"), 1, render=True)
+    evaluate_policy(model, theirs.DummyVecEnv([lambda: Shown(render_mode="rgb_array")]), 1, render=True, warn=False)
+    assert pictures == [1, 2, 3, 4, 0] * 2  # after each step, where the last one has begun the next episode
+    evaluate_policy(model, lambda: Shown(), 1, render=True)  # made without a way to show it
+    assert len(pictures) == 10
+
+
 def test_evaluate_policy_says_when_wrappers_lie_between_env_and_score(recwarn: pytest.WarningsRecorder) -> None:
     model = small_ppo(lambda: Counting())
     assert evaluate_policy(model, gym.wrappers.TimeLimit(Counting(), 9), 2) == (15.0, 0.0)

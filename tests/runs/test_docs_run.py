@@ -21,7 +21,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 # In the order in which they are read: all blocks share a folder, so that `@last` is the run of a block before.
-GUIDE = [f"docs/guide/{name}.md" for name in ("train", "configure", "environments", "runs", "evaluation", "python")]
+GUIDE = [f"docs/guide/{name}.md" for name in ("train", "environments", "configure", "runs", "evaluation", "python")]
 PAGES = list(dict.fromkeys([*GUIDE, *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md"))]))
 PAGES += ["README.md", "CONTRIBUTING.md"]
 BLOCK = re.compile(r"^(?:<!-- not run: (.*) -->\n)?```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -93,15 +93,14 @@ def python(*words: str, folder: Path) -> subprocess.CompletedProcess[str]:
 @pytest.mark.timeout(600)  # some 20 commands, a process each
 def test_console_blocks_print_what_they_show(tmp_path: Path) -> None:
     wrong = []
-    for page in PAGES:
-        for step in steps(page, (ROOT / page).read_text(encoding="utf-8")):
-            if isinstance(step, Shown):
-                printed = run(step.command, tmp_path)
-                if not agrees(step.output, printed):
-                    wrong.append(f"{page}: $ {step.command}\n{printed}")
-            else:
-                with open(tmp_path / step[0], "a", encoding="utf-8") as file:
-                    file.write(step[1])
+    found = [step for page in PAGES for step in steps(page, (ROOT / page).read_text(encoding="utf-8"))]
+    for name, content in (step for step in found if not isinstance(step, Shown)):
+        with open(tmp_path / name, "a", encoding="utf-8") as file:
+            file.write(content)
+    for shown in (step for step in found if isinstance(step, Shown)):
+        printed = run(shown.command, tmp_path)
+        if not agrees(shown.output, printed):
+            wrong.append(f"{shown.page}: $ {shown.command}\n{printed}")
     assert not wrong, "\n\n".join(["these pages show something else than what is printed:", *wrong])
 
 

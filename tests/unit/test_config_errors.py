@@ -74,6 +74,7 @@ def test_one_wrong_value_is_one_line(override: str, words: str) -> None:
         ),
         (["agent.memory_size=8", "agent.sequence_length=16"], "agent.memory_size: only a memory has it"),
         (["agent.memory=gru", "agent.sequence_length=12"], "12 does not divide algo.n_steps=64. Use one of 8, 16."),
+        (["agent.forget_bias=1"], "agent.forget_bias: only an LSTM has forget gates."),
         (["agent.shared=true", "agent.critic_hidden=[8]"], "agent.critic_hidden: actor and critic share their network"),
         (["agent.shared=true", "algo.critic_learning_rate=1e-3"], "algo.critic_learning_rate: actor and critic share"),
         (["algo.desired_kl=0.01"], "algo.learning_rate: a rate that algo.desired_kl adapts has no schedule."),

@@ -180,6 +180,7 @@ def test_the_summary_says_what_happened_and_what_is_next() -> None:
     assert "61,440 steps in 1:12, 10,000 of them since it was resumed at 51,440  5,100 steps/s" in resumed
     unsolved: dict[str, Any] = {"solved": False, "stop_reason": "steps"}
     assert "NOT SOLVED" in summary(TRAINED, **unsolved)
+    assert "NOT JUDGED" in summary(TRAINED, **unsolved, eval_mean=None, interval=None)  # the time was up before that
     interrupted = unsolved | {"stop_reason": "interrupted", "eval_mean": None, "interval": None}
     assert "INTERRUPTED" in summary(TRAINED, **interrupted)
     assert "DONE" in summary(replace(TRAINED, threshold=None), **unsolved)

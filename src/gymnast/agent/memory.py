@@ -32,8 +32,8 @@ class Memory(nn.Module):
         if cfg.ortho_init:
             for name, parameter in self.cell.named_parameters():
                 nn.init.zeros_(parameter) if "bias" in name else nn.init.orthogonal_(parameter)
-                if name == "bias_ih_l0" and cfg.memory == "lstm":  # forget gates are open at first (docs/log.md)
-                    nn.init.ones_(parameter[cfg.memory_size : 2 * cfg.memory_size])
+                if name == "bias_ih_l0" and cfg.memory == "lstm":
+                    nn.init.constant_(parameter[cfg.memory_size : 2 * cfg.memory_size], cfg.forget_bias)
 
     def initial_state(self, n: int) -> State:
         device = next(self.parameters()).device

@@ -75,7 +75,7 @@ class Callbacks:
         try:
             yield
         finally:
-            collector.env, vec_env.busy = inner, False
+            collector.env, vec_env.busy, self.steps = inner, False, 0
         for one in self.objects:
             one.on_training_end()
 

@@ -136,9 +136,9 @@ class Looked:
                 self._callback(known, {})
         for record in now.episodes:
             self._left[record.env] = max(0, self._left[record.env] - 1)
-        if self._render:
-            shown = getattr(self._engine, "envs", None) or [known["env"]]
-            shown[0].render()
+        shown = [*getattr(self._engine, "envs", []), known["env"]][0]
+        if self._render and getattr(shown, "render_mode", None) is not None:
+            shown.render()
         return now
 
     def __getattr__(self, name: str) -> Any:

@@ -89,6 +89,9 @@ def _agent(config: RunConfig) -> Iterator[RuleProblem]:
             ("algo.batch_size", "agent.sequence_length"),
             f"{size} samples are not whole sequences of agent.sequence_length={length}. Use a multiple of it.",
         )
+    if agent.forget_bias and agent.memory != "lstm":
+        text = "only an LSTM has forget gates. Set agent.memory=lstm, or drop this key."
+        yield RuleProblem(("agent.forget_bias", "agent.memory"), text)
     layers = [*agent.hidden, *([agent.memory_size] * 2 if agent.memory else [])]
     if (weights := sum(a * b for a, b in pairwise(layers))) > MOST_WEIGHTS:
         text = f"layers of {layers} have {weights:,} weights, and {MOST_WEIGHTS:,} are the most. Use smaller ones."

@@ -94,6 +94,9 @@ class AgentConfig(Section):
         None, description="A recurrent layer behind the hidden ones; null: the agent sees one step at a time."
     )
     memory_size: Size = Field(64, description="Units of the recurrent layer.")
+    forget_bias: Float = Field(
+        0.0, description="First bias of an LSTM's forget gates, with ortho_init: 1 makes it remember longer at first."
+    )
     sequence_length: Count = Field(
         16, description="Steps through which a memory is trained at once; divides algo.n_steps and algo.batch_size."
     )

@@ -36,13 +36,15 @@ class Pulse:
     def __init__(self) -> None:
         self.done = self.steps = 0  # `steps`: of the envs of an evaluation, whose episodes may all end at once
         self.stopping = False  # the user asked for an end
+        self.cuts = True  # whether a time limit ends a rollout under way
         self.start(0, 0.0, None)
 
     def start(self, step: int, elapsed: float, seconds: float | None) -> None:
         """A run begins, or goes on after `elapsed` seconds; it may take so many `seconds` in all."""
         now = perf_counter()
         self.zero = now - elapsed  # when the run's clock stood at 0
-        self.until = math.inf if seconds is None else self.zero + seconds  # then no rollout goes on,
+        self.until = math.inf if seconds is None else self.zero + seconds  # then no round begins,
+        self.cut_at = self.until if self.cuts else math.inf  # no rollout goes on,
         self.judge_until = math.inf if seconds is None else max(self.until, now) + last_score_seconds(seconds)
         self.stopping, self.activity = False, Activity("starting", 0, 1, step, now, 0.0)
 

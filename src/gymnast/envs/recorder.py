@@ -51,8 +51,6 @@ class Recorder(gym.Wrapper[Any, Any, Any, Any]):
         self.raw_return = 0.0
         self.frames = 0
         self.components = {}
-        if options is None:  # many an env's reset takes a seed alone
-            return self.env.reset(seed=seed)
         return self.env.reset(seed=seed, options=options)
 
     def _title(self) -> str:

@@ -58,7 +58,7 @@ class Collector:
         mask = rows.get("mask")
         for t in range(rollout.n_steps):
             pulse.done = t
-            if perf_counter() >= pulse.until:
+            if perf_counter() >= pulse.cut_at:
                 self.cut = True
                 break
             for key, array in obs.items():

@@ -28,7 +28,7 @@ def summary_panel(result: Scored) -> RenderableType:
     elif result.threshold is None:
         headline, colour = "DONE", "cyan"
     else:
-        headline, colour = "NOT SOLVED", "yellow"
+        headline, colour = "NOT SOLVED" if result.data["eval_mean"] is not None else "NOT JUDGED", "yellow"
     title = Text().append(headline, style=f"bold {colour}").append(f"  {config.env.id}", style="bold default")
     if reason:
         title.append(f" · {config.algo.name}", style="bold default")

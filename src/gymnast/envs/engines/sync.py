@@ -58,6 +58,10 @@ class SyncEngine(Replayed, Engine):
         self.envs = [make_env() for _ in range(n_envs)]
         super().__init__(name, n_envs, self.envs[0].observation_space, self.envs[0].action_space)
         self.first_env = first_env
+        if len({id(env.unwrapped) for env in self.envs}) < n_envs:
+            raise UserError(
+                f"{name}: the env factory returned the same env twice; it must make another one every time."
+            )
         self._mask_size = mask_size(self.action_space) if action_masks else None
         self._mask_parts = mask_parts(self.action_space)
         self._buffers = buffers or Buffers.allocate(self._layout, n_envs, self._mask_size)

@@ -125,7 +125,7 @@ def window(session: TrainState, seconds: float) -> Answer:
     choose_threads(session.config)
     stop = session.config.stop.model_copy(update={"seconds": seconds})
     session.config = session.config.model_copy(update={"stop": stop})
-    session.clock = Clock()
+    session.clock, session.pulse.cuts = Clock(), False
     phases: dict[str, float] = {}
     last = 0.0
 
