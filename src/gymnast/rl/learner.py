@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from gymnast.agent.batch import VALUE, Batch, Outputs
 from gymnast.config.algos import AlgoSettings
+from gymnast.core.files import number_from_json
 from gymnast.core.lazy import LazyModule, np, torch
 from gymnast.rl.returns import gae, returns_of
 
@@ -213,8 +214,9 @@ class Learner:
                 extension.load_state(group(tensors, extension.name), values[extension.name])
         if optimizer:
             self.net.load_state(group(tensors, "optimizer"))
-            self.last_rate, self.optimizer_resets = values["rate"], values["optimizer_resets"]
-            self.rate_factor = values.get("rate_factor", 1.0)  # missing in checkpoints of older versions
+            self.last_rate = None if values["rate"] is None else number_from_json(values["rate"])
+            self.optimizer_resets = int(values["optimizer_resets"])
+            self.rate_factor = number_from_json(values.get("rate_factor", 1.0))  # not in older checkpoints
         if episodes:
             self.reward_carry.copy_(tensors["reward_carry"])
 
