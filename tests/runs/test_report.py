@@ -391,7 +391,8 @@ def test_what_a_run_has_not_is_not_null(gallery: Gallery, gymnast: Verb) -> None
     shutil.rmtree(a2c.path)
 
 
-def test_the_list_tells_runs_apart(gallery: Gallery, gymnast: Verb) -> None:
+def test_the_list_tells_runs_apart(gallery: Gallery, gymnast: Verb, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")  # narrow terminals lose columns
     named = gallery.train("CartPole-v1", "algo.gamma=0.9", steps=ROLLOUT, name="short", tags=("gamma", "try"))
     other = gallery.train("tests.envs_for_tests:test/Counting-v0", steps=ROLLOUT)
     try:

@@ -83,6 +83,8 @@ def write_atomic(path: Path, data: bytes) -> None:
     One writer per path at a time (a run's lock sees to that), so the temporary name needs no random part and a
     leftover is overwritten by the next write.
     """
+    if path.exists() and not path.is_file():
+        raise FileExistsError(errno.EEXIST, "not a regular file", str(path))  # a device would be replaced
     temporary = path.with_name(f".{path.name}{TEMPORARY}")
     try:
         with open(temporary, "wb") as file:
