@@ -232,7 +232,7 @@ def test_two_halves_are_the_whole(algo: Any) -> None:
     assert same(whole, halves)
     assert whole.num_timesteps == halves.num_timesteps == 2048
     again = make().learn(1024).learn(1024)
-    assert again.num_timesteps == 1024  # counters begin anew, and so do the episodes
+    assert again.num_timesteps == 1024  # counters start again, and so do the episodes
     assert not same(whole, again)
 
 

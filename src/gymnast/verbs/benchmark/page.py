@@ -22,11 +22,10 @@ run. Each row names the command that makes it again, and only does what is not t
 
 READING = """## How to read it
 
-- **solved**: runs whose verdict reached the target score, of all runs. A verdict is the mean of fresh episodes (100
-  unless the row says otherwise) with greedy actions, on seeds that no decision was based on. A run asks for one when an
-  evaluation reaches the target, and ends with it; a run that spends its steps has its best agent judged. On tables the
-  exact value decides, not the sample.
-- **score**: of those verdicts; "exact" where the env's table gives the judged policy's true value, without sampling.
+- **solved**: runs with a verdict that shows a mean above the threshold (`--target-score`, or the env's own), of all
+  runs. A verdict is a test on fresh episodes, and all verdicts of a run share an error of 5 % (docs/verdicts.md). On
+  tables the exact value decides. Of another library the mean of one block of fresh episodes decides, which is easier.
+- **score**: of other fresh episodes (100 unless the row says otherwise), which decided nothing; "exact" where the env's table gives the judged policy's true value, without sampling.
 - **IQM**: interquartile mean, the mean without the lowest and the highest quarter of the runs. In brackets the 95 %
   interval by the stratified bootstrap (runs are drawn again within each env and library).
 - **steps, seconds**: medians until the verdict that reached the target; a run that never did took for ever. Seconds are
