@@ -25,7 +25,8 @@ READING = """## How to read it
 - **solved**: runs with a verdict that shows a mean above the threshold (`--target-score`, or the env's own), of all
   runs. A verdict is a test on fresh episodes, and all verdicts of a run share an error of 5 % (docs/verdicts.md). On
   tables the exact value decides. Of another library the mean of one block of fresh episodes decides, which is easier.
-- **score**: of other fresh episodes (100 unless the row says otherwise), which decided nothing; "exact" where the env's table gives the judged policy's true value, without sampling.
+- **score**: of other fresh episodes (100 unless the row says otherwise), which decided nothing; "exact" where the env's
+  table gives the judged policy's true value, without sampling.
 - **IQM**: interquartile mean, the mean without the lowest and the highest quarter of the runs. In brackets the 95 %
   interval by the stratified bootstrap (runs are drawn again within each env and library).
 - **steps, seconds**: medians until the verdict that reached the target; a run that never did took for ever. Seconds are
