@@ -34,6 +34,10 @@ def problems(target: str, *overrides: str) -> list[str]:
         ("env.n_envs=true", "env.n_envs = true: must be a number."),
         ("env.n_envs=many", "env.n_envs = many: must be a number."),
         ("agent.layer_norm=perhaps", "must be true or false."),
+        (
+            "agent={layer_norm: true, batch_norm: true}",
+            "agent.batch_norm: agent.layer_norm is true as well. Choose one",
+        ),
         ("agent.hidden=64", "agent.hidden = 64: must be a list"),
         ("agent.hidden=[64, 0]", "agent.hidden[1] = 0: must be at least 1."),
         ("algo.gamma=1.01", "must be at most 1."),

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from gymnast.agent.batch import VALUE, Batch, Outputs
 from gymnast.agent.bodies.mlp import orthogonal
+from gymnast.agent.bodies.norms import measure
 from gymnast.agent.heads import GaussianHead, State, make_head
 from gymnast.agent.memory import Memory
 from gymnast.agent.normalizer import ObsNormalizer, RewardNormalizer
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from gymnast.config import AgentConfig
 
 TensorObs = dict[str, Tensor]
+MEASURED = 1024  # observations of a rollout, at most, that statistics of hidden layers are taken from
 
 
 class Acted(NamedTuple):
@@ -125,6 +127,12 @@ class Agent(nn.Module):
     def values(self, obs: TensorObs, state: State | None = None, starts: Tensor | None = None) -> dict[str, Tensor]:
         """What each value estimates for N envs that are about to act."""
         return self._values(self._step(obs, state, starts)[1])
+
+    def measure(self, obs: TensorObs) -> None:
+        """Moves the statistics of batch norms, where there are any, by what these observations give."""
+        rows = len(next(iter(obs.values())))
+        some = {key: leaf[:: -(-rows // MEASURED)].to(self.device) for key, leaf in obs.items()}
+        measure(self, lambda: self._bodies(some))
 
     def to_env(self, value: Tensor) -> Tensor:
         """A value in the env's own reward: scaling and normalisation of the learner's reward undone."""

@@ -92,6 +92,9 @@ def _agent(config: RunConfig) -> Iterator[RuleProblem]:
     if agent.forget_bias and agent.memory != "lstm":
         text = "only an LSTM has forget gates. Set agent.memory=lstm, or drop this key."
         yield RuleProblem(("agent.forget_bias", "agent.memory"), text)
+    if agent.layer_norm and agent.batch_norm:
+        text = "agent.layer_norm is true as well. Choose one of the two."
+        yield RuleProblem(("agent.batch_norm", "agent.layer_norm"), text)
     layers = [*agent.hidden, *([agent.memory_size] * 2 if agent.memory else [])]
     if (weights := sum(a * b for a, b in pairwise(layers))) > MOST_WEIGHTS:
         text = f"layers of {layers} have {weights:,} weights, and {MOST_WEIGHTS:,} are the most. Use smaller ones."

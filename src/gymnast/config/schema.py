@@ -62,19 +62,21 @@ class EnvConfig(Section):
 SMALLEST_PICTURE = {
     "nature_cnn": 36,
     "small_cnn": 8,
+    "impala_cnn": 8,
+    "board_cnn": 3,
 }  # pixels a side; fewer leave the last layer none
 
 
 def encoder_for(side: int) -> str:
     """The encoder that fits pictures whose shorter side has so many pixels."""
-    return next((name for name, least in SMALLEST_PICTURE.items() if side >= least), "mlp")
+    return next((name for name in ("nature_cnn", "small_cnn") if side >= SMALLEST_PICTURE[name]), "mlp")
 
 
 class AgentConfig(Section):
     encoder: str = Field(
         "mlp",
-        description="Network that reads the observation: mlp, or for pictures nature_cnn (from 36 x 36) or small_cnn "
-        "(from 8 x 8).",
+        description="Network that reads the observation: mlp; for pictures nature_cnn (from 36 x 36), small_cnn (from "
+        "8 x 8, a tenth of the arithmetic) or impala_cnn (from 8 x 8, residual); for boards of bits board_cnn.",
     )
     hidden: list[Size] = Field([64, 64], description="Sizes of the hidden layers, of actor and critic.")
     critic_hidden: list[Size] | None = Field(
@@ -83,7 +85,10 @@ class AgentConfig(Section):
     activation: Literal["tanh", "relu", "elu", "gelu", "silu", "leaky_relu"] = Field(
         "tanh", description="Non-linearity between layers."
     )
-    layer_norm: bool = Field(False, description="Normalise every hidden layer.")
+    layer_norm: bool = Field(False, description="Normalise every hidden layer, convolutions included, by sample.")
+    batch_norm: bool = Field(
+        False, description="The same by unit, with running statistics that move between rollouts alone."
+    )
     ortho_init: bool = Field(True, description="Orthogonal initial weights, with a nearly uniform first policy.")
     shared: bool = Field(False, description="One trunk, and one memory, for actor and critic.")
     discrete_encoding: Literal["one_hot", "embedding"] = Field(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from gymnast.core.errors import UserError
@@ -62,6 +64,17 @@ def _keep_freed_memory() -> None:
     if mallopt is not None:  # other C libraries have none
         mallopt(-3, 1 << 25)  # M_MMAP_THRESHOLD, at the most it may be: smaller blocks come from the kept memory
         mallopt(-1, 1 << 30)  # M_TRIM_THRESHOLD
+
+
+@contextmanager
+def undivided_batches() -> Iterator[None]:
+    """Every batch goes through a large network whole."""
+    global _parts
+    before, _parts = _parts, 1
+    try:
+        yield
+    finally:
+        _parts = before
 
 
 def parts_of_a_batch() -> int:

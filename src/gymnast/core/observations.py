@@ -13,6 +13,11 @@ def is_picture(space: gym.Space[Any]) -> bool:
     return isinstance(space, gym.spaces.Box) and space.dtype == np.uint8 and len(space.shape) == 3
 
 
+def is_board(space: gym.Space[Any]) -> bool:
+    """Bits in three axes: rows, columns, kinds of objects."""
+    return isinstance(space, gym.spaces.Box) and space.dtype == np.bool_ and len(space.shape) == 3
+
+
 def is_normalizable(space: gym.Space[Any]) -> bool:
     """Real numbers, and whole ones that count something. Bytes are scaled to 0..1 anyway, bits are left as they are."""
     if not isinstance(space, gym.spaces.Box) or space.dtype == np.uint8:

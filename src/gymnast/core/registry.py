@@ -112,6 +112,8 @@ ENCODERS = Registry(
         "mlp": "gymnast.agent.bodies.mlp:MLPEncoder",
         "nature_cnn": "gymnast.agent.bodies.cnn:NatureCNN",
         "small_cnn": "gymnast.agent.bodies.cnn:SmallCNN",
+        "impala_cnn": "gymnast.agent.bodies.cnn:ImpalaCNN",
+        "board_cnn": "gymnast.agent.bodies.cnn:BoardCNN",
     },
     hints={"cnn": "Did you mean 'nature_cnn' (pictures from 36 x 36) or 'small_cnn' (from 8 x 8)?"},
 )

@@ -68,9 +68,11 @@ class Learner:
         raise NotImplementedError
 
     def after(self, rollout: Rollout) -> Metrics:
-        """Statistics of observations move, and extensions learn, once the rollout is used up."""
+        """Statistics of observations and of hidden layers move, and extensions learn, once the rollout is used up."""
+        obs = {key: leaf.flatten(0, 1) for key, leaf in rollout.obs.items()}
         if self.agent.normalizer is not None:  # it stands still while a rollout is collected and learned from
-            self.agent.normalizer.update({key: obs.flatten(0, 1) for key, obs in rollout.obs.items()})
+            self.agent.normalizer.update(obs)
+        self.agent.measure(obs)
         return {name: value for extension in self.extensions for name, value in extension.step(rollout).items()}
 
     def forget_episodes(self) -> None:

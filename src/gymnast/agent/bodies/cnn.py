@@ -1,4 +1,4 @@
-"""Convolutional networks for pictures: that of DQN (Mnih et al., Nature 2015), and one for small pictures."""
+"""Convolutional networks for pictures and boards: DQN's (Mnih et al., Nature 2015), a small one, a residual one."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from gymnast.agent.bodies.mlp import MLPEncoder, orthogonal
+from gymnast.agent.bodies.norms import norm_layers
 from gymnast.agent.bodies.parallel import in_parts
 from gymnast.config.schema import SMALLEST_PICTURE, encoder_for
 from gymnast.core.errors import UserError
-from gymnast.core.observations import is_picture
+from gymnast.core.observations import is_board, is_picture
 
 if TYPE_CHECKING:
     from gymnast.config import AgentConfig
 
-FEATURES = 512
 HALVED = 12  # pixels a side, above which a small network's convolution takes every other one
 Layers = tuple[tuple[int, int, int | None], ...]
 
@@ -32,10 +32,17 @@ class Convolution(nn.Module):
     """
 
     def __init__(
-        self, channels: int, out: int, side: int, stride: tuple[int, int], scale: float, cfg: AgentConfig
+        self,
+        channels: int,
+        out: int,
+        side: int,
+        stride: tuple[int, int],
+        scale: float,
+        cfg: AgentConfig,
+        padding: int = 0,
     ) -> None:
         super().__init__()
-        self.stride, self.scale = stride, scale
+        self.stride, self.scale, self.padding = stride, scale, padding
         self.weight = nn.Parameter(torch.empty(out, side, side, channels))
         self.bias = nn.Parameter(torch.zeros(out))
         if cfg.ortho_init:
@@ -47,67 +54,163 @@ class Convolution(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         weight = self.weight if self.scale == 1.0 else self.weight * self.scale  # thousands of numbers, not millions
-        return F.conv2d(x, weight.permute(0, 3, 1, 2), self.bias, self.stride)
+        return F.conv2d(x, weight.permute(0, 3, 1, 2), self.bias, self.stride, self.padding)
 
 
-class Pictures(nn.Module):
-    """[B, C, H, W] of bytes to 512 features. Bytes become floats here and nowhere earlier.
+class Convolutional(nn.Module):
+    """[B, C, H, W] to `out_features`. Bytes become floats here and nowhere earlier."""
 
-    `layers`: channels, side of the kernel and stride of each convolution; no stride: 2 while the picture is large.
-    """
+    linear: nn.Linear
 
-    out_features = FEATURES
-
-    def __init__(self, shape: tuple[int, ...], layers: Layers, cfg: AgentConfig) -> None:
+    def __init__(self, out_features: int) -> None:
         super().__init__()
-        channels, *sides = shape
-        convolutions = []
-        for i, (out, side, stride) in enumerate(layers):
-            strides = [stride or (2 if n > HALVED else 1) for n in sides]
-            convolutions.append(Convolution(channels, out, side, (strides[0], strides[1]), 1.0 if i else 1 / 255, cfg))
-            sides, channels = [(n - side) // step + 1 for n, step in zip(sides, strides, strict=True)], out
-        self.convolutions = nn.ModuleList(convolutions)
-        self.linear = orthogonal(nn.Linear(sides[0] * sides[1] * channels, FEATURES), math.sqrt(2), cfg)
+        self.out_features = out_features
 
     def forward(self, x: Tensor) -> Tensor:
         return in_parts(self.features, list(self.parameters()), x)
 
     def features(self, x: Tensor) -> Tensor:
-        x = x.to(torch.float32, memory_format=torch.channels_last)
-        for convolution in self.convolutions:
-            x = F.relu(convolution(x))
+        x = self.convolved(x.to(torch.float32, memory_format=torch.channels_last))
         return F.relu(self.linear(x.permute(0, 2, 3, 1).flatten(1)))  # in the order it lies in: nothing is moved
+
+    def convolved(self, x: Tensor) -> Tensor:
+        raise NotImplementedError
+
+
+class Pictures(Convolutional):
+    """Plain convolutions, one after another.
+
+    `layers`: channels, side of the kernel and stride of each; no stride: 2 while the picture is large.
+    """
+
+    def __init__(
+        self, shape: tuple[int, ...], layers: Layers, out_features: int, cfg: AgentConfig, scale: float = 1 / 255
+    ) -> None:
+        super().__init__(out_features)
+        channels, *sides = shape
+        convolutions, norms = [], []
+        for i, (out, side, stride) in enumerate(layers):
+            strides = [stride or (2 if n > HALVED else 1) for n in sides]
+            convolutions.append(Convolution(channels, out, side, (strides[0], strides[1]), 1.0 if i else scale, cfg))
+            norms.append(nn.Sequential(*norm_layers(out, cfg, pictures=True)))
+            sides, channels = [(n - side) // step + 1 for n, step in zip(sides, strides, strict=True)], out
+        self.convolutions, self.norms = nn.ModuleList(convolutions), nn.ModuleList(norms)
+        self.linear = orthogonal(nn.Linear(sides[0] * sides[1] * channels, out_features), math.sqrt(2), cfg)
+
+    def convolved(self, x: Tensor) -> Tensor:
+        for convolution, norm in zip(self.convolutions, self.norms, strict=True):
+            x = F.relu(norm(convolution(x)))
+        return x
+
+
+class Boards(Pictures):
+    """[B, rows, columns, kinds] of bits: as channels-last memory has pictures."""
+
+    def features(self, x: Tensor) -> Tensor:
+        return super().features(x.permute(0, 3, 1, 2))
+
+
+class Residual(nn.Module):
+    """x and what two convolutions make of it."""
+
+    def __init__(self, channels: int, cfg: AgentConfig) -> None:
+        super().__init__()
+        self.convolutions = nn.ModuleList(
+            Convolution(channels, channels, 3, (1, 1), 1.0, cfg, padding=1) for _ in range(2)
+        )
+        self.norms = nn.ModuleList(nn.Sequential(*norm_layers(channels, cfg, pictures=True)) for _ in range(2))
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = x
+        for convolution, norm in zip(self.convolutions, self.norms, strict=True):
+            y = norm(convolution(F.relu(y)))
+        return x + y
+
+
+class ResidualPictures(Convolutional):
+    """The deep network of IMPALA (Espeholt et al., 2018): three times a convolution, every other pixel of it, and two
+    residual blocks."""
+
+    def __init__(self, shape: tuple[int, ...], out_features: int, cfg: AgentConfig) -> None:
+        super().__init__(out_features)
+        channels, *sides = shape
+        sections = []
+        for i, out in enumerate((16, 32, 32)):
+            first = Convolution(channels, out, 3, (1, 1), 1.0 if i else 1 / 255, cfg, padding=1)
+            sections.append(nn.Sequential(first, nn.MaxPool2d(3, 2, padding=1), Residual(out, cfg), Residual(out, cfg)))
+            sides, channels = [-(-n // 2) for n in sides], out
+        self.sections = nn.Sequential(*sections)
+        self.linear = orthogonal(nn.Linear(sides[0] * sides[1] * channels, out_features), math.sqrt(2), cfg)
+
+    def convolved(self, x: Tensor) -> Tensor:
+        return F.relu(self.sections(x))
 
 
 class NatureCNN(MLPEncoder):
     """Every picture through its own convolutions; other leaves next to their features; then `agent.hidden`, if any."""
 
     is_large = True  # worth several threads
-    layers_of_pictures: ClassVar[Layers] = ((32, 8, 4), (64, 4, 2), (64, 3, 1))
 
     def __init__(self, obs_space: dict[str, gym.Space], cfg: AgentConfig) -> None:
-        if not any(is_picture(space) for space in obs_space.values()):
+        if not any(self.reads(space) for space in obs_space.values()):
             shown = ", ".join(f"{key}: {space}" for key, space in obs_space.items())
             raise UserError(
-                f"agent.encoder: {cfg.encoder} reads pictures (uint8, three axes); the observation has none ({shown}). "
+                f"agent.encoder: {cfg.encoder} reads {self.wanted}; the observation has none ({shown}). "
                 "Use agent.encoder=mlp."
             )
         super().__init__(obs_space, cfg)
 
+    wanted: ClassVar[str] = "pictures (uint8, three axes)"
+
+    def reads(self, space: gym.Space) -> bool:
+        return is_picture(space)
+
+    def convolutional(self, shape: tuple[int, ...], cfg: AgentConfig) -> Convolutional:
+        """The network of one picture."""
+        return Pictures(shape, ((32, 8, 4), (64, 4, 2), (64, 3, 1)), 512, cfg)
+
     def leaf_encoder(self, key: str, space: gym.Space, cfg: AgentConfig) -> Any:
-        if not is_picture(space):
+        if not self.reads(space):
             return super().leaf_encoder(key, space, cfg)
-        _, *sides = space.shape or ()
-        least = SMALLEST_PICTURE[cfg.encoder]
+        sides, least = self.sides(space), SMALLEST_PICTURE[cfg.encoder]
         if min(sides) < least:
             raise UserError(
                 f"agent.encoder: {cfg.encoder} needs pictures of at least {least} x {least} pixels; observation "
                 f"{key!r} has {sides[0]} x {sides[1]}. Use agent.encoder={encoder_for(min(sides))}."
             )
-        return Pictures(space.shape or (), self.layers_of_pictures, cfg)
+        return self.convolutional(space.shape or (), cfg)
+
+    def sides(self, space: gym.Space) -> tuple[int, ...]:
+        return (space.shape or ())[1:]
 
 
 class SmallCNN(NatureCNN):
-    """The same for pictures that are too small for its kernels: 8 x 8 becomes 6, 4 and 2 pixels a side."""
+    """For a CPU: the first network of DQN (Mnih et al., 2013). Pictures too small for its kernels get smaller ones."""
 
-    layers_of_pictures = ((32, 3, None), (64, 3, None), (64, 3, None))
+    def convolutional(self, shape: tuple[int, ...], cfg: AgentConfig) -> Convolutional:
+        if min(shape[1:]) >= SMALLEST_PICTURE["nature_cnn"]:
+            return Pictures(shape, ((16, 8, 4), (32, 4, 2)), 256, cfg)
+        return Pictures(shape, ((32, 3, None), (64, 3, None), (64, 3, None)), 512, cfg)  # 8 x 8 becomes 6, 4 and 2
+
+
+class ImpalaCNN(NatureCNN):
+    """Residual: more arithmetic, and in many games the better score for a number of steps."""
+
+    def convolutional(self, shape: tuple[int, ...], cfg: AgentConfig) -> Convolutional:
+        return ResidualPictures(shape, 256, cfg)
+
+
+class BoardCNN(NatureCNN):
+    """For boards of bits, as MinAtar's 10 x 10 (Young and Tian, 2019): 16 filters of 3 x 3, then 128 units."""
+
+    wanted = "boards (bits, three axes: rows, columns, kinds)"
+
+    def reads(self, space: gym.Space) -> bool:
+        return is_board(space)
+
+    def convolutional(self, shape: tuple[int, ...], cfg: AgentConfig) -> Convolutional:
+        rows, columns, kinds = shape
+        return Boards((kinds, rows, columns), ((16, 3, 1),), 128, cfg, scale=1.0)
+
+    def sides(self, space: gym.Space) -> tuple[int, ...]:
+        return (space.shape or ())[:2]

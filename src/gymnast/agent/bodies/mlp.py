@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from gymnast.agent.bodies.norms import norm_layers
 from gymnast.core.errors import UserError
 
 if TYPE_CHECKING:
@@ -78,9 +79,7 @@ def dense_layers(width: int, cfg: AgentConfig) -> tuple[nn.Sequential, int]:
     layers: list[nn.Module] = []
     for size in cfg.hidden:
         layers.append(orthogonal(nn.Linear(width, size), math.sqrt(2), cfg))
-        if cfg.layer_norm:
-            layers.append(nn.LayerNorm(size))
-        layers.append(ACTIVATIONS[cfg.activation]())
+        layers += [*norm_layers(size, cfg), ACTIVATIONS[cfg.activation]()]
         width = size
     return nn.Sequential(*layers), width
 

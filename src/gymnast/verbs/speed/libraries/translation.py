@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 # What no other library has: there, these are always so
 ELSEWHERE = {
     "agent.layer_norm": False,
+    "agent.batch_norm": False,
     "agent.squash": False,
     "algo.value_loss": "mse",
     "algo.reset_optimizer_on_lr_jump": None,
