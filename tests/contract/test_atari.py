@@ -43,13 +43,26 @@ def random_actions(vec: VecEnv, steps: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).integers(0, vec.action_space.n, (steps, vec.n_envs))  # type: ignore[attr-defined]
 
 
+STICKY = "repeat_action_probability"
+PONG = {"screen_size": 42, "crop_rows": [34, 194], "actions": ["NOOP", "RIGHT", "LEFT"]}
 TASKS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "defaults": ("SpaceInvaders", {}, {}),
-    "several games": ("Breakout", {"noop_max": 0}, {}),
-    "sticky": ("SpaceInvaders", {"repeat_action_probability": 0.25}, {}),
+    "several games": ("Breakout", {"noop_max": 0, STICKY: 0}, {}),
+    "deterministic": ("SpaceInvaders", {STICKY: 0}, {}),
+    "cropped": ("Pong", PONG, {}),
+    "cropped, several games": (
+        "Breakout",
+        {"noop_max": 0, STICKY: 0, "crop_columns": [8, 152], "actions": ["LEFT"]},
+        {},
+    ),
+    "colours": ("SpaceInvaders", {"observation": "rgb", "screen_size": [60, 40], "stack": 2}, {}),
+    "colours, cropped": ("Adventure", {"observation": "rgb", "crop_rows": [3, 250], "max_pool": False}, {}),
+    "the screen itself": ("Pong", {"screen_size": [210, 160], "stack": 1, "crop_rows": [0, 210]}, {}),
+    "not square": ("Pong", {"screen_size": [105, 80]}, {}),
+    "actions that the game does not use": ("Freeway", {"actions": ["FIRE", "UPLEFT", "DOWN"], "screen_size": 42}, {}),
     # 98 is not a multiple of 4: the limit cuts a decision short, in its second frame. Without idle frames all episodes
     # start alike, so that those after the first can be compared as well: only the plain env has a seed for each.
-    "time limit": ("Pong", {"noop_max": 0}, {"max_episode_steps": 98}),
+    "time limit": ("Pong", {"noop_max": 0, STICKY: 0}, {"max_episode_steps": 98}),
     "a taller screen": ("Adventure", {}, {}),
     "everything else": (
         "SpaceInvaders",
@@ -89,7 +102,7 @@ def test_ale_equals_the_plain_env(make: Make, task: str) -> None:
 @pytest.mark.parametrize("seed", [0, 5])
 def test_fire_is_the_same_key_at_the_same_moment_in_ale_and_the_plain_env(make: Make, seed: int) -> None:
     """Actions without FIRE (NOOP, RIGHT, LEFT) lose every ball: only what is pressed for the agent starts the next."""
-    vecs = [make(engine, kwargs={"noop_max": 0}) for engine in ("ale", "sync")]
+    vecs = [make(engine, kwargs={"noop_max": 0, STICKY: 0}) for engine in ("ale", "sync")]
     for vec in vecs:
         vec.reset(seed)
     lost = 0
@@ -101,10 +114,18 @@ def test_fire_is_the_same_key_at_the_same_moment_in_ale_and_the_plain_env(make: 
     assert lost >= 2 * 4  # balls after the first in each env, which nothing else had started
 
 
-@pytest.mark.parametrize("keys", [[0, 1, 2, 3], [0]], ids=["all", "FIRE is pressed for it"])
-def test_ale_resumes_exactly(make: Make, keys: list[int]) -> None:
+@pytest.mark.parametrize(
+    "keys,task",
+    [
+        ([0, 1, 2, 3], {}),
+        ([0], {}),
+        ([0, 1], {"crop_rows": [32, 210], "screen_size": 42, "actions": ["LEFT", "RIGHT"]}),
+    ],
+    ids=["all", "FIRE is pressed for it", "cropped"],
+)
+def test_ale_resumes_exactly(make: Make, keys: list[int], task: dict[str, Any]) -> None:
     """Games under way, of different lengths and after different numbers of games, go on where they were."""
-    vecs = [make("ale"), make("ale")]
+    vecs = [make("ale", kwargs={STICKY: 0} | task), make("ale", kwargs={STICKY: 0} | task)]
     vecs[0].reset(5)
     actions = np.array(keys)[random_actions(vecs[0], 260) % len(keys)]
     assert vecs[0].exact_resume
@@ -119,7 +140,7 @@ def test_ale_resumes_exactly(make: Make, keys: list[int]) -> None:
         np.testing.assert_array_equal(resumed.obs["obs"], batch.obs["obs"])
         np.testing.assert_array_equal(resumed.terminated, batch.terminated)
         assert resumed.episodes == batch.episodes
-    sticky = make("ale", kwargs={"repeat_action_probability": 0.25})
+    sticky = make("ale")
     assert not sticky.exact_resume
     sticky.reset(5)
     for action in actions[:40]:
@@ -263,7 +284,8 @@ def test_idle_frames_are_no_part_of_an_episode() -> None:
     [
         ({}, 8, "ale"),
         ({}, 1, "ale"),
-        ({"kwargs": {"repeat_action_probability": 0.25}}, 8, "ale"),
+        ({"kwargs": {STICKY: 0}}, 8, "ale"),
+        ({"kwargs": PONG}, 8, "ale"),
         ({"wrappers": [{"action_noise": {"p": 0.1}}]}, 8, "process"),
         ({"wrappers": [{"action_noise": {"p": 0.1}}]}, 1, "sync"),
     ],
@@ -281,8 +303,23 @@ def test_auto_engine(config: dict[str, Any], n_envs: int, engine: str) -> None:
             r"env.kwargs: noop_mx = 3: unknown key. Did you mean 'noop_max'\? Known: frame_skip",
         ),
         ({"kwargs": {"frame_skip": 0}}, r"env.kwargs: frame_skip = 0: must be at least 1"),
-        ({"kwargs": {"screen_size": 20}}, r"screen_size = 20: must be at least 36"),
+        ({"kwargs": {"screen_size": 7}}, r"screen_size = 7: must be at least 8"),
+        ({"kwargs": {"screen_size": [84, 300]}}, r"screen_size = \[84, 300\]: must be at most 250"),
+        ({"kwargs": {"screen_size": "84"}}, r"screen_size = '84': must be a whole number, or \[height, width\]"),
+        ({"kwargs": {"screen_size": 200}}, r"screen_size = 200: 160 columns are shown, and a picture is made smaller"),
+        (
+            {"kwargs": {"crop_rows": [34, 194], "screen_size": [170, 84]}},
+            r"screen_size = \[170, 84\]: 160 rows are shown",
+        ),
+        ({"kwargs": {"crop_rows": [194, 34]}}, r"crop_rows = \[194, 34\]: must be \[first, end\]"),
+        ({"kwargs": {"crop_columns": [0, 161]}}, r"crop_columns = \[0, 161\]: the screen has 160 columns"),
+        (
+            {"kwargs": {"actions": ["NOOP", "RIGT"]}},
+            r"there is no action 'RIGT'. Did you mean .RIGHT.*\? Known: NOOP, FIRE, UP",
+        ),
+        ({"kwargs": {"actions": ["UP", "UP"]}}, r"actions = \[UP, UP\]: must list different actions"),
         ({"engine": "ale", "wrappers": ["flatten"]}, r"takes no wrappers.* Use auto or process or sync\."),
+        ({"engine": "envpool", "kwargs": {"crop_rows": [34, 194]}}, r"it shows whole grey screens"),
         ({"engine": "envpool", "kwargs": {"max_pool": False}}, r"it always pools two frames"),
         ({"engine": "envpool", "max_episode_steps": 98}, r"98 frames \(env.max_episode_steps\) are not a whole number"),
         ({"engine": "cartpole"}, r"it has no ALE/Pong-v5"),

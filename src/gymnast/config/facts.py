@@ -76,6 +76,7 @@ class EnvFacts(Section):
     tabular: bool = Field(False, description="The env has a transition table: the optimum is computed from it.")
     optimum: Float | None = Field(None, description="Best possible mean return, computed exactly; null: not known.")
     optimum_source: str | None = Field(None, description="How the optimum was computed.")
+    any_kwargs: bool = Field(False, description="The optimum is that of the rules, whatever env.kwargs says.")
     references: list[ReferenceFact] = Field([], description="Published scores.")
     extra: str | None = Field(None, description="Optional package group the env needs; null: core.")
 
@@ -104,4 +105,7 @@ class EnvFacts(Section):
 
     def hold_for(self, env: EnvConfig) -> bool:
         """Whether the env is made as these facts describe it: a changed physics or time limit has another optimum."""
-        return env.kwargs == self.kwargs and env.max_episode_steps in (None, self.max_episode_steps)
+        return (self.any_kwargs or env.kwargs == self.kwargs) and env.max_episode_steps in (
+            None,
+            self.max_episode_steps,
+        )

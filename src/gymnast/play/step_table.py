@@ -14,6 +14,7 @@ import numpy as np
 
 from gymnast import config as configs
 from gymnast.agent.heads import CategoricalHead, GaussianHead
+from gymnast.envs.suites import suite_of
 
 if TYPE_CHECKING:
     from gymnast.agent.agent import Agent
@@ -63,7 +64,8 @@ def labels_of(agent: Agent, env: EnvConfig, own: Sequence[str] | None = None) ->
         bounds = list(zip(low.tolist(), high.tolist(), strict=True))
     count = head.n_mask or math.prod(head.shape)
     renamed = bool(RENAMED_BY & {spec.name for spec in env.wrappers})
-    actions = list(facts.actions if facts is not None and not renamed else ()) or list(own or ())
+    chosen = None if renamed else suite_of(env.id).action_labels(env.kwargs)
+    actions = chosen or list(facts.actions if facts is not None and not renamed else ()) or list(own or ())
     if len(actions) != count:
         actions = [f"action {i}" for i in range(count)]
         if sizes is not None and len(sizes) > 1:

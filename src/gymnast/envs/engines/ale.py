@@ -22,7 +22,7 @@ from gymnast.core.seeds import derive_seed
 from gymnast.envs.engines.base import Engine, obstacle_of_own_envs
 from gymnast.envs.engines.counted import Replayed
 from gymnast.envs.suites import find_spec
-from gymnast.envs.suites.atari.env import ale_seed
+from gymnast.envs.suites.atari.env import AtariGame, ale_seed
 from gymnast.envs.suites.atari.task import MAX_FRAMES, NAMESPACE, AtariTask
 from gymnast.envs.types import EpisodeRecord, Obs, StepBatch
 
@@ -46,7 +46,16 @@ class AleEngine(Replayed, Engine):
     def __init__(self, maker: EnvMaker, n_envs: int, threads: int | None) -> None:
         from ale_py.vector_env import AtariVectorEnv
 
+        from gymnast.envs.suites.atari.pictures import Pictures
+
         task: AtariTask = maker.task
+        env = maker()  # for its spaces, keys and screen
+        env.close()
+        game: AtariGame = env.unwrapped  # type: ignore[assignment]
+        super().__init__(maker.config.id, n_envs, env.observation_space, env.action_space)
+        # ALE shrinks grey screens in its threads; what else is seen is made here of the screen itself
+        self._pictures = Pictures(n_envs, game.screen, task) if task.is_cropped or task.observation == "rgb" else None
+        height, width = game.screen if self._pictures else task.sides
         self._life_loss = task.episodic_life and maker.role == "train"  # a lost life ends the learner's episode
         self.exact_resume = task.repeat_action_probability == 0.0
         self._vec = AtariVectorEnv(
@@ -55,12 +64,12 @@ class AleEngine(Replayed, Engine):
             num_threads=threads or min(n_envs, os.cpu_count() or 1),
             max_num_frames_per_episode=maker.config.max_episode_steps or MAX_FRAMES,
             repeat_action_probability=task.repeat_action_probability,
-            full_action_space=task.full_action_space,
+            full_action_space=game.full_action_space,
             autoreset_mode=gym.vector.AutoresetMode.NEXT_STEP,
-            img_height=task.screen_size,
-            img_width=task.screen_size,
-            grayscale=True,
-            stack_num=task.stack,
+            img_height=height,
+            img_width=width,
+            grayscale=task.observation == "grey",
+            stack_num=1 if self._pictures else task.stack,
             frameskip=task.frame_skip,
             maxpool=task.max_pool,
             noop_max=task.noop_max,
@@ -69,10 +78,9 @@ class AleEngine(Replayed, Engine):
             reward_clipping=False,
             use_fire_reset=task.fire_reset,
         )
-        super().__init__(maker.config.id, n_envs, self._vec.single_observation_space, self._vec.single_action_space)
-        keys = [action.name for action in self._vec.ale.get_action_set()]
-        self._n_actions = len(keys)
-        self._fire = keys.index("FIRE") if task.fire_reset and "FIRE" in keys else None
+        known = self._vec.ale.get_action_set()
+        self._keys = np.array([known.index(key) for key in game.keys])  # as ALE numbers them
+        self._n_actions, self._fire = len(game.actions), game.fire
         self._lives = np.zeros(n_envs, np.int64)
         self._lost = np.zeros(n_envs, np.bool_)  # a life in the last step: FIRE comes next, whatever the agent chose
         self._first_frames = np.zeros(n_envs, np.int64)  # ALE's count at the start: idle frames are not the agent's
@@ -92,11 +100,8 @@ class AleEngine(Replayed, Engine):
         if self._fire is not None:
             taken = np.where(self._lost, self._fire, taken).astype(taken.dtype)
         self._log.append(taken, self._lengths)
-        # every array is a new one, made in C++ for this step: it is handed on, not copied
-        obs, reward, terminated, truncated, info = self._vec.step(taken)
+        obs, reward, terminated, truncated, info = self._play(taken)
         self._lengths += 1
-        self._raw_returns += reward
-        self._obs = obs
         ended = terminated | truncated
         self._count_lives(info["lives"], ended)
         if self._life_loss:
@@ -110,6 +115,15 @@ class AleEngine(Replayed, Engine):
             ]
             self._next_episodes(ended)
         return StepBatch(self._seen(), reward.astype(np.float32), terminated, truncated, {"obs": obs}, episodes)
+
+    def _play(self, taken: NDArray[Any]) -> tuple[Any, ...]:
+        """Every array is a new one, made in C++ for this step: it is handed on, not copied."""
+        screens, reward, *rest = self._vec.step(self._keys[taken])
+        if self._pictures is not None:
+            self._pictures.add(screens[:, 0])
+        self._obs = screens if self._pictures is None else self._pictures.obs.copy()
+        self._raw_returns += reward
+        return self._obs, reward, *rest
 
     def _count_lives(self, lives: NDArray[Any], ended: NDArray[np.bool_]) -> None:
         self._lost = (lives < self._lives) & (lives > 0) & ~ended
@@ -129,8 +143,11 @@ class AleEngine(Replayed, Engine):
     def _next_episodes(self, which: NDArray[np.bool_]) -> None:
         self._started(which, *self._vec.reset(options={"reset_mask": which}))
 
-    def _started(self, which: NDArray[np.bool_], obs: NDArray[np.uint8], info: dict[str, Any]) -> None:
-        self._obs, self._lives = obs, info["lives"]
+    def _started(self, which: NDArray[np.bool_], screens: NDArray[np.uint8], info: dict[str, Any]) -> None:
+        if self._pictures is not None:
+            self._pictures.start(screens[:, 0], which)
+        self._obs = screens if self._pictures is None else self._pictures.obs.copy()
+        self._lives = info["lives"]
         self._lost[which] = False
         self._first_frames[which] = info["episode_frame_number"][which]
         self._lengths[which] = 0
@@ -153,8 +170,7 @@ class AleEngine(Replayed, Engine):
             self._rewind(np.flatnonzero(lengths == left))
             if left:
                 actions = [part[len(part) - left] if len(part) >= left else 0 for part in taken]
-                self._obs, reward, ended, cut, info = self._vec.step(np.array(actions, self._actions.dtype))
-                self._raw_returns += reward
+                _, _, ended, cut, info = self._play(np.array(actions, self._actions.dtype))
                 self._count_lives(info["lives"], ended | cut)
         self._lengths[:] = lengths
         different = (self._obs != state["obs/obs"]).any(axis=(1, 2, 3))

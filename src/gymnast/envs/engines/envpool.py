@@ -54,6 +54,8 @@ PAYS_FROM = 8  # envs
 
 def atari_obstacle(task: AtariTask, max_frames: int | None) -> str | None:
     """What of an Atari task EnvPool cannot do, or None."""
+    if task.is_cropped or task.observation != "grey" or task.actions is not None:
+        return "it shows whole grey screens and takes the game's own actions (env.kwargs observation, crop_*, actions)."
     if not task.max_pool and task.frame_skip > 1:
         return "it always pools two frames, and env.kwargs.max_pool is false."
     if task.noop_max == 0:
@@ -77,8 +79,8 @@ def _atari_options(task: AtariTask, max_frames: int | None) -> dict[str, Any]:
         "episodic_life": False,  # it would idle again, and press FIRE, in the middle of a game; lives are read instead
         "reward_clip": False,
         "use_fire_reset": task.fire_reset,
-        "img_height": task.screen_size,
-        "img_width": task.screen_size,
+        "img_height": task.sides[0],
+        "img_width": task.sides[1],
         "mode": -1,  # the game's own
         "difficulty": -1,
         "full_action_space": task.full_action_space,

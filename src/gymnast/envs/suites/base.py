@@ -60,6 +60,10 @@ class Suite:
         """The id to use instead of one that `module` registers too, with the reason; None: use it."""
         return None
 
+    def action_labels(self, kwargs: Mapping[str, Any]) -> list[str] | None:
+        """What env.kwargs say that the actions are; None: nothing."""
+        return None
+
     def problems(self, kwargs: Mapping[str, Any]) -> list[str]:
         """Everything wrong with env.kwargs, a line each, as far as it is known before an env is made."""
         if self.Task is None:

@@ -6,14 +6,11 @@ This env draws pictures for people as well and takes wrappers, which the vector 
 
 from __future__ import annotations
 
-import functools
-import math
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
-from numpy.typing import NDArray
 
 from gymnast.envs.suites.atari.task import AtariTask
 from gymnast.envs.types import LIFE_LOST
@@ -46,10 +43,16 @@ class AtariGame(gym.Env[Any, Any]):
         assert rom is not None  # every registered game has one in the wheel
         self._rom = rom
         self.ale.loadROM(self._rom)
-        self.actions = self.ale.getLegalActionSet() if task.full_action_space else self.ale.getMinimalActionSet()
+        every, own = self.ale.getLegalActionSet(), self.ale.getMinimalActionSet()
+        chosen = [action for name in task.actions or () for action in every if action.name == name]
+        # all that the emulator is asked for: also FIRE, where it is pressed for the agent
+        self.full_action_space = task.full_action_space or not set(chosen) <= set(own)
+        keys = every if self.full_action_space else own
         self._noop, self._fire = ale_py.Action.NOOP, ale_py.Action.FIRE
-        # its index among the actions; None: it is not pressed
-        self.fire = self.actions.index(self._fire) if task.fire_reset and self._fire in self.actions else None
+        self.actions = chosen or keys
+        presses = task.fire_reset and self._fire in keys
+        self.keys = [*self.actions, *([self._fire] if presses and self._fire not in self.actions else [])]
+        self.fire = self.keys.index(self._fire) if presses else None  # None: it is not pressed for the agent
         self._noop_max = task.noop_max
         self._rng = np.random.RandomState()
         self.action_space = spaces.Discrete(len(self.actions))
@@ -76,7 +79,7 @@ class AtariGame(gym.Env[Any, Any]):
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """The screen is left to whoever wants to see it: most frames are skipped."""
-        reward = self.ale.act(self.actions[action])
+        reward = self.ale.act(self.keys[action])
         return None, reward, self.ale.game_over(), False, self._info()
 
     def _info(self) -> dict[str, Any]:
@@ -90,27 +93,31 @@ class AtariGame(gym.Env[Any, Any]):
 
 
 class AtariPictures(gym.Wrapper[Any, Any, Any, Any]):
-    """Frame skip, pooling of two frames, grey, resized, stacked: [stack, size, size] uint8."""
+    """Frame skip, pooling of two frames, and pictures of them: [stack, height, width] uint8."""
 
     def __init__(self, env: gym.Env[Any, Any], task: AtariTask, life_loss: bool) -> None:
+        from gymnast.envs.suites.atari.pictures import Pictures
+
         super().__init__(env)
         game = env.unwrapped
         assert isinstance(game, AtariGame)
-        self._ale, self._fire, self._task = game.ale, game.fire, task
+        self._fire, self._task = game.fire, task
         self.metadata = {**game.metadata, LIFE_LOST: life_loss}
-        self._screens = np.zeros((2, *game.screen), np.uint8)  # the last frame of a step, and the one before it
-        self._stack = np.zeros((task.stack, task.screen_size, task.screen_size), np.uint8)
-        self._resize = AreaResize(game.screen, (task.screen_size, task.screen_size))
+        rgb = task.observation == "rgb"
+        self._look = game.ale.getScreenRGB if rgb else game.ale.getScreenGrayscale
+        # the last frame of a step, and the one before it
+        self._screens = np.zeros((2, *game.screen, *((3,) if rgb else ())), np.uint8)
+        self._pictures = Pictures(1, game.screen, task)
         self._lives, self._life_lost = 0, False
-        self.observation_space = spaces.Box(0, 255, self._stack.shape, np.uint8)
+        self.observation_space = spaces.Box(0, 255, self._pictures.obs.shape[1:], np.uint8)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         _, info = self.env.reset(seed=seed, options=options)
-        self._ale.getScreenGrayscale(self._screens[0])
+        self._look(self._screens[0])
         self._screens[1].fill(0)
-        self._stack.fill(0)
         self._lives, self._life_lost = info["lives"], False
-        return self._observe(), info
+        self._pictures.start(self._screens[:1], np.ones(1, np.bool_))
+        return self._pictures.obs[0].copy(), info
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         if self._life_lost and self._fire is not None:
@@ -123,49 +130,11 @@ class AtariPictures(gym.Wrapper[Any, Any, Any, Any]):
             if terminated or truncated:  # what is seen then is what was seen last, in ALE as here
                 break
             if left < 2:
-                self._ale.getScreenGrayscale(self._screens[left])
+                self._look(self._screens[left])
         self._life_lost = 0 < info["lives"] < self._lives and not (terminated or truncated)
         self._lives = info["lives"]
-        return self._observe(), total, terminated, truncated, {**info, LIFE_LOST: True} if self._life_lost else info
-
-    def _observe(self) -> NDArray[np.uint8]:
         if self._task.max_pool:
             np.maximum(self._screens[0], self._screens[1], out=self._screens[0])
-        self._stack[:-1] = self._stack[1:]
-        self._stack[-1] = self._resize(self._screens[0])
-        return self._stack.copy()
-
-
-class AreaResize:
-    """OpenCV's INTER_AREA for shrinking, with its order of additions, so that not one pixel rounds differently."""
-
-    def __init__(self, source: tuple[int, int], target: tuple[int, int]) -> None:
-        (self._row_index, self._row_weight), (self._column_index, self._column_weight) = (
-            _area_taps(n, m) for n, m in zip(source, target, strict=True)
-        )
-
-    def __call__(self, picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        columns = [picture[:, i] * w for i, w in zip(self._column_index, self._column_weight, strict=True)]
-        narrow = functools.reduce(np.add, columns)
-        rows = [narrow[i] * w[:, None] for i, w in zip(self._row_index, self._row_weight, strict=True)]
-        return np.rint(functools.reduce(np.add, rows)).astype(np.uint8)
-
-
-def _area_taps(source: int, target: int) -> tuple[NDArray[np.intp], NDArray[np.float32]]:
-    """[k, target]: the source pixels that each target pixel covers, and the share it has of each."""
-    scale = source / target
-    taps: list[list[tuple[int, float]]] = []
-    for pixel in range(target):
-        begin, end = pixel * scale, (pixel + 1) * scale
-        width = min(scale, source - begin)
-        last = min(math.floor(end), source - 1)
-        first = min(math.ceil(begin), last)
-        covered = [(first - 1, (first - begin) / width)] if first - begin > 1e-3 else []
-        covered += [(whole, 1 / width) for whole in range(first, last)]
-        covered += [(last, min(end - last, 1.0, width) / width)] if end - last > 1e-3 else []
-        taps.append(covered)
-    most = max(len(covered) for covered in taps)
-    padded = [covered + [(0, 0.0)] * (most - len(covered)) for covered in taps]
-    index = np.array([[i for i, _ in covered] for covered in padded], np.intp).T
-    weight = np.array([[w for _, w in covered] for covered in padded], np.float32).T
-    return index, weight
+        self._pictures.add(self._screens[:1])
+        observation = self._pictures.obs[0].copy()
+        return observation, total, terminated, truncated, {**info, LIFE_LOST: True} if self._life_lost else info

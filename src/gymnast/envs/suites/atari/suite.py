@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from gymnast.envs.suites.atari.task import MAX_FRAMES, NAMESPACE, AtariTask
+from gymnast.envs.suites.atari.task import ACTIONS, MAX_FRAMES, NAMESPACE, AtariTask, atari_task
 from gymnast.envs.suites.base import Suite
 
 if TYPE_CHECKING:
@@ -34,6 +35,10 @@ class AtariSuite(Suite):
 
     def is_slow(self, env_id: str) -> bool:
         return True
+
+    def action_labels(self, kwargs: Mapping[str, Any]) -> list[str] | None:
+        task = atari_task(kwargs)
+        return task.actions or (list(ACTIONS) if task.full_action_space else None)
 
     def new_name(self, spec: EnvSpec) -> str | None:
         """Pong-v0 to PongNoFrameskip-v4 are bare games without pictures. Here ALE/Pong-v5 is all of them."""

@@ -1,30 +1,70 @@
 """What an Atari task is made of: `env.kwargs` of the ids ALE/*, for every engine alike. Imports no emulator.
 
-The defaults are those of DQN and of RL Zoo's `NoFrameskip-v4`: no sticky actions, whatever the `-v5` in the id says.
+The defaults are those of the `-v5` ids (actions held for four frames, sticky) with DQN's preprocessing on top of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
-from gymnast.config.fields import Count, Int, Natural, Section, Share
+from gymnast.config.fields import Count, Natural, Section, Share
+from gymnast.core.errors import did_you_mean
 
 NAMESPACE = "ALE/"
 MAX_FRAMES = 108_000  # half an hour of play at 60 frames a second: the time limit where env.max_episode_steps sets none
+SIDES = (8, 250)  # pixels: what the smallest CNN reads, and the tallest screen
+_PLAIN = ("NOOP", "FIRE", "UP", "RIGHT", "LEFT", "DOWN", "UPRIGHT", "UPLEFT", "DOWNRIGHT", "DOWNLEFT")
+ACTIONS = (*_PLAIN, *(f"{name}FIRE" for name in _PLAIN[2:]))  # ALE's labels of all 18
+
+
+def _sides(size: Any) -> Any:
+    """A side, or height and width."""
+    sides = size if isinstance(size, list) else [size]
+    if len(sides) > 2 or any(type(side) is not int for side in sides):
+        raise ValueError("must be a whole number, or [height, width].")
+    for side in sides:
+        if not SIDES[0] <= side <= SIDES[1]:
+            raise ValueError(f"must be {'at least' if side < SIDES[0] else 'at most'} {SIDES[side > SIDES[0]]}.")
+    return size
+
+
+def _window(window: list[int]) -> list[int]:
+    if len(window) != 2 or window[0] >= window[1]:
+        raise ValueError("must be [first, end], with the first below the end, like [34, 194].")
+    return window
+
+
+def _labels(names: list[str]) -> list[str]:
+    for name in names:
+        if name not in ACTIONS:
+            raise ValueError(f"there is no action {name!r}.{did_you_mean(name, ACTIONS)} Known: {', '.join(ACTIONS)}.")
+    if not names or len(set(names)) < len(names):
+        raise ValueError("must list different actions, at least one.")
+    return names
+
+
+Window = Annotated[list[Natural], AfterValidator(_window)]
 
 
 class AtariTask(Section):
     frame_skip: Count = Field(default=4, description="Frames an action is held for.")
     max_pool: bool = Field(default=True, description="See the brighter of the last two frames: sprites flicker.")
-    # below 36 the Nature CNN has nothing left to see; above the screen's 160 columns there is nothing to gain
-    screen_size: Annotated[Int, Field(ge=36, le=160)] = Field(default=84, description="Side of the grey picture.")
+    observation: Literal["grey", "rgb"] = Field(default="grey", description="Grey pictures, or red, green and blue.")
+    screen_size: Annotated[int | list[int], BeforeValidator(_sides)] = Field(
+        default=84, description="Side of the picture, or its [height, width]; not larger than what is shown."
+    )
+    crop_rows: Window | None = Field(
+        default=None,
+        description="[first, end] of the screen's rows that are shown; null: all. Pong's court: [34, 194].",
+    )
+    crop_columns: Window | None = Field(default=None, description="[first, end] of its columns; null: all 160.")
     stack: Count = Field(default=4, description="Pictures in an observation, oldest first; black before the start.")
     noop_max: Natural = Field(default=30, description="A game starts after fewer idle frames than this, at random.")
     repeat_action_probability: Share = Field(
-        default=0.0, description="Chance, at every frame, that the action before is repeated (sticky: 0.25)."
+        default=0.25, description="Chance, at every frame, that the action before is repeated (sticky actions)."
     )
     episodic_life: bool = Field(
         default=True,
@@ -36,6 +76,19 @@ class AtariTask(Section):
         "lost life: without it some games wait for ever.",
     )
     full_action_space: bool = Field(default=False, description="All 18 actions instead of those the game uses.")
+    actions: Annotated[list[str], AfterValidator(_labels)] | None = Field(
+        default=None, description="The agent's actions by label, like [NOOP, RIGHT, LEFT]; null: those of the game."
+    )
+
+    @property
+    def sides(self) -> tuple[int, int]:
+        """Height and width of the picture."""
+        size = self.screen_size if isinstance(self.screen_size, list) else [self.screen_size] * 2
+        return size[0], size[-1]
+
+    @property
+    def is_cropped(self) -> bool:
+        return self.crop_rows is not None or self.crop_columns is not None
 
 
 def is_atari(env_id: str) -> bool:

@@ -111,7 +111,7 @@ def script_for(config: RunConfig) -> tuple[str, str, list[str]]:
     from gymnast.envs.suites.atari.task import NAMESPACE, AtariTask, atari_task, is_atari
 
     if is_atari(config.env.id):
-        ours, there = atari_task(config.env.kwargs).model_dump(), AtariTask().model_dump()
+        ours, there = atari_task(config.env.kwargs).model_dump(), AtariTask(repeat_action_probability=0.0).model_dump()
         notes = [f"env.kwargs.{name} is {there[name]} there" for name in there if ours[name] != there[name]]
         game = config.env.id.removeprefix(NAMESPACE).removesuffix("-v5")
         return "ppo_atari", f"{game}NoFrameskip-v4", notes  # -v5 holds every action for four frames on its own

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from gymnast.core.text import setting
 from gymnast.verbs.speed.libraries.translation import ELSEWHERE, at_start, differences, refuse
 
 if TYPE_CHECKING:
@@ -111,10 +112,9 @@ def env_settings(config: RunConfig, notes: list[str]) -> dict[str, Any]:
     if not is_atari(env.id):
         return settings
     task = atari_task(env.kwargs)
-    if not task.max_pool:
-        notes.append("env.kwargs.max_pool is always true there")
-    if not task.fire_reset:
-        notes.append("env.kwargs.fire_reset is always true there")
+    fixed = {"max_pool": True, "fire_reset": True, "observation": "grey", "actions": None}
+    fixed |= {"crop_rows": None, "crop_columns": None, "screen_size": task.sides[1]}
+    notes += [f"env.kwargs.{key} is {setting(fixed[key])} there" for key in fixed if getattr(task, key) != fixed[key]]
     clips_to_sign = env.reward.clip == 1.0 and env.reward.scale == 1.0  # whole rewards: the same as their sign
     return settings | {
         "kwargs": {
@@ -126,7 +126,7 @@ def env_settings(config: RunConfig, notes: list[str]) -> dict[str, Any]:
         "atari": {
             "noop_max": task.noop_max,
             "frame_skip": task.frame_skip,
-            "screen_size": task.screen_size,
+            "screen_size": task.sides[1],
             "terminal_on_life_loss": task.episodic_life,
             "clip_reward": clips_to_sign,
         },
