@@ -69,7 +69,7 @@ def _forget_viewers() -> None:
 
 
 def own_context(env: gym.Env[Any, Any]) -> None:
-    """Has an env draw, and free what it drew with, in its own OpenGL context. Gymnasium uses the one that was made last,
+    """Has an env draw, and free what it drew with, in its own OpenGL context. Gymnasium uses the one made last,
     so that the first of two envs has the second one's textures, and the second is black once the first is freed."""
     renderer: Any = env.unwrapped.mujoco_renderer  # type: ignore[attr-defined]
     draw, free, viewer = renderer.render, renderer.close, renderer.viewer
