@@ -29,7 +29,7 @@ from tests.learners_for_tests import experience as experience_of
 
 STEPS, ENVS = 16, 8
 VECTOR, MATRIX = gym.spaces.Box(-np.inf, np.inf, (5,)), gym.spaces.Box(-np.inf, np.inf, (2, 3))
-CATEGORY = gym.spaces.Discrete(7)
+CATEGORY, BITS = gym.spaces.Discrete(7), gym.spaces.Box(0, 1, (3, 3, 2), np.int8)
 CHOICE, CONTINUOUS = gym.spaces.Discrete(3), gym.spaces.Box(-1.0, 1.0, (2,))
 
 # Every kind of agent that the compiled network knows: observation, action, network.
@@ -46,6 +46,7 @@ AGENTS: dict[str, tuple[gym.Space[Any], gym.Space[Any], dict[str, Any]]] = {
     "category": (CATEGORY, CHOICE, {}),
     "category, shared": (CATEGORY, CHOICE, {"shared": True, "hidden": [16]}),
     "matrix": (MATRIX, CHOICE, {}),
+    "bits": (BITS, CHOICE, {"activation": "relu"}),
     "normalised": (VECTOR, CHOICE, {"normalize_obs": True, "clip_obs": 1.5}),
     "normalised matrix": (MATRIX, CONTINUOUS, {"normalize_obs": True}),
     "normalised category": (CATEGORY, CHOICE, {"normalize_obs": True}),

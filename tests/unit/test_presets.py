@@ -16,6 +16,7 @@ from gymnast.config.files import PRESETS, SHARED, preset_ids, shared_names
 from gymnast.envs.suites import make
 from gymnast.envs.suites.atari.task import is_atari
 from gymnast.envs.tabular.oracle import find_table
+from gymnast.verbs.envs.show import needs
 
 IDS = preset_ids()
 FACTS = {name: facts for name in IDS if (facts := load_facts(name)) is not None}
@@ -51,16 +52,17 @@ def test_defaults_for_any_env(name: str) -> None:
 
 def made(env_id: str, **kwargs: Any) -> gym.Env[Any, Any]:
     """An env as its facts describe it."""
-    if not is_atari(env_id):
-        return gym.make(env_id, **kwargs)
-    pytest.importorskip("ale_py")
+    if missing := needs(FACTS[env_id].extra):
+        pytest.skip(missing)
     return make(env_id, kwargs)
 
 
 def _components(space: spaces.Space[Any]) -> list[tuple[float, float]]:
-    """(low, high) of each component; infinite where unbounded. All pixels of a picture are one."""
+    """(low, high) of each component; infinite where unbounded. All pixels of a picture are one, and so is a board."""
     if isinstance(space, spaces.Box) and space.dtype == np.uint8:
         return [(0.0, 255.0)]
+    if isinstance(space, spaces.Box) and space.dtype == np.bool_:
+        return [(0.0, 1.0)] * space.shape[-1]
     if isinstance(space, spaces.Box):
         return list(zip(space.low.ravel().tolist(), space.high.ravel().tolist(), strict=True))
     if isinstance(space, spaces.Discrete):
@@ -76,8 +78,8 @@ def test_facts_agree_with_the_env(env_id: str) -> None:
     action = env.action_space
     n_actions = int(action.n) if isinstance(action, spaces.Discrete) else int(np.prod(action.shape or ()))
     assert len(facts.actions) == n_actions
-    if is_atari(env_id):
-        assert facts.actions == env.unwrapped.get_action_meanings()  # type: ignore[attr-defined]
+    if hasattr(env.unwrapped, "get_action_meanings"):
+        assert facts.actions == env.unwrapped.get_action_meanings()
     components = _components(env.observation_space)
     assert len(facts.observations) == len(components)
     for fact, (low, high) in zip(facts.observations, components, strict=True):
@@ -122,14 +124,14 @@ def test_stated_optimum_is_the_computed_one(env_id: str) -> None:
 
 
 def test_optima_without_a_table_are_computed_here() -> None:
-    """CartPole pays 1 for each of 500 steps, Pong 1 for each of 21 points, the corridor 1 once, to one who remembers.
-    Blackjack has a test of its own below."""
+    """CartPole pays 1 for each of 500 steps, MuJoCo's pendulum for each of 1000, Pong 1 for each of 21 points, the
+    corridor 1 once, to one who remembers. Blackjack has a test of its own below."""
     stated = {name: facts.optimum for name, facts in FACTS.items() if facts.optimum is not None and not facts.tabular}
-    assert set(stated) == {"CartPole-v1", "ALE/Pong-v5", "Blackjack-v1", "gymnast/Corridor-v0"}
-    pole = FACTS["CartPole-v1"]
-    assert pole.max_episode_steps is not None
-    assert (pole.reward.low, pole.reward.high) == (1, 1)
-    assert pole.optimum == pole.max_episode_steps
+    poles = {"CartPole-v1", "InvertedPendulum-v5"}
+    assert set(stated) == {*poles, "ALE/Pong-v5", "Blackjack-v1", "gymnast/Corridor-v0"}
+    for pole in (FACTS[name] for name in poles):
+        assert pole.reward.high == 1
+        assert pole.optimum == pole.max_episode_steps
     assert stated["ALE/Pong-v5"] == 21
     corridor, returns = made("gymnast/Corridor-v0"), []
     for seed in range(10):
@@ -148,6 +150,8 @@ def test_tabular_says_whether_there_is_a_table(target: str) -> None:
     assert resolved.facts is not None
     if is_atari(resolved.config.env.id):
         pytest.skip("pictures")
+    if missing := needs(resolved.facts.extra):
+        pytest.skip(missing)
     assert (find_table(resolved.config.env) is not None) == resolved.facts.tabular
 
 

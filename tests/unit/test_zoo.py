@@ -47,6 +47,13 @@ SDE_A2C = {
     "use_sde": True,
     "policy_kwargs": {"log_std_init": -2, "ortho_init": False},
 }
+MUJOCO = {"normalize": True, "n_envs": 1, "n_timesteps": 1e6}
+WIDE = {
+    "log_std_init": -2,
+    "ortho_init": False,
+    "activation_fn": "ReLU",
+    "net_arch": {"pi": [256, 256], "vf": [256, 256]},
+}
 # hyperparams/ppo.yml and hyperparams/a2c.yml of https://github.com/DLR-RM/rl-baselines3-zoo at commit 22e3ff2 (release
 # 2.8.0), number for number. What they leave out has stable-baselines3's default.
 ZOO: dict[str, dict[str, Any]] = {
@@ -127,6 +134,84 @@ ZOO: dict[str, dict[str, Any]] = {
         "learning_rate": 3e-4,
         "clip_range": 0.18,
     },
+    # of -v4, and of -v2 where the zoo has no -v4
+    "InvertedPendulum-v5:zoo": MUJOCO
+    | {
+        "batch_size": 64,
+        "n_steps": 32,
+        "gamma": 0.999,
+        "learning_rate": 0.000222425,
+        "ent_coef": 1.37976e-07,
+        "clip_range": 0.4,
+        "n_epochs": 5,
+        "gae_lambda": 0.9,
+        "max_grad_norm": 0.3,
+        "vf_coef": 0.19816,
+    },
+    "Hopper-v5:zoo": MUJOCO
+    | {
+        "batch_size": 32,
+        "n_steps": 512,
+        "gamma": 0.999,
+        "learning_rate": 9.80828e-05,
+        "ent_coef": 0.00229519,
+        "clip_range": 0.2,
+        "n_epochs": 5,
+        "gae_lambda": 0.99,
+        "max_grad_norm": 0.7,
+        "vf_coef": 0.835671,
+        "policy_kwargs": WIDE,
+    },
+    "Walker2d-v5:zoo": MUJOCO
+    | {
+        "batch_size": 32,
+        "n_steps": 512,
+        "gamma": 0.99,
+        "learning_rate": 5.05041e-05,
+        "ent_coef": 0.000585045,
+        "clip_range": 0.1,
+        "n_epochs": 20,
+        "gae_lambda": 0.95,
+        "max_grad_norm": 1,
+        "vf_coef": 0.871923,
+    },
+    "HalfCheetah-v5:zoo": MUJOCO
+    | {
+        "batch_size": 64,
+        "n_steps": 512,
+        "gamma": 0.98,
+        "learning_rate": 2.0633e-05,
+        "ent_coef": 0.000401762,
+        "clip_range": 0.1,
+        "n_epochs": 20,
+        "gae_lambda": 0.92,
+        "max_grad_norm": 0.8,
+        "vf_coef": 0.58096,
+        "policy_kwargs": WIDE,
+    },
+    "Swimmer-v5:zoo": MUJOCO
+    | {
+        "gamma": 0.9999,
+        "n_envs": 4,
+        "n_steps": 1024,
+        "batch_size": 256,
+        "learning_rate": 6e-4,
+        "gae_lambda": 0.98,
+    },
+    "Ant-v5:zoo": MUJOCO,
+    "Reacher-v5:zoo": MUJOCO
+    | {
+        "batch_size": 32,
+        "n_steps": 512,
+        "gamma": 0.9,
+        "learning_rate": 0.000104019,
+        "ent_coef": 7.52585e-08,
+        "clip_range": 0.3,
+        "n_epochs": 5,
+        "gae_lambda": 1.0,
+        "max_grad_norm": 0.9,
+        "vf_coef": 0.950368,
+    },
     "ALE/Pong-v5:zoo": ATARI,
     "ALE/Breakout-v5:zoo": ATARI,
     "CartPole-v1:zoo-a2c": {"n_envs": 8, "n_timesteps": 5e5, "ent_coef": 0.0},
@@ -204,14 +289,11 @@ def test_zoo_variants_are_rl_zoos_settings(target: str) -> None:
     else:
         assert job["env"]["normalize"] is None
 
-    policy = defaults(ActorCriticPolicy, {"ortho_init", "log_std_init"}) | zoo.get("policy_kwargs", {})
-    assert {name: job["policy_kwargs"][name] for name in policy} == policy
-    assert (
-        job["policy_kwargs"]["activation_fn"]
-        == defaults(ActorCriticPolicy, {"activation_fn"})["activation_fn"].__name__
-    )
+    policy = defaults(ActorCriticPolicy, {"ortho_init", "log_std_init", "activation_fn"})
+    policy["activation_fn"] = policy["activation_fn"].__name__
     layers = [] if job["policy"] == "CnnPolicy" else [64, 64]  # what net_arch=None means there
-    assert job["policy_kwargs"]["net_arch"] == {"pi": layers, "vf": layers}
+    policy |= {"net_arch": {"pi": layers, "vf": layers}} | zoo.get("policy_kwargs", {})
+    assert {name: job["policy_kwargs"][name] for name in policy} == policy
 
 
 @pytest.mark.parametrize("target", ["MountainCarContinuous-v0:zoo", "Pendulum-v1:zoo", "Pendulum-v1:zoo-a2c"])

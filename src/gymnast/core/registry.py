@@ -93,6 +93,7 @@ SUITES = Registry(
     {
         "": "gymnast.envs.suites.gymnasium:GymnasiumSuite",
         "ALE/": "gymnast.envs.suites.atari.suite:AtariSuite",
+        "MinAtar/": "gymnast.envs.suites.minatar:MinAtarSuite",
         "gymnast/": "gymnast.envs.suites.own.suite:OwnSuite",
     },
 )

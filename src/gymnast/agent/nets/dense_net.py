@@ -183,7 +183,7 @@ class DenseNet(Net):
             return obs.reshape(-1)
         rows = obs.reshape(len(obs), self.inputs)
         if self.normalizer is None:
-            return rows
+            return rows.astype(np.float32, copy=False)
         moments = cast(RunningMoments, self.normalizer.moments[0])
         out = np.empty((len(obs), self.inputs), np.float32)
         shift, scale = (numbers.numpy().reshape(-1) for numbers in (moments.shift, moments.scale))
@@ -386,8 +386,9 @@ HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_p
 
 
 def is_known(agent: Agent) -> bool:
-    """Whether an agent is made of nothing but what this file computes: one vector of numbers or one category, tanh or
-    relu layers, one value, one choice or a plain Gaussian, all trained, on the CPU. Types must match exactly."""
+    """Whether an agent is made of nothing but what this file computes: one vector of numbers or bits, or one
+    category; tanh or relu layers, one value, one choice or a plain Gaussian, all trained, on the CPU. Types must match
+    exactly."""
     if any(type(module) not in KNOWN or _is_changed(module) for module in agent.modules()):
         return False
     if agent.value_names != (VALUE,) or len(agent.obs_space) != 1 or not _has_its_layers(agent):
@@ -395,7 +396,8 @@ def is_known(agent: Agent) -> bool:
     if not all(_is_trained_here(parameter) for parameter in agent.parameters()):
         return False
     (space,) = agent.obs_space.values()
-    is_vector = isinstance(space, gym.spaces.Box) and space.dtype == np.float32
+    is_bits = space.dtype == np.int8 and agent.normalizer is None
+    is_vector = isinstance(space, gym.spaces.Box) and (space.dtype == np.float32 or is_bits)
     is_category = isinstance(space, gym.spaces.Discrete) and bool(agent.cfg.hidden)
     head = agent.head
     if isinstance(head, CategoricalHead):

@@ -2,19 +2,93 @@
 
 from __future__ import annotations
 
+import os
+import warnings
+from ctypes.util import find_library
+from typing import TYPE_CHECKING, Any
+
+from gymnast.core.errors import UserError
 from gymnast.envs.suites.base import Suite
 
+if TYPE_CHECKING:
+    import gymnasium as gym
+    from gymnasium.envs.registration import EnvSpec
+
+MUJOCO = "gymnasium.envs.mujoco"
 _EXTRAS = {
     "gymnasium.envs.box2d": "box2d",
-    "gymnasium.envs.mujoco": "mujoco",
+    MUJOCO: "mujoco",
     "gymnasium.envs.classic_control": "classic",
     "gymnasium.envs.toy_text": "classic",
 }
 
 
 class GymnasiumSuite(Suite):
+    def make(
+        self, spec: EnvSpec, task: Any, limit: int | None, render_mode: str | None, training: bool
+    ) -> gym.Env[Any, Any]:
+        if not str(spec.entry_point).startswith(MUJOCO):
+            return super().make(spec, task, limit, render_mode, training)
+        import mujoco
+
+        mujoco.set_mju_user_warning(_warn)
+        if render_mode == "rgb_array" and not os.environ.get("DISPLAY"):
+            library = "osmesa" if find_library("OSMesa") and not find_library("EGL") else "egl"
+            os.environ.setdefault("MUJOCO_GL", library)
+        env = super().make(spec, task, limit, render_mode, training)
+        if render_mode == "rgb_array":
+            try:
+                env.reset(seed=0)
+                env.render()  # before an agent has played for it
+            except Exception as error:  # of OpenGL, of its loader or of MuJoCo, which have nothing in common
+                _forget_viewers()
+                raise UserError(_no_pictures(spec, error)) from error
+            own_context(env)
+        return env
+
     def extra_of(self, module: str) -> str | None:
         return next((extra for package, extra in _EXTRAS.items() if module.startswith(package)), None)
 
     def is_slow(self, env_id: str) -> bool:
         return env_id == "CarRacing-v3"
+
+
+def _no_pictures(spec: EnvSpec, error: Exception) -> str:
+    return (
+        f"{spec.id} can be trained here, not watched: MuJoCo found no OpenGL to draw with ({type(error).__name__}). "
+        "Without a display it needs EGL (Debian: apt install libegl1 libgl1-mesa-dri) or, with MUJOCO_GL=osmesa, "
+        "OSMesa (libosmesa6)."
+    )
+
+
+def _forget_viewers() -> None:
+    """A viewer that could not be made would complain about itself when it is freed."""
+    from gymnasium.envs.mujoco.mujoco_rendering import OffScreenViewer
+
+    OffScreenViewer.free = lambda _: None  # type: ignore[method-assign]
+
+
+def own_context(env: gym.Env[Any, Any]) -> None:
+    """Has an env draw, and free what it drew with, in its own OpenGL context. Gymnasium uses the one made last,
+    so that the first of two envs has the second one's textures, and the second is black once the first is freed."""
+    renderer: Any = env.unwrapped.mujoco_renderer  # type: ignore[attr-defined]
+    draw, free, viewer = renderer.render, renderer.close, renderer.viewer
+
+    def render(render_mode: str) -> Any:
+        viewer.make_context_current()
+        return draw(render_mode)
+
+    def close() -> None:
+        if renderer.render is not draw:
+            viewer.make_context_current()
+            viewer.con.free()
+            renderer.render = draw
+            free()
+
+    renderer.render, renderer.close = render, close
+
+
+def _warn(message: str) -> None:
+    """MuJoCo would write to standard error and to a file in the working directory."""
+    if "deprecated" not in message:  # what a model's file should not use any more is for its authors
+        warnings.warn(f"MuJoCo: {message}", stacklevel=2)
