@@ -52,6 +52,9 @@ class EnvConfig(Section):
         None, description="Replaces the env's own time limit, in raw env steps; null: keep it."
     )
     action_masks: bool = Field(False, description="Only allow the actions in the env's info['action_mask'].")
+    forbid: list[Annotated[list[str], Field(min_length=1)]] = Field(
+        [], description="Combinations of actions, by their labels, that the agent may never choose: [[left, right]]."
+    )
     reward: RewardConfig = Field(RewardConfig(), description="The learner's view of the reward.")
     shaping: dict[str, Float] = Field(
         {}, description="Weights of the env's extra rewards, by name; for the learner, never in scores."
