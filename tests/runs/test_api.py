@@ -356,6 +356,32 @@ def test_masks_are_obeyed() -> None:
         obs, *_ = vec_env.step(action)  # the env, too, refuses a masked action
 
 
+@pytest.mark.parametrize(
+    ("masks", "message"),
+    [
+        (np.ones(5, bool), r"has shape \(5,\), and this agent takes 4 entries for each of 1 observations"),
+        (np.zeros(4, bool), r"observation 0 allows nothing in component 0"),
+    ],
+)
+def test_masks_that_do_not_fit_are_refused(masks: Any, message: str) -> None:
+    model = small_ppo(full_id("Masked-v0"), set={"env.action_masks": True})
+    with pytest.raises(UserError, match=rf"predict\(action_masks=...\): {message}"):
+        model.predict(np.zeros(1, np.float32), action_masks=masks)
+
+
+def test_forbidden_buttons_are_not_pressed(tmp_path: Path) -> None:
+    """The env raises at left and right together, and at fire where it is masked; also after saving and loading."""
+    rules = {"env.action_masks": True, "env.forbid": [["left", "right"]]}
+    small_ppo(full_id("Pad-v0"), set=rules).learn(64).save(tmp_path / "model")
+    model = PPO.load(tmp_path / "model", env=full_id("Pad-v0"))
+    vec_env = model.get_env()
+    assert vec_env.action_space == gym.spaces.MultiDiscrete([3, 2])
+    obs = vec_env.reset()
+    for _ in range(30):
+        action, _ = model.predict(obs, action_masks=vec_env.action_masks)
+        obs, *_ = vec_env.step(action)
+
+
 def test_set_env_goes_on_with_the_same_agent(tmp_path: Path) -> None:
     model = small_ppo(Counting()).learn(32)
     before = weights(model)
