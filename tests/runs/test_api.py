@@ -21,7 +21,7 @@ from gymnast import A2C, PPO, REINFORCE, evaluate_policy, make_vec_env
 from gymnast.api.settings import keyword_places
 from gymnast.core.errors import UserError
 from gymnast.core.schedule import Schedule
-from tests.envs_for_tests import ACTIONS, OBSERVATIONS, Counting, Spaces, full_id
+from tests.envs_for_tests import ACTIONS, OBSERVATIONS, Counting, Masked, Spaces, full_id
 
 SHARED = Counting()
 SMALL = {"n_steps": 32, "batch_size": 32, "n_epochs": 2, "hidden": [16]}
@@ -367,6 +367,14 @@ def test_masks_that_do_not_fit_are_refused(masks: Any, message: str) -> None:
     model = small_ppo(full_id("Masked-v0"), set={"env.action_masks": True})
     with pytest.raises(UserError, match=rf"predict\(action_masks=...\): {message}"):
         model.predict(np.zeros(1, np.float32), action_masks=masks)
+
+
+def test_no_score_without_the_masks_of_training() -> None:
+    model = small_ppo(full_id("Masked-v0"), set={"env.action_masks": True})
+    for masked in (model.get_env(), full_id("Masked-v0"), Masked()):
+        evaluate_policy(model, masked, 4, deterministic=False)  # the env refuses a masked action
+    with pytest.raises(UserError, match=r"trained with action masks, and these envs of .* give none"):
+        evaluate_policy(model, make_vec_env(full_id("Masked-v0"), 2), 4)
 
 
 def test_forbidden_buttons_are_not_pressed(tmp_path: Path) -> None:
