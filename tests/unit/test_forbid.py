@@ -17,6 +17,8 @@ from gymnast.config import AgentConfig, EnvConfig
 from gymnast.core.errors import EnvFailure, UserError
 from gymnast.envs.forbid import MOST, Forbid, find_forbid
 from gymnast.envs.make import make_env, make_vec
+from gymnast.verbs.envs.check import check_env
+from tests.envs_for_tests import full_id
 
 PAD = ["left", "right", "fire"]
 
@@ -259,3 +261,11 @@ def test_names_of_the_presets_are_known() -> None:
     assert layer is not None
     assert layer.labels == [["FIRE", "RIGHT", "LEFT"]]
     assert layer.actions == [1, 2, 3]
+
+
+def test_envs_check_names_what_is_left_and_keeps_to_it() -> None:
+    """Random actions, too; the env raises at what is forbidden or masked."""
+    rules = ["env.action_masks=true", "env.forbid=[[left, right]]"]
+    data = check_env(full_id("Pad-v0"), rules, 50).data
+    assert data["actions_left"] == ["no left/right", "right", "left", "no fire", "fire"]
+    assert check_env("CartPole-v1", [], 5).data["actions_left"] is None
