@@ -49,7 +49,7 @@ class Forbid(NamedWrapper):
         if not isinstance(source, spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary):
             raise _refusal(f"needs Discrete, MultiDiscrete or MultiBinary actions; this env has {source}.")
         self._masked = cfg.action_masks
-        self._is_single, self._is_bits = isinstance(source, spaces.Discrete), isinstance(source, spaces.MultiBinary)
+        self._is_bits = isinstance(source, spaces.MultiBinary)
         components = _components(source, cfg, own_labels(env))
         forbidden = [_checked(combination, components) for combination in cfg.forbid]
         groups = _linked(components, forbidden)
@@ -66,6 +66,8 @@ class Forbid(NamedWrapper):
             ]
             for group, table in zip(groups, self._tables, strict=True)
         ]
+        # what the env's own step takes, of a Discrete
+        self._left = [int(source.start) + i for i in self.actions] if isinstance(source, spaces.Discrete) else []
         sizes = [len(table) for table in self._tables]
         self.action_space = spaces.Discrete(sizes[0]) if len(sizes) == 1 else spaces.MultiDiscrete(sizes)
 
@@ -79,14 +81,16 @@ class Forbid(NamedWrapper):
         return observation, self._with_mask(info)
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        rows = [table[choice] for table, choice in zip(self._tables, np.atleast_1d(action), strict=True)]
-        choices = np.concatenate(rows)[self._order]
-        source: Any = self.env.action_space
-        taken: Any = choices.reshape(source.shape).astype(source.dtype)
-        if not self._is_bits:
-            taken += source.start
-        observation, reward, terminated, truncated, info = self.env.step(int(taken) if self._is_single else taken)
+        taken = self._left[action] if self._left else self._combined(action)
+        observation, reward, terminated, truncated, info = self.env.step(taken)
         return observation, reward, terminated, truncated, self._with_mask(info)
+
+    def _combined(self, action: Any) -> NDArray[Any]:
+        rows = [table[choice] for table, choice in zip(self._tables, np.atleast_1d(action), strict=True)]
+        source: Any = self.env.action_space
+        choices = np.concatenate(rows)[self._order].reshape(source.shape)
+        taken: NDArray[Any] = (choices if self._is_bits else choices + source.start).astype(source.dtype)
+        return taken
 
     def _with_mask(self, info: dict[str, Any]) -> dict[str, Any]:
         """A combination is allowed where the env allows each of its choices; not to press a button always is."""
