@@ -184,6 +184,40 @@ class Masked(Counting):
         return observation, float(right), terminated, truncated, info
 
 
+class Pad(Counting):
+    """Buttons left, right and fire, of which left and right together are an error, and so is fire at odd steps, where
+    it is masked. Each step pays 1 for pressing what the first observation showed, -1 left or 1 right; with `hint` all
+    observations show it."""
+
+    def __init__(self, hint: bool = True, render_mode: str | None = None) -> None:
+        super().__init__(6, render_mode=render_mode)
+        self.observation_space = spaces.Box(-1.0, 6.0, (2,), np.float32)
+        self.action_space = spaces.MultiBinary(3)
+        self.hint = hint
+
+    def get_action_meanings(self) -> list[str]:
+        return ["left", "right", "fire"]
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.way = int(self.np_random.integers(2))
+        return self.observe(), self.info()
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        left, right, fire = action.tolist()
+        assert not (left and right)
+        assert not (fire and self.t % 2)
+        observation, _, ended, _, info = super().step(action)
+        return observation, float((left, right)[self.way]), ended, False, info
+
+    def observe(self) -> Any:
+        shown = 2 * getattr(self, "way", 0) - 1 if self.hint or self.t == 0 else 0
+        return np.array([self.t, shown], np.float32)
+
+    def info(self) -> dict[str, Any]:
+        return {"action_mask": np.array([1, 1, self.t % 2 == 0], np.int8)}
+
+
 class Lonely(Counting):
     """Refuses a second one in its process, and shows which process that is."""
 
@@ -298,6 +332,7 @@ def _register() -> None:
     gym.register("test/Dying-v0", f"{MODULE}:Troubled", kwargs={"trouble": "kill"})
     gym.register("test/Slow-v0", f"{MODULE}:Slow")
     gym.register("test/Masked-v0", f"{MODULE}:Masked")
+    gym.register("test/Pad-v0", f"{MODULE}:Pad")
     gym.register("test/Paid-v0", f"{MODULE}:Paid")
     gym.register("test/Varied-v0", f"{MODULE}:Varied")
     for name in OBSERVATIONS:

@@ -269,8 +269,9 @@ def test_asking_for_masks_that_are_not_there(make: Make) -> None:
     "action,mask,expected",
     [
         ("Discrete", [0, 0, 0], "allows no action at all"),
-        ("MultiDiscrete", [1, 0, 0, 0, 0], "allows nothing in a part of the action"),  # of 2 and 3 choices
+        ("MultiDiscrete", [1, 0, 0, 0, 0], "allows nothing in component 1 of the action"),  # of 2 and 3 choices
         ("MultiDiscrete", [1, 0, 0, 1, 0], None),
+        ("MultiBinary", [0, 0, 0], None),  # no button may be pressed, and none has to be
     ],
 )
 def test_a_mask_must_allow_something_in_every_part(action: str, mask: list[int], expected: str | None) -> None:
@@ -282,7 +283,7 @@ def test_a_mask_must_allow_something_in_every_part(action: str, mask: list[int],
     if expected is None:
         assert vec.reset(0).mask.tolist() == [[bool(one) for one in mask]]  # type: ignore[union-attr]
         return
-    with pytest.raises(EnvFailure, match=rf"env 0 {expected} in info\['action_mask'\]"):
+    with pytest.raises(EnvFailure, match=rf"env 0, after a reset, {expected} in info\['action_mask'\]"):
         vec.reset(0)
 
 

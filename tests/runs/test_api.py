@@ -21,7 +21,7 @@ from gymnast import A2C, PPO, REINFORCE, evaluate_policy, make_vec_env
 from gymnast.api.settings import keyword_places
 from gymnast.core.errors import UserError
 from gymnast.core.schedule import Schedule
-from tests.envs_for_tests import ACTIONS, OBSERVATIONS, Counting, Spaces, full_id
+from tests.envs_for_tests import ACTIONS, OBSERVATIONS, Counting, Masked, Spaces, full_id
 
 SHARED = Counting()
 SMALL = {"n_steps": 32, "batch_size": 32, "n_epochs": 2, "hidden": [16]}
@@ -354,6 +354,40 @@ def test_masks_are_obeyed() -> None:
         action, _ = model.predict(obs, action_masks=allowed)
         assert allowed[0, action[0]]
         obs, *_ = vec_env.step(action)  # the env, too, refuses a masked action
+
+
+@pytest.mark.parametrize(
+    ("masks", "message"),
+    [
+        (np.ones(5, bool), r"has shape \(5,\), and this agent takes 4 entries for each of 1 observations"),
+        (np.zeros(4, bool), r"observation 0 allows nothing in component 0"),
+    ],
+)
+def test_masks_that_do_not_fit_are_refused(masks: Any, message: str) -> None:
+    model = small_ppo(full_id("Masked-v0"), set={"env.action_masks": True})
+    with pytest.raises(UserError, match=rf"predict\(action_masks=...\): {message}"):
+        model.predict(np.zeros(1, np.float32), action_masks=masks)
+
+
+def test_no_score_without_the_masks_of_training() -> None:
+    model = small_ppo(full_id("Masked-v0"), set={"env.action_masks": True})
+    for masked in (model.get_env(), full_id("Masked-v0"), Masked()):
+        evaluate_policy(model, masked, 4, deterministic=False)  # the env refuses a masked action
+    with pytest.raises(UserError, match=r"trained with action masks, and these envs of .* give none"):
+        evaluate_policy(model, make_vec_env(full_id("Masked-v0"), 2), 4)
+
+
+def test_forbidden_buttons_are_not_pressed(tmp_path: Path) -> None:
+    """The env raises at left and right together, and at fire where it is masked; also after saving and loading."""
+    rules = {"env.action_masks": True, "env.forbid": [["left", "right"]]}
+    small_ppo(full_id("Pad-v0"), set=rules).learn(64).save(tmp_path / "model")
+    model = PPO.load(tmp_path / "model", env=full_id("Pad-v0"))
+    vec_env = model.get_env()
+    assert vec_env.action_space == gym.spaces.MultiDiscrete([3, 2])
+    obs = vec_env.reset()
+    for _ in range(30):
+        action, _ = model.predict(obs, action_masks=vec_env.action_masks)
+        obs, *_ = vec_env.step(action)
 
 
 def test_set_env_goes_on_with_the_same_agent(tmp_path: Path) -> None:

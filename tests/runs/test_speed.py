@@ -136,6 +136,7 @@ def test_schedules_as_points() -> None:
         ("CartPole-v1:reinforce", [], "has no reinforce"),
         ("CartPole-v1", ["env.wrappers=[{time_limit: {steps: 50}}]"], "env.wrappers has time_limit"),
         ("Taxi-v4", ["env.action_masks=true"], "no action masks"),
+        ("CartPole-v1", ["env.forbid=[[push left]]"], "takes all actions of the env. Add --set env.forbid="),
         ("CartPole-v1:zoo", ["agent.memory=gru", "algo.n_steps=32"], "agent.memory is gru"),
         ("CartPole-v1", ["env.shaping.centring=5"], "Add --set env.shaping.centring=0"),
     ],

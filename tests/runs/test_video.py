@@ -144,7 +144,7 @@ def test_the_strip_shows_these_numbers(runs: Path) -> None:
     saved = saved_agent("@best:CartPole-v1", runs)
     part = said["parts"][0]
     stage = Stage(saved.config.env, 1)
-    labels = labels_of(saved.agent, saved.config.env, stage.action_names())
+    labels = labels_of(saved.agent, saved.config.env, stage.engine.action_labels)
     steps = list(play_episodes(saved.net, stage, part["seed"]))
     stage.engine.close()
     assert labels.actions == ["push left", "push right"]
@@ -178,7 +178,7 @@ def test_a_video_shows_what_the_table_says(env: str, runs: Path) -> None:
     _, _, said = record(f"@best:{env}", runs, episodes=2, seed=3)
     saved = saved_agent(f"@best:{env}", runs)
     stage = Stage(saved.config.env, 2)
-    labels = labels_of(saved.agent, saved.config.env, stage.action_names())
+    labels = labels_of(saved.agent, saved.config.env, stage.engine.action_labels)
     steps = list(play_episodes(saved.net, stage, 3))
     stage.engine.close()
     table = step_table(steps, labels)

@@ -154,6 +154,20 @@ def test_kwargs_limits_and_wrappers_change_the_optimum() -> None:
     assert left.following[36, :, 0].tolist() == [24, 36]  # up one row of 12; down against the border
 
 
+def test_forbidden_actions_are_not_the_best_policys() -> None:
+    """The way along the cliff goes up, right and down. Without up, only the start's border is left: 200 steps of -1."""
+    for forbid, best in (([["left"]], -13.0), ([["UP"]], -200.0)):
+        table = read("CliffWalking-v1", max_episode_steps=200, forbid=forbid)
+        assert table.reward.shape == (48, 3)
+        assert table.optimum.value == best
+    assert table.following[36, 1, 0] == 36  # right, down and left: down against the border
+    # staying is all that is left, and the masks allow it
+    both = read(CORRIDOR, max_episode_steps=10, action_masks=True, forbid=[["action 1"]])
+    assert both.mask is not None
+    assert both.mask.tolist() == [[True]] * 3
+    assert both.best_value == -5.0
+
+
 @pytest.mark.parametrize(
     "config",
     [
@@ -243,6 +257,28 @@ def test_an_agents_exact_value_is_what_its_episodes_come_to(session: TrainState,
     assert 0.0 < exact.value < exact.optimum  # or the two could not be distinguished
     assert scores.mean == pytest.approx(exact.value, abs=4 * error)
     assert exact.regret == exact.optimum - exact.value
+
+
+@pytest.mark.parametrize("deterministic", [True, False])
+@pytest.mark.parametrize(
+    ("env_id", "setting"),
+    [("FrozenLake-v1", "env.forbid=[[up]]"), ("Taxi-v4", "env.action_masks=true"), ("Taxi-v4", "env.forbid=[[west]]")],
+)
+def test_the_exact_value_of_a_masked_agent(env_id: str, setting: str, deterministic: bool) -> None:
+    """Of one with strong wishes, many of them forbidden."""
+    goals = ["stop.threshold=-1000", "stop.target=null"]  # the preset's are above what is left of the optimum
+    settings = [setting, *goals, "train.total_timesteps=2048", "env.n_envs=2", "algo.batch_size=64", "agent.hidden=[]"]
+    session = build(load(env_id, settings).config, None)
+    with torch.no_grad():
+        session.agent.actor_out.weight.normal_(0.0, 1.5, generator=torch.Generator().manual_seed(1))
+    assert session.judge.table is not None
+    exact = exact_score(session.net, session.judge.table, deterministic)
+    env = make_vec(session.config.env, 32, "eval")
+    scores = evaluate(session.net, env, 400, seed=1, deterministic=deterministic)
+    env.close()
+    session.close()
+    assert scores.mean == pytest.approx(exact.value, abs=4 * scores.std / 20 + 1e-6)
+    assert exact.value < exact.optimum
 
 
 def test_luck_solves_nothing_where_the_value_is_known(session: TrainState) -> None:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from gymnast.config import AgentConfig
 
 MASKED = -1e9  # a logit whose probability is exactly 0 in float32, and finite so that 0 * log 0 is 0
+LEAST_NOISE = 1.2e-38  # instead of an exponential number of 0, whose logarithm would lift a masked logit to the top
 LOG_2PI = math.log(2 * math.pi)
 State = dict[str, Tensor]  # what lasts between steps, [N, ...] each
 
@@ -92,7 +93,7 @@ class CategoricalHead(Head):
         for log_probs in self._log_probs(outputs):
             scores = log_probs
             if sample is not None:  # Gumbel: the largest of log p - log(exponential) is a sample of p
-                noise = torch.empty(log_probs.shape).exponential_(generator=sample)
+                noise = torch.empty(log_probs.shape).exponential_(generator=sample).clamp_min_(LEAST_NOISE)
                 scores = log_probs - noise.to(log_probs.device).log_()
             actions.append(scores.argmax(1, keepdim=True))
             logps.append(log_probs.gather(1, actions[-1]))

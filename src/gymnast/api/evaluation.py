@@ -76,7 +76,8 @@ def _monitored(model: Model, env: Any) -> tuple[Any, bool]:
         layers = wrappers_of(env)
         if not any(type(layer).__name__ == "Monitor" for layer in layers):
             return env, all(type(layer).__module__.startswith("gymnasium.wrappers") for layer in layers)
-        if model.config.env.wrappers:
+        cfg = model.config.env
+        if cfg.wrappers or cfg.action_masks or cfg.forbid:  # for envs that are made here
             return env, False
         return importlib.import_module("stable_baselines3.common.vec_env").DummyVecEnv([lambda: env]), True
     return env, isinstance(env, VecEnv) or not hasattr(env, "step_async") or is_monitored(env)
@@ -85,6 +86,11 @@ def _monitored(model: Model, env: Any) -> tuple[Any, bool]:
 def _scores(model: Model, env: Any, episodes: int, deterministic: bool, looked: Looked | None) -> Evaluation:
     def scores(engine: types.VecEnv, name: str) -> Evaluation:
         _check_fit(model, name, engine)
+        if model.config.env.action_masks and engine.reset(0).mask is None:
+            raise UserError(
+                f"env: this model was trained with action masks, and these envs of {name} give none. Pass an id, a "
+                "function that makes an env, or model.get_env()."
+            )
         watched: Any = engine if looked is None else looked.at(engine)
         return evaluate(model.net, watched, episodes, model.draw_seed(), deterministic)
 

@@ -26,6 +26,7 @@ from gymnast.config import RunConfig
 from gymnast.core.errors import UserError
 from gymnast.core.registry import ALGOS
 from gymnast.core.seeds import derive_seed
+from gymnast.envs.spaces import mask_parts
 from gymnast.metrics.meter import Meter
 from gymnast.runs.checkpoint import Checkpoint
 from gymnast.runs.references import Run
@@ -200,7 +201,7 @@ class Model(Names):
         count, device = len(next(iter(batch.values()))), self.device
         mask = starts = None
         if action_masks is not None:
-            mask = torch.from_numpy(np.array(action_masks, bool).reshape(count, -1)).to(device)
+            mask = self._checked_mask(action_masks, count)
         if state is not None and self.agent.has_memory:
             starts = self._checked_memory(state, episode_start, count)
         obs = {key: torch.from_numpy(array).to(device) for key, array in batch.items()}
@@ -209,6 +210,21 @@ class Model(Names):
         )
         actions = self._for_env(self.agent.head.to_env(acted.action.cpu().numpy()))
         return (actions[0] if single else actions), acted.state if self.agent.has_memory else state
+
+    def _checked_mask(self, action_masks: Any, count: int) -> torch.Tensor:
+        """[observations, entries]; each component must allow something."""
+        mask, needed = np.array(action_masks, bool), self.agent.head.n_mask
+        if not needed or mask.size != count * needed:
+            takes = (
+                f"{needed} entries for each of {count} observations" if needed else "no masks for continuous actions"
+            )
+            raise UserError(f"predict(action_masks=...): has shape {mask.shape}, and this agent takes {takes}.")
+        mask = mask.reshape(count, needed)
+        allowed = np.logical_or.reduceat(mask, mask_parts(self.action_space), axis=1)
+        if not allowed.all():
+            row, part = np.argwhere(~allowed)[0]
+            raise UserError(f"predict(action_masks=...): observation {row} allows nothing in component {part}.")
+        return torch.from_numpy(mask).to(self.device)
 
     def _checked_memory(self, state: Any, episode_start: Any, count: int) -> torch.Tensor | None:
         """What an agent with memory is given must fit the observations, row by row."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, PlainValidator, SerializeAsAny, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator, SerializeAsAny, model_validator
 from pydantic_core import PydanticCustomError
 
 from gymnast.config.algos import AlgoSettings, settings_of
@@ -26,6 +26,13 @@ def _known_engine(name: str) -> str:
     return name
 
 
+def _labels(combination: Any) -> Any:
+    if not isinstance(combination, list) or not combination:
+        raise ValueError("must be a list of labels, as in [[left, right]].")
+    return combination
+
+
+Combination = Annotated[list[str], BeforeValidator(_labels)]  # of actions, by their labels
 EngineName = Annotated[str, AfterValidator(_known_engine)]  # one of the registry's, so that an engine is one line there
 
 
@@ -52,6 +59,9 @@ class EnvConfig(Section):
         None, description="Replaces the env's own time limit, in raw env steps; null: keep it."
     )
     action_masks: bool = Field(False, description="Only allow the actions in the env's info['action_mask'].")
+    forbid: list[Combination] = Field(
+        [], description="Combinations of actions, by their labels, that the agent may never choose: [[left, right]]."
+    )
     reward: RewardConfig = Field(RewardConfig(), description="The learner's view of the reward.")
     shaping: dict[str, Float] = Field(
         {}, description="Weights of the env's extra rewards, by name; for the learner, never in scores."

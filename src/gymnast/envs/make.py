@@ -1,4 +1,4 @@
-"""The one place where envs are made, for every verb: suite -> recorder -> wrappers -> engine.
+"""The one place where envs are made, for every verb: suite -> recorder -> forbidden actions -> wrappers -> engine.
 
 The engine checks the env's contract on its first steps. A role other than `train` leaves out those wrappers only that
 are marked `training_only: true`.
@@ -20,6 +20,7 @@ from gymnast.core.observations import is_normalizable, is_picture
 from gymnast.core.registry import ENGINES
 from gymnast.envs import suites, wrappers
 from gymnast.envs.engines.given import GivenVector
+from gymnast.envs.forbid import Forbid
 from gymnast.envs.recorder import Recorder, find_recorder
 from gymnast.envs.shaping.components import find_shaper
 from gymnast.envs.shaping.vec import ShapedVecEnv
@@ -89,6 +90,7 @@ def make_env(
         env = gym.wrappers.TimeLimit(env, wanted) if wanted is not None else env
     env = env if find_recorder(env) else Recorder(env)  # a suite may have put it further down
     _check_spaces(env)
+    env = Forbid(env, cfg) if cfg.forbid else env
     for spec in _active_wrappers(cfg, role):
         env = wrappers.wrap(env, spec.name, spec.kwargs)
     _accept_options(env)
@@ -248,5 +250,7 @@ def _check_wrappers(cfg: EnvConfig, role: Role) -> None:
             for spec in _active_wrappers(cfg, role)
             if not wrappers.keeps_masks(spec.name)
         ]
+    if cfg.forbid and any(spec.name == "action_remap" for spec in cfg.wrappers):
+        found.append("env.forbid: the wrapper action_remap lists the agent's actions itself. Drop one of the two.")
     if found:
         raise UserError("\n".join(found))

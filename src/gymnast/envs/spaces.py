@@ -224,11 +224,11 @@ def mask_size(space: gym.Space[Any]) -> int:
     )
 
 
-def mask_parts(space: gym.Space[Any]) -> list[int]:
-    """Where the parts of a mask begin in each of which something must be allowed."""
+def mask_parts(space: gym.Space[Any]) -> NDArray[np.intp]:
+    """Where the parts of a mask begin in each of which something must be allowed; bits can all be 0."""
     if isinstance(space, spaces.MultiDiscrete):
-        return [0, *np.cumsum(space.nvec.ravel())[:-1].tolist()]
-    return [0]
+        return np.cumsum([0, *space.nvec.ravel()[:-1]], dtype=np.intp)
+    return np.array([0] if isinstance(space, spaces.Discrete) else [], np.intp)
 
 
 def scalars(info: Mapping[str, Any]) -> dict[str, Any]:

@@ -65,6 +65,7 @@ class VecEnv(Protocol):
     n_envs: int
     obs_space: ObsSpace  # of one env, after wrappers, in the engine's dtypes and layout
     action_space: gym.Space[Any]  # of one env
+    action_labels: list[str] | None  # what its envs call their choices; None: they do not say
     exact_resume: bool  # whether load_state continues episodes exactly where save_state left them
 
     def reset(self, seed: int) -> StepBatch:

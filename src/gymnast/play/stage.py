@@ -84,8 +84,3 @@ class Stage:
     def fps(self) -> float:
         """Raw env steps a second."""
         return float(self.envs[0].metadata.get("render_fps") or DEFAULT_FPS)
-
-    def action_names(self) -> list[str] | None:
-        """What the env itself calls its actions."""
-        meanings = getattr(self.envs[0].unwrapped, "get_action_meanings", None)
-        return None if meanings is None else [str(name).lower() for name in meanings()]

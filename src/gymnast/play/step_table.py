@@ -14,7 +14,7 @@ import numpy as np
 
 from gymnast import config as configs
 from gymnast.agent.heads import CategoricalHead, GaussianHead
-from gymnast.envs.suites import suite_of
+from gymnast.envs.labels import action_labels, numbered
 
 if TYPE_CHECKING:
     from gymnast.agent.agent import Agent
@@ -63,13 +63,12 @@ def labels_of(agent: Agent, env: EnvConfig, own: Sequence[str] | None = None) ->
         low, high = np.where(np.isfinite(head.low), head.low, -1.0), np.where(np.isfinite(head.high), head.high, 1.0)
         bounds = list(zip(low.tolist(), high.tolist(), strict=True))
     count = head.n_mask or math.prod(head.shape)
-    renamed = bool(RENAMED_BY & {spec.name for spec in env.wrappers})
-    chosen = None if renamed else suite_of(env.id).action_labels(env.kwargs)
-    actions = chosen or list(facts.actions if facts is not None and not renamed else ()) or list(own or ())
-    if len(actions) != count:
-        actions = [f"action {i}" for i in range(count)]
-        if sizes is not None and len(sizes) > 1:
-            actions = [f"{i}: {choice}" for i, size in enumerate(sizes) for choice in range(size)]
+    if RENAMED_BY & {spec.name for spec in env.wrappers}:
+        actions = numbered(count, sizes)
+    elif env.forbid:  # what is left of the env's actions has names of its own
+        actions = list(own) if own and len(own) == count else numbered(count, sizes)
+    else:
+        actions = action_labels(env, own, count, sizes)
     return Labels(actions, observations, sizes, bounds)
 
 

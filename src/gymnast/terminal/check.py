@@ -41,12 +41,13 @@ def _facts(data: dict[str, Any]) -> list[tuple[str, Cell]]:
     endings = f"{data['terminated']:,} terminated, {data['truncated']:,} cut by a time limit"
     steps = f"{data['steps']:,} in {data['seconds']:.2f} s of stepping"
     exact = data["exact_resume"]
+    left = f": {', '.join(data['actions_left'])} (env.forbid)" if data["actions_left"] else ""
     return [
         ("engine", f"{data['engine']}: {data['why']}"),
         ("envs", str(data["n_envs"])),
         ("rate", f"{data['steps_per_second']:,.0f} steps/s ({steps})"),
         ("resume", "exact: episodes go on where they were" if exact else "episodes in progress start again"),
-        ("actions", data["action_space"] + (", masked" if data["masks"] else "")),
+        ("actions", data["action_space"] + (", masked" if data["masks"] else "") + left),
         ("episodes", f"{data['episodes']:,}: {endings}"),
         ("components", ", ".join(f"{name} {mean:.3f}" for name, mean in data["components"].items())),
     ]

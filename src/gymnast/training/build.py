@@ -55,7 +55,7 @@ def build(config: RunConfig, threshold: float | None, factory: EnvFactory | None
         rollout=make_rollout(config, learner),
         judge=make_judge(config, threshold, net, env, factory, pulse),
         alerts=AlertBook(Known(config, facts, comparable, uniform), (*RULES, *learner.rules)),
-        labels=labels_of(net.agent, config.env),
+        labels=labels_of(net.agent, config.env, env.action_labels),
         factory=factory,
         pulse=pulse,
     )

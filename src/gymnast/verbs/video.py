@@ -123,7 +123,7 @@ def add_checkpoint(
     try:
         net = SavedAgent.build(config, stage.engine, saved.agent).net
         steps = play_episodes(net, stage, root, deterministic=not stochastic)
-        labels = labels_of(net.agent, config.eval_env, stage.action_names())
+        labels = labels_of(net.agent, config.eval_env, stage.engine.action_labels)
         played = video.add(steps, stage.fps, labels, about, title, seconds)
     finally:
         stage.engine.close()

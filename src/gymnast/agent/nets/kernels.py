@@ -15,7 +15,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from gymnast.agent.heads import LOG_2PI, MASKED
+from gymnast.agent.heads import LEAST_NOISE, LOG_2PI, MASKED
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
@@ -27,7 +27,7 @@ f32 = np.float32
 compiled: Any = njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract", "arcp", "nsz"})
 
 ZERO, HALF, ONE, TWO, TINY = f32(0), f32(0.5), f32(1), f32(2), f32(1e-8)
-MASKED_LOGIT, HALF_LOG_2PI = f32(MASKED), f32(0.5 * LOG_2PI)
+MASKED_LOGIT, HALF_LOG_2PI, LEAST = f32(MASKED), f32(0.5 * LOG_2PI), f32(LEAST_NOISE)
 NO_MASK = np.zeros((0, 0), np.bool_)
 
 # tanh x as x P(x^2) / Q(x^2), fitted for the smallest relative error (2e-8) up to 8, where tanh is 1 in float32.
@@ -159,11 +159,11 @@ def sample_category(outputs: Floats, noise: Floats, out: Ints) -> None:
     for b in range(rows):
         best, chosen = outputs[b, 0], 0
         if len(noise):
-            best -= math.log(noise[b, 0])
+            best -= math.log(max(noise[b, 0], LEAST))
         for a in range(1, n_actions):
             s = outputs[b, a]
             if len(noise):
-                s -= math.log(noise[b, a])
+                s -= math.log(max(noise[b, a], LEAST))
             if s > best:
                 best, chosen = s, a
         out[b] = chosen

@@ -18,6 +18,7 @@ class Engine:
     """
 
     priority: ClassVar[int] = 0  # `auto` takes the highest of those that pay
+    action_labels: list[str] | None = None  # of one that asks its envs
 
     @classmethod
     def obstacle(cls, maker: EnvMaker) -> str | None:
@@ -52,6 +53,8 @@ def obstacle_of_own_envs(maker: EnvMaker, knows: bool, all_known: str, kwargs: C
         return f"it takes no wrappers, and env.wrappers has {', '.join(spec.name for spec in maker.wrappers)}."
     if cfg.action_masks:
         return "it gives no action masks, and env.action_masks is true."
+    if cfg.forbid:
+        return "it takes all actions of the env, and env.forbid forbids some."
     if refused := sorted(set(cfg.kwargs) - set(kwargs)):
         return f"it does not take env.kwargs {', '.join(refused)}."
     return maker.suite.missing

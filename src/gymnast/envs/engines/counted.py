@@ -17,6 +17,7 @@ class Counted:
     engine: str
     first_env = 0  # of a larger vector, where this is a slice of one
     exact_resume = True
+    action_labels: list[str] | None = None
 
     def __init__(self, name: str, n_envs: int, obs_space: gym.Space[Any], action_space: gym.Space[Any]) -> None:
         self.name, self.n_envs = name, n_envs

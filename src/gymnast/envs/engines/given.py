@@ -31,7 +31,7 @@ class GivenVector:
         raise UserError(f"{type(self.vector).__name__} is a vector of envs and makes no single one.")
 
     def open(self, cfg: EnvConfig) -> GivenEngine:
-        for key in ("wrappers", "max_episode_steps", "action_masks"):
+        for key in ("wrappers", "max_episode_steps", "action_masks", "forbid"):
             if getattr(cfg, key):
                 raise UserError(
                     f"env.{key}: is for envs that Gymnast makes, and {type(self.vector).__name__} is made already. "

@@ -27,6 +27,7 @@ from gymnast.envs.engines.base import Engine
 from gymnast.envs.engines.buffers import Buffers
 from gymnast.envs.engines.replay import require_keys
 from gymnast.envs.engines.worker import work
+from gymnast.envs.forbid import agent_labels
 from gymnast.envs.spaces import ActionLayout, ObsLayout, mask_size
 from gymnast.envs.types import StepBatch
 from gymnast.jobs.child import STOP_SIGNALS
@@ -61,6 +62,7 @@ class ProcessEngine(Engine):
         _refuse_unsendable(maker)
         probe = maker()  # an error of the config shows here, in the open, before any process starts
         layout, self._actions = ObsLayout(probe.observation_space), ActionLayout(probe.action_space)
+        self.action_labels = agent_labels(probe)
         probe.close()
         self.obs_space = layout.obs_space
         self.action_space: gym.Space[Any] = self._actions.space

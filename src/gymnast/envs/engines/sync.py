@@ -16,6 +16,7 @@ from gymnast.core.seeds import derive_seed
 from gymnast.envs.engines.base import Engine
 from gymnast.envs.engines.buffers import Buffers, refuse_nan
 from gymnast.envs.engines.counted import Replayed
+from gymnast.envs.forbid import agent_labels, find_forbid
 from gymnast.envs.recorder import OLD_RESET, OLD_STEP, recorder_of
 from gymnast.envs.spaces import mask_parts, mask_size, scalars
 from gymnast.envs.types import LIFE_LOST, EpisodeRecord, Obs, StepBatch
@@ -58,6 +59,7 @@ class SyncEngine(Replayed, Engine):
         self.envs = [make_env() for _ in range(n_envs)]
         super().__init__(name, n_envs, self.envs[0].observation_space, self.envs[0].action_space)
         self.first_env = first_env
+        self.action_labels = agent_labels(self.envs[0])
         if len({id(env.unwrapped) for env in self.envs}) < n_envs:
             raise UserError(
                 f"{name}: the env factory returned the same env twice; it must make another one every time."
@@ -177,9 +179,15 @@ class SyncEngine(Replayed, Engine):
         if np.size(mask) != self._mask_size:
             raise EnvFailure(f"{self.name}: info['action_mask'] has {np.size(mask)} entries, needs {self._mask_size}.")
         self._buffers.mask[row] = np.ravel(mask)
-        if not np.logical_or.reduceat(self._buffers.mask[row], self._mask_parts).all():
-            some = "no action at all" if len(self._mask_parts) == 1 else "nothing in a part of the action"
-            raise EnvFailure(f"{self.name}: env {self.first_env + row} allows {some} in info['action_mask'].")
+        allowed = np.logical_or.reduceat(self._buffers.mask[row], self._mask_parts)
+        if not allowed.all():
+            raise self._nothing_allowed(row, int(allowed.argmin()))
+
+    def _nothing_allowed(self, row: int, part: int) -> EnvFailure:
+        some = "no action at all" if len(self._mask_parts) == 1 else f"nothing in component {part} of the action"
+        forbid = find_forbid(self.envs[row])
+        named = "" if forbid is None else f" ({', '.join(forbid.labels[part])}), with env.forbid on top"
+        return EnvFailure(f"{self._who(row)} allows {some} in info['action_mask']{named}.")
 
     def _check_step(self, row: int, observation: Any, reward: Any, terminated: Any, truncated: Any) -> None:
         problem = self._layout.problem(observation)

@@ -19,6 +19,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from gymnast.config.facts import Optimum
+from gymnast.envs.forbid import Forbid
 from gymnast.envs.make import make_env
 from gymnast.envs.recorder import Recorder
 from gymnast.envs.spaces import ObsLayout
@@ -121,7 +122,7 @@ def _read(env: gym.Env[Any, Any], cfg: EnvConfig) -> Table | None:
             limits.append(layer.spec.max_episode_steps)
         elif isinstance(layer, TimeLimit):
             limits.append(layer.steps)
-        elif isinstance(layer, ActionRemap):
+        elif isinstance(layer, ActionRemap | Forbid):
             remaps.append(layer.actions)
         if not (layer.is_transparent if isinstance(layer, NamedWrapper) else isinstance(layer, _PLAIN_LAYERS)):
             return None

@@ -39,6 +39,7 @@ def check_env(
         "n_envs": env.n_envs,
         "exact_resume": env.exact_resume,
         "action_space": str(env.action_space),
+        "actions_left": env.action_labels if config.env.forbid else None,
         **seen,
     }
     done = seen["steps"] // env.n_envs

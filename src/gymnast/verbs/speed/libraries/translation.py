@@ -36,6 +36,8 @@ def refuse(config: RunConfig, name: str, title: str, algos: Sequence[str]) -> No
         problem = f"env.wrappers has {names}, which only Gymnast has. Add --set env.wrappers=[]."
     elif env.action_masks:
         problem = f"{title} takes no action masks. Add --set env.action_masks=false."
+    elif env.forbid:
+        problem = f"{title} takes all actions of the env. Add --set env.forbid=[]."
     elif shaped := [key for key, weight in env.shaping.items() if weight]:
         without = " ".join(f"--set env.shaping.{key}=0" for key in shaped)
         problem = f"env.shaping has {', '.join(shaped)}, which only Gymnast has. Add {without}."
