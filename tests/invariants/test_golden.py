@@ -2,7 +2,8 @@
 
 `golden.json` was recorded through the command line before the algorithms moved to one file each; a change that alters
 learning shows here first. Tolerances are wide enough for another processor, whose products round differently: a run
-drifts away from the recording by rounding alone, so only its first updates are compared.
+drifts away from the recording by rounding alone, so only its first updates are compared (of Pendulum, which swings
+chaotically, only the first row).
 """
 
 from __future__ import annotations
