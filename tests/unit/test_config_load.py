@@ -162,7 +162,7 @@ def test_env_without_a_preset_takes_defaults_then_its_spaces() -> None:
         ("env: {id: 'mine:Own-v0'}\n", "mine:Own-v0"),
         ("extends: mine:Own-v0\n", "mine:Own-v0"),
         ("extends: mine:Own-v0:a2c\n", "mine:Own-v0:a2c"),
-        ("extends: Pusher-v5\n", "Pusher-v5"),
+        ("extends: Swimmer-v5\n", "Swimmer-v5"),
         ("variants:\n  one: {env: {id: 'mine:Own-v0'}}\n", "mine:Own-v0"),
         ("env: {id: 'mine:Own-v0'}\nalgo: {name: a2c}\n", "mine:Own-v0:a2c"),
         ("env: {id: CartPole-v1}\n", "CartPole-v1"),
