@@ -7,12 +7,57 @@ from typing import Any
 from rich.text import Text
 
 from gymnast.core.text import number, span
-from gymnast.terminal.format import Cell, Column, facts_grid, look_at, output, right, table
+from gymnast.terminal.format import Cell, Column, facts_grid, look_at, output, right, section, table
 from gymnast.verbs.envs.check import STATISTICS
+from gymnast.verbs.envs.check_all import Checked
 from gymnast.verbs.result import Facts
+
+MANY = (
+    Column("env", style="bold"),
+    Column("variants", style="dim", wraps=20, drop=3),
+    Column("engine", drop=2),
+    Column("episodes", right=True, drop=5),
+    Column("seeds", drop=1),
+    Column("picture", drop=4),
+    Column("seconds", right=True, drop=6),
+    Column("result"),
+)
 
 
 def print_check(result: Facts) -> None:
+    if isinstance(result, Checked):
+        _print_many(result)
+    else:
+        _print_one(result)
+
+
+def _print_many(result: Checked) -> None:
+    console, data = output(), result.data
+    console.print(table(console, MANY, [_line(env) for env in data["envs"]]))
+    for lacking in data["missing"]:
+        text = f"! {', '.join(lacking['envs'])}: not installed. Run: {lacking['command']}"
+        console.print(Text(text, style="yellow"))
+    failed = [f"{env['env']}: {problem}" for env in data["envs"] for problem in env["problems"]]
+    section(console, "failed", *(Text(line, style="red") for line in failed))
+    console.print(f"\n{data['checked']} envs checked, {data['failed']} failed", markup=False)
+
+
+def _line(env: dict[str, Any]) -> list[Cell]:
+    seeds = "not known" if env["repeats"] is None else "differ" if not env["repeats"] else "repeat"
+    height, width = env["picture"] or (0, 0)
+    return [
+        env["env"],
+        ", ".join(env["variants"]),
+        " / ".join(dict.fromkeys((env["engine"], env["eval_engine"]))),
+        f"{env['episodes']:,}",
+        ", ".join([seeds, *env["notes"]]),
+        f"{width} x {height}" if height else "none",
+        f"{env['seconds']:.1f}",
+        Text("failed", style="bold red") if env["problems"] else Text("ok", style="green"),
+    ]
+
+
+def _print_one(result: Facts) -> None:
     console, data = output(), result.data
     console.print(Text(data["target"], style="bold"))
     console.print(facts_grid(_facts(data)))

@@ -10,14 +10,33 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
+from gymnast.core.errors import UserError
 from gymnast.envs.make import choose_engine, make_training_vec
 from gymnast.envs.types import EpisodeRecord, VecEnv
+from gymnast.verbs.envs.check_all import check_envs
 from gymnast.verbs.envs.play import distribution, endings, random_steps
 from gymnast.verbs.progress import SILENT, Progress
 from gymnast.verbs.result import Facts
 from gymnast.verbs.train import resolve_config
 
 STATISTICS = ("mean", "std", "min", "max")
+STEPS, STEPS_OF_MANY = 1000, 200  # vector steps of one env in detail, and of each of several
+
+
+def check(
+    targets: Sequence[str],
+    overrides: Sequence[str],
+    everything: bool = False,
+    steps: int | None = None,
+    seconds: float = 30.0,
+    progress: Progress = SILENT,
+) -> Facts:
+    """One env in detail; several, or all with presets, in a line each."""
+    if not targets and not everything:
+        raise UserError("name an ENV, or give --all for every preset: see `gymnast envs list`.")
+    if len(targets) == 1 and not everything:
+        return check_env(targets[0], overrides, steps or STEPS, seconds, progress)
+    return check_envs(targets, overrides, steps or STEPS_OF_MANY, everything, progress)
 
 
 def check_env(
