@@ -9,6 +9,7 @@ import pytest
 
 from gymnast import config as configs
 from gymnast.config import EnvConfig
+from gymnast.core.errors import UserError
 from gymnast.core.seeds import derive_seed
 from gymnast.envs.make import make_vec
 from gymnast.envs.suites import find_spec
@@ -109,6 +110,11 @@ def test_drawing_pictures_changes_nothing(target: str) -> None:
     if not draws(find_spec(env.id)):
         pytest.skip("it draws none")
     scored = stream(make_vec(env.model_copy(update={"engine": "sync"}), 1, "eval"), 12)
-    stage = Stage(env, 1)
+    try:
+        stage = Stage(env, 1)
+    except UserError as error:
+        if "found no OpenGL" in str(error):  # a machine without EGL and OSMesa
+            pytest.skip(str(error))
+        raise
     assert_same(stream(stage.engine, 12), scored)
     assert stage.envs[0].picture.std() > 5  # and they show something

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from rich.console import Console
 from rich.text import Text
 
 from gymnast.core.text import number, span
 from gymnast.terminal.format import Cell, Column, facts_grid, look_at, output, right, section, table
 from gymnast.verbs.envs.check import STATISTICS
-from gymnast.verbs.envs.check_all import Checked
-from gymnast.verbs.result import Facts
+from gymnast.verbs.envs.health import Checked
 
 MANY = (
     Column("env", style="bold"),
@@ -24,41 +24,45 @@ MANY = (
 )
 
 
-def print_check(result: Facts) -> None:
-    if isinstance(result, Checked):
-        _print_many(result)
-    else:
-        _print_one(result)
-
-
-def _print_many(result: Checked) -> None:
+def print_check(result: Checked) -> None:
     console, data = output(), result.data
+    (_print_many if "envs" in data else _print_one)(console, data)
+    section(console, "failed", *(Text(problem, style="red") for problem in data["problems"]))
+
+
+def _print_many(console: Console, data: dict[str, Any]) -> None:
     console.print(table(console, MANY, [_line(env) for env in data["envs"]]))
     for lacking in data["missing"]:
-        text = f"! {', '.join(lacking['envs'])}: not installed. Run: {lacking['command']}"
+        text = f"! {', '.join(lacking['targets'])}: not installed. Run: {lacking['command']}"
         console.print(Text(text, style="yellow"))
-    failed = [f"{env['env']}: {problem}" for env in data["envs"] for problem in env["problems"]]
-    section(console, "failed", *(Text(line, style="red") for line in failed))
-    console.print(f"\n{data['checked']} envs checked, {data['failed']} failed", markup=False)
+    failed = sum(bool(env["problems"]) for env in data["envs"])
+    console.print(f"\n{len(data['envs'])} checked, {failed} failed", markup=False)
 
 
 def _line(env: dict[str, Any]) -> list[Cell]:
-    seeds = "not known" if env["repeats"] is None else "differ" if not env["repeats"] else "repeat"
-    height, width = env["picture"] or (0, 0)
     return [
         env["env"],
         ", ".join(env["variants"]),
         " / ".join(dict.fromkeys((env["engine"], env["eval_engine"]))),
         f"{env['episodes']:,}",
-        ", ".join([seeds, *env["notes"]]),
-        f"{width} x {height}" if height else "none",
+        _seeds(env),
+        _picture(env),
         f"{env['seconds']:.1f}",
         Text("failed", style="bold red") if env["problems"] else Text("ok", style="green"),
     ]
 
 
-def _print_one(result: Facts) -> None:
-    console, data = output(), result.data
+def _seeds(env: dict[str, Any]) -> str:
+    if not env["repeats"]:
+        return "not checked" if env["repeats"] is None else "not repeated"
+    return "repeated" if env["varies"] else "repeated; all the same"
+
+
+def _picture(env: dict[str, Any]) -> str:
+    return "none" if env["picture"] is None else "{1} x {0}".format(*env["picture"])
+
+
+def _print_one(console: Console, data: dict[str, Any]) -> None:
     console.print(Text(data["target"], style="bold"))
     console.print(facts_grid(_facts(data)))
     console.print()
@@ -91,6 +95,8 @@ def _facts(data: dict[str, Any]) -> list[tuple[str, Cell]]:
         ("envs", str(data["n_envs"])),
         ("rate", f"{data['steps_per_second']:,.0f} steps/s ({steps})"),
         ("resume", "exact: episodes go on where they were" if exact else "episodes in progress start again"),
+        ("seeds", _seeds(data)),
+        ("picture", _picture(data)),
         ("actions", data["action_space"] + (", masked" if data["masks"] else "")),
         ("episodes", f"{data['episodes']:,}: {endings}"),
         ("components", ", ".join(f"{name} {mean:.3f}" for name, mean in data["components"].items())),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 from gymnast import config as configs
@@ -13,20 +13,12 @@ from gymnast.config.layers import split_target, variant_names
 from gymnast.config.load import find
 from gymnast.envs.make import choose_engine
 from gymnast.verbs.envs.facts import wrong_facts
-from gymnast.verbs.envs.health import check_health
+from gymnast.verbs.envs.health import Checked, check_health
 from gymnast.verbs.envs.show import needs
 from gymnast.verbs.progress import SILENT, Progress
-from gymnast.verbs.result import Facts
 from gymnast.verbs.train import resolve_config
 
 UNSEEN = {"n_envs", "reward", "step_timeout"}  # of `env`: they change nothing about what an env shows
-
-
-@dataclass(frozen=True)
-class Checked(Facts):
-    @property
-    def exit_code(self) -> int:
-        return 1 if self.data["failed"] else 0
 
 
 def check_envs(
@@ -45,9 +37,8 @@ def check_envs(
     return Checked(
         {
             "envs": found,
-            "missing": [{"command": command, "envs": envs} for command, envs in missing.items()],
-            "checked": len(found),
-            "failed": sum(bool(one["problems"]) for one in found),
+            "missing": [{"command": command, "targets": lacking} for command, lacking in missing.items()],
+            "problems": [f"{one['env']}: {problem}" for one in found for problem in one["problems"]],
         }
     )
 
@@ -65,8 +56,7 @@ def _sorted(names: Sequence[str], overrides: Sequence[str]) -> tuple[dict[str, l
     for name in names:
         facts = configs.load_facts(split_target(name)[0])
         if facts is not None and (command := needs(facts.extra)):
-            known = missing.setdefault(command, [])
-            known += [facts_id for facts_id in [split_target(name)[0]] if facts_id not in known]
+            missing.setdefault(command, []).append(name)
             continue
         resolved = resolve_config(name, overrides)
         groups.setdefault(_key(resolved), []).append(resolved)

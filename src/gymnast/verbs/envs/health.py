@@ -16,6 +16,7 @@ from gymnast.envs.suites.base import draws
 from gymnast.envs.types import StepBatch, VecEnv
 from gymnast.verbs.envs.play import fingerprint
 from gymnast.verbs.random_actions import random_actions
+from gymnast.verbs.result import Facts
 
 if TYPE_CHECKING:
     from gymnast.play.stage import Stage
@@ -25,9 +26,18 @@ SHORT = 20  # raw steps of the episode that is played to its end: fewer than the
 SEEDS = (1, 2)
 
 
+@dataclass(frozen=True)
+class Checked(Facts):
+    """Of one env or of several; `problems` has a line for everything that failed."""
+
+    @property
+    def exit_code(self) -> int:
+        return 1 if self.data["problems"] else 0
+
+
 @dataclass
 class Health:
-    """What was found of one env; a problem is a failure, a note is not."""
+    """What was found of one env."""
 
     engine: str = ""
     eval_engine: str = ""
@@ -36,7 +46,6 @@ class Health:
     varies: bool | None = None  # another seed gives others
     picture: tuple[int, int] | None = None  # height and width; None: it draws none
     problems: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
 
 
 def check_health(config: RunConfig, steps: int) -> Health:
@@ -68,8 +77,6 @@ def _train_and_eval(config: RunConfig, steps: int, health: Health) -> Iterator[s
         yield from _seeds("eval", scored, steps // 4, health)
     finally:
         scored.close()
-    if not health.varies:
-        health.notes.append("the same under every seed")
 
 
 def _seeds(role: str, env: VecEnv, steps: int, health: Health) -> Iterator[str]:
