@@ -32,8 +32,11 @@ def assert_refused(outcome: Outcome, *words: str) -> None:
         ((*CARTPOLE, "--set", "algo.learningrate=1"), ("algo.learningrate", "'algo.learning_rate'")),
         ((*CARTPOLE, "--set", "env.wrappers=[framestack]"), ("env.wrappers", "'framestack'", "'frame_stack'")),
         ((*CARTPOLE, "--set", "agent.activation=reluu"), ("agent.activation", "reluu", "'relu'")),
-        # 8 envs x 32 steps = 256 samples; 100 does not divide them, 64 and 128 do
-        ((*CARTPOLE, "--set", "algo.batch_size=100"), ("algo.batch_size", "100", "32 x 64 = 2048", "64, 128")),
+        # 100 does not divide the samples, 64 and 128 do
+        (
+            (*CARTPOLE, "--set", "algo.batch_size=100"),
+            ("algo.batch_size", "100", "32 x 64 = 2048", "--set algo.batch_size=128 (or 64, 256)"),
+        ),
         ((*CARTPOLE, "--steps", "-5"), ("train.total_timesteps", "-5", "at least 1")),
         ((*CARTPOLE, "--steps", "many"), ("--steps", "'many'", "gymnast train --help")),
         ((*CARTPOLE, "--sed", "1"), ("--sed", "--seed")),

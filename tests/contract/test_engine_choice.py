@@ -7,6 +7,7 @@ from itertools import pairwise
 import pytest
 
 from gymnast import config as configs
+from gymnast.envs.engines.envpool import MUJOCO
 from gymnast.envs.make import choose_engine, missed_engine
 
 pytest.importorskip("ale_py")
@@ -20,6 +21,7 @@ TABLE = {
     "LunarLander-v3": {1: "sync", 8: "envpool"},
     "LunarLanderContinuous-v3": {1: "sync", 8: "envpool"},
     "BipedalWalker-v3": {1: "sync", 8: "envpool"},
+    **{env_id: {1: "sync", 8: "envpool"} for env_id in MUJOCO},
     "ALE/Breakout-v5": {1: "ale"},
     "ALE/Pong-v5": {1: "ale"},
 }

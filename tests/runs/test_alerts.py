@@ -57,6 +57,8 @@ BROKEN = ("algo.learning_rate=1.0", "algo.vf_coef=0", "env.max_episode_steps=8")
 # is another one on another processor.
 SPOILT = [
     ("not_finite", "CartPole-v1", ("algo.learning_rate=1e38",), {"algo.learning_rate": "lin_0.003"}),
+    ("starved", "CartPole-v1", ("algo.batch_size=8192", "env.n_envs=256"), {"algo.batch_size": 256}),
+    ("starved", "CartPole-v1:a2c", ("env.n_envs=128",), {"env.n_envs": 16}),
     ("reward_scale", "CartPole-v1", ("env.reward.scale=1e4",), {"env.reward.scale": 1.0}),
     ("reward_scale", "CartPole-v1", ("env.reward.scale=1e-6",), {"env.reward.scale": 1.0}),
     ("reward_altered", "Pendulum-v1", ("env.reward.clip=0.01",), {"env.reward.clip": None}),
@@ -171,6 +173,68 @@ def test_a_falling_rate_is_told() -> None:
     assert found.severity == "info"
     assert found.evidence["time/fps"].value == 500
     assert found.since > 25
+
+
+FIRST_ROW = {"time/total_timesteps": 1.0, "time/progress": 0.01, "time/updates": 1.0}
+
+
+def starved(target: str, *settings: str) -> Alert | None:
+    """The alert on a run's first row: settings alone tell."""
+    resolved = configs.load(target, settings)
+    known = Known(resolved.config, resolved.facts, origin=Origin(target, settings))
+    book = AlertBook(known, [rule for rule in RULES if rule.name == "starved"])
+    return next(iter(book.check(FIRST_ROW)), None)
+
+
+PRESETS = [f"{preset.id}:{name}" for preset in configs.list_presets() for name in preset.variants]
+
+
+@pytest.mark.parametrize("target", PRESETS)
+def test_no_preset_starves_itself(target: str) -> None:
+    assert starved(target) is None
+    assert starved(target, "train.seed=1") is None  # a setting, so that the preset is looked up
+
+
+# What is asked for, and what was usual: CartPole-v1 has 32 envs x 64 steps, batches of 256, 4 epochs: 4 / 256 steps
+# for an env step. A quarter of that is batches of 1024, or one epoch: not yet starved.
+@pytest.mark.parametrize(
+    "settings,patch",
+    [
+        (("algo.batch_size=1024",), None),
+        (("algo.batch_size=2048",), {"algo.batch_size": 256}),
+        (("algo.n_epochs=1",), None),
+        (("algo.n_epochs=1", "algo.batch_size=512"), {"algo.n_epochs": 4, "algo.batch_size": 256}),
+        (("env.n_envs=1024",), None),  # as many gradient steps, in longer rollouts
+        (("env.n_envs=1024", "algo.batch_size=2048"), {"algo.batch_size": 256}),
+        (
+            ("env.n_envs=33", "algo.batch_size=2112"),
+            {"algo.batch_size": 256, "env.n_envs": 32},
+        ),  # 256 alone: not 33 x 64
+    ],
+)
+def test_starving_is_known_at_the_first_row_and_its_patch_ends_it(
+    settings: tuple[str, ...], patch: dict[str, int] | None
+) -> None:
+    found = starved("CartPole-v1", *settings)
+    assert (found.patch if found else None) == patch
+    if found is None:
+        return
+    assert found.command is not None
+    (evidence,) = found.evidence.values()
+    assert evidence.low == 1e6 * 4 / 256 / 4
+    assert evidence.value < evidence.low
+    given = [word for word in found.command.split()[3:] if word != "--set"]
+    assert starved("CartPole-v1", *given) is None
+    config = configs.load("CartPole-v1", given).config
+    assert config.algo.n_epochs / config.algo.batch_size >= 4 / 256  # all of them, not just enough to be silent
+
+
+def test_a_file_is_compared_with_the_preset_of_its_env(tmp_path: Path) -> None:
+    path = tmp_path / "wide.yaml"
+    path.write_text("extends: CartPole-v1\nenv: {n_envs: 64}\nalgo: {batch_size: 4096}\n")
+    found = starved(str(path))
+    assert found is not None
+    assert found.patch == {"algo.batch_size": 256}
 
 
 def test_every_rule_has_its_test() -> None:

@@ -15,6 +15,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import torch
+from PIL import Image, ImageDraw
 
 from gymnast import config as configs
 from gymnast import video
@@ -35,7 +36,7 @@ from gymnast.verbs.eval import evaluate_ref
 from gymnast.verbs.train import start
 from gymnast.verbs.video import record_video
 from gymnast.video import maker
-from gymnast.video.overlay import annotated
+from gymnast.video.overlay import _fit, annotated, enlarge
 from gymnast.video.writer import CARD_SECONDS, HOLD_SECONDS
 
 TINY = ["env.n_envs=8", "algo.n_steps=32", "eval.episodes=2", "stop.episodes=4", "train.checkpoint_every=512"]
@@ -289,3 +290,24 @@ def test_mistakes_are_told(runs: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="cannot write"):
         record("@best:CartPole-v1", runs, out=tmp_path / "file" / "a.mp4")
+
+
+@pytest.mark.parametrize(
+    "size,shown",
+    [((10, 10), (400, 400)), ((160, 160), (480, 480)), ((210, 160), (420, 320)), ((72, 288), (216, 864))],
+)
+def test_small_pictures_are_enlarged_in_whole_pixels(size: tuple[int, int], shown: tuple[int, int]) -> None:
+    """Height and width; a flat picture becomes no wider than 960 pixels."""
+    picture = np.random.default_rng(0).integers(0, 256, (*size, 3), dtype=np.uint8)
+    large = np.asarray(enlarge(picture))
+    assert large.shape == (*shown, 3)
+    factor = shown[0] // size[0]
+    np.testing.assert_array_equal(large, picture.repeat(factor, 0).repeat(factor, 1))
+
+
+def test_names_of_actions_stay_apart_when_there_is_little_room() -> None:
+    """480 pixels, six actions: what would be cut to `back.` three times keeps its last word."""
+    draw = ImageDraw.Draw(Image.new("RGB", (480, 60)))
+    names = ["back thigh", "back shin", "back foot", "back right hip", "back right ankle", "front left hip"]
+    fitted = [_fit(draw, name, 74, 14) for name in names]
+    assert fitted == ["back thigh", "back shin", "back foot", "b r hip", "b r ankle", "f l hip"]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
-from gymnast.config import ConfigError, check_file, load, validate
+from gymnast.config import ConfigError, check_file, list_presets, load, validate
 from gymnast.core.errors import UserError
 from gymnast.envs.suites import find_spec
 
@@ -64,7 +65,7 @@ def test_one_wrong_value_is_one_line(override: str, words: str) -> None:
         (
             ["algo.batch_size=100"],
             "--set: algo.batch_size: 100 does not divide the rollout of 32 x 64 = 2048 samples."
-            " Use one of 32, 64, 128, 256.",
+            " Use --set algo.batch_size=128 (or 64, 256).",
         ),
         (["train.total_timesteps=100"], "100 is less than one rollout of 32 x 64 = 2048 steps"),
         (["algo.batch_size=1"], "1 sample has no standard deviation to normalise by"),
@@ -77,7 +78,10 @@ def test_one_wrong_value_is_one_line(override: str, words: str) -> None:
             "--set: agent.sequence_length: only a memory has it, and agent.memory is null. Set agent.memory=lstm",
         ),
         (["agent.memory_size=8", "agent.sequence_length=16"], "agent.memory_size: only a memory has it"),
-        (["agent.memory=gru", "agent.sequence_length=12"], "12 does not divide algo.n_steps=64. Use one of 8, 16."),
+        (
+            ["agent.memory=gru", "agent.sequence_length=13"],
+            "13 does not divide algo.n_steps=64. Use --set agent.sequence_length=16 (or 8, 32).",
+        ),
         (["agent.forget_bias=1"], "agent.forget_bias: only an LSTM has forget gates."),
         (["agent.shared=true", "agent.critic_hidden=[8]"], "agent.critic_hidden: actor and critic share their network"),
         (["agent.shared=true", "algo.critic_learning_rate=1e-3"], "algo.critic_learning_rate: actor and critic share"),
@@ -93,6 +97,36 @@ def test_one_wrong_value_is_one_line(override: str, words: str) -> None:
 def test_rules_between_keys_show_their_arithmetic(overrides: list[str], words: str) -> None:
     (problem,) = problems("CartPole-v1", *overrides)
     assert words in problem
+
+
+VARIANTS = [f"{preset.id}:{name}" for preset in list_presets() for name in preset.variants]
+MEMORY = [target for target in VARIANTS if load(target).config.agent.memory]
+
+
+@pytest.mark.parametrize("n_envs", [1, 3, 7, 12, 20, 33, 100])
+@pytest.mark.parametrize("target", ["CartPole-v1", "LunarLander-v3", "Hopper-v5:zoo", "ALE/Pong-v5", *MEMORY])
+def test_another_number_of_envs_comes_with_the_nearest_batch(target: str, n_envs: int) -> None:
+    """Whatever the message offers is loaded, and no other divisor of the rollout is nearer to the preset's batch."""
+    usual = load(target).config
+    try:
+        config = load(target, [f"env.n_envs={n_envs}"]).config
+    except ConfigError as error:
+        (problem,) = error.problems
+        (offered,) = re.findall(r"Use --set (algo\.batch_size=\d+)", problem)
+        config = load(target, [f"env.n_envs={n_envs}", offered]).config
+    rollout, wish = n_envs * usual.algo.n_steps, usual.algo.batch_size
+    unit = usual.agent.sequence_length if usual.agent.memory else 1
+    fit = [size for size in range(unit, rollout + 1, unit) if rollout % size == 0]
+    assert abs(config.algo.batch_size - wish) == min(abs(size - wish) for size in fit)
+
+
+def test_advice_on_a_memory_holds_for_both_of_its_rules() -> None:
+    """20 steps: sequences of 16 become 20, and a batch of 256 becomes 240 (12 envs x 20), all reported at once."""
+    settings = ["agent.memory=lstm", "env.n_envs=12", "algo.n_steps=20", "algo.batch_size=256"]
+    found = problems("CartPole-v1", *settings)
+    offered = [setting for problem in found for setting in re.findall(r"Use --set (\S+=\d+)", problem)]
+    assert sorted(offered) == ["agent.sequence_length=20", "algo.batch_size=240"]
+    assert load("CartPole-v1", [*settings[:3], *offered]).config.rollout_steps == 240
 
 
 def test_all_problems_of_an_algorithm_are_reported_at_once() -> None:
@@ -158,7 +192,7 @@ def test_variant_typo_names_the_nearest() -> None:
 def test_env_typo_names_the_nearest() -> None:
     with pytest.raises(UserError, match=r"there is no env 'CartPol-v1'\. Did you mean 'CartPole-v1'"):
         load("CartPol-v1", require_env=find_spec)
-    assert load("Swimmer-v5", require_env=find_spec).config.env.id == "Swimmer-v5"
+    assert load("Pusher-v5", require_env=find_spec).config.env.id == "Pusher-v5"
 
 
 @pytest.mark.parametrize(

@@ -135,16 +135,16 @@ def test_file_with_variants_and_facts_of_its_own(tmp_path: Path) -> None:
 
 
 def test_env_without_a_preset_takes_defaults_then_its_spaces() -> None:
-    resolved = load("Swimmer-v5:a2c")
+    resolved = load("Pusher-v5:a2c")
     assert (resolved.config.env.id, resolved.config.algo.name, resolved.target) == (
-        "Swimmer-v5",
+        "Pusher-v5",
         "a2c",
-        "Swimmer-v5:a2c",
+        "Pusher-v5:a2c",
     )
     filled = with_space_defaults(resolved, VECTORS | {"algo.ent_coef": 0.0})
     assert filled.config.agent.normalize_obs
     assert filled.source("agent.normalize_obs") == "from the spaces"
-    kept = with_space_defaults(load("Swimmer-v5", ["agent.normalize_obs=false"]), VECTORS)
+    kept = with_space_defaults(load("Pusher-v5", ["agent.normalize_obs=false"]), VECTORS)
     assert not kept.config.agent.normalize_obs, "what the user set stays"
     assert kept.config.algo.ent_coef.value(0) == 0.01
     preset = load("CartPole-v1")

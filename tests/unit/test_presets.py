@@ -8,14 +8,14 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
-from gymnasium import spaces
 
 import gymnast.envs.suites.own.suite  # noqa: F401, registers them
-from gymnast.config import format_file, list_presets, load, load_facts
+from gymnast.config import EnvFacts, format_file, list_presets, load, load_facts
 from gymnast.config.files import PRESETS, SHARED, preset_ids, shared_names
 from gymnast.envs.suites import make
 from gymnast.envs.suites.atari.task import is_atari
 from gymnast.envs.tabular.oracle import find_table
+from gymnast.verbs.envs.facts import wrong_facts
 from gymnast.verbs.envs.show import needs
 
 IDS = preset_ids()
@@ -57,61 +57,36 @@ def made(env_id: str, **kwargs: Any) -> gym.Env[Any, Any]:
     return make(env_id, kwargs)
 
 
-def _components(space: spaces.Space[Any]) -> list[tuple[float, float]]:
-    """(low, high) of each component; infinite where unbounded. All pixels of a picture are one, and so is a board."""
-    if isinstance(space, spaces.Box) and space.dtype == np.uint8:
-        return [(0.0, 255.0)]
-    if isinstance(space, spaces.Box) and space.dtype == np.bool_:
-        return [(0.0, 1.0)] * space.shape[-1]
-    if isinstance(space, spaces.Box):
-        return list(zip(space.low.ravel().tolist(), space.high.ravel().tolist(), strict=True))
-    if isinstance(space, spaces.Discrete):
-        return [(float(space.start), float(space.start + space.n - 1))]
-    assert isinstance(space, spaces.Tuple)
-    return [pair for part in space.spaces for pair in _components(part)]
-
-
 @pytest.mark.parametrize("env_id", IDS)
 def test_facts_agree_with_the_env(env_id: str) -> None:
-    facts = FACTS[env_id]
-    env = made(env_id, **facts.kwargs)
-    action = env.action_space
-    n_actions = int(action.n) if isinstance(action, spaces.Discrete) else int(np.prod(action.shape or ()))
-    assert len(facts.actions) == n_actions
-    if hasattr(env.unwrapped, "get_action_meanings"):
-        assert facts.actions == env.unwrapped.get_action_meanings()
-    components = _components(env.observation_space)
-    assert len(facts.observations) == len(components)
-    for fact, (low, high) in zip(facts.observations, components, strict=True):
-        for known, real in ((fact.low, low), (fact.high, high)):
-            if np.isfinite(real):
-                assert known == pytest.approx(real, rel=1e-6), fact.name
-            else:
-                assert known is None, fact.name
-    assert env.spec is not None
-    if env.spec.max_episode_steps is not None:
-        assert facts.max_episode_steps == env.spec.max_episode_steps
-    if facts.solved and facts.solved.source == "registered with Gymnasium":
-        assert facts.solved.threshold == env.spec.reward_threshold
-    env.close()
+    if missing := needs(FACTS[env_id].extra):
+        pytest.skip(missing)
+    assert wrong_facts(env_id, FACTS[env_id]) == []
 
 
 @pytest.mark.parametrize(
-    "env_id", [name for name, facts in FACTS.items() if (facts.reward.low, facts.reward.high) != (None, None)]
+    "change,words",
+    [
+        ({"actions": ["left"]}, ["facts.actions: 1 labels for 2 actions"]),
+        ({"observations": []}, ["facts.observations: 0 components, but the env has 4"]),
+        ({"max_episode_steps": 200}, ["facts.max_episode_steps: 200, registered with 500"]),
+        ({"reward": {"low": 2, "meaning": "none"}}, ["facts.reward: 2 to inf, but a step paid 1"]),
+        (
+            {"observations": [{"name": name, "low": -1} for name in "abcd"]},
+            [
+                "facts.observations: a is bounded by -1.0, in the env by -4.8",
+                "facts.observations: a is bounded by None, in the env by 4.8",
+                "facts.observations: b is bounded by -1.0, in the env by -inf",
+                "facts.observations: c is bounded by -1.0, in the env by -0.418879",
+                "facts.observations: c is bounded by None, in the env by 0.418879",
+                "facts.observations: d is bounded by -1.0, in the env by -inf",
+            ],
+        ),
+    ],
 )
-def test_rewards_of_a_random_walk_lie_in_the_stated_range(env_id: str) -> None:
-    facts = FACTS[env_id]
-    env = made(env_id, **facts.kwargs)
-    env.reset(seed=0)
-    env.action_space.seed(0)
-    low = -np.inf if facts.reward.low is None else facts.reward.low
-    high = np.inf if facts.reward.high is None else facts.reward.high
-    for _ in range(500):
-        _, reward, terminated, truncated, _ = env.step(env.action_space.sample())
-        assert low <= float(reward) <= high
-        if terminated or truncated:
-            env.reset()
-    env.close()
+def test_wrong_facts_are_found(change: dict[str, Any], words: list[str]) -> None:
+    facts = EnvFacts.model_validate(FACTS["CartPole-v1"].model_dump() | change)
+    assert wrong_facts("CartPole-v1", facts) == words
 
 
 @pytest.mark.parametrize("env_id", [name for name, facts in FACTS.items() if facts.tabular])

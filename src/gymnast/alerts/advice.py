@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from gymnast.config import layers
 from gymnast.core.errors import UserError
 from gymnast.core.schedule import Schedule
 from gymnast.core.text import setting as as_text
@@ -67,6 +68,16 @@ class Known:
                 found.append(configs.with_space_defaults(resolved, values).config)
         return found
 
+    @property
+    def tuned(self) -> RunConfig | None:
+        """What somebody tuned for this env: the target itself, or where that is a user's file the env's preset. None:
+        there is none, or nothing of it was changed."""
+        origin = self.origin
+        is_file = origin is not None and layers.split_target(origin.target)[0].endswith((".yaml", ".yml"))
+        if origin is None or is_file:
+            return self.usual[-1] if self.facts is not None and self.usual else None
+        return self.usual[0] if origin.settings and self.usual else None
+
 
 def is_shortened(known: Known) -> bool:
     """Whether the config's time limit is shorter than the env's own."""
@@ -88,23 +99,38 @@ class Suspect:
     also: tuple[tuple[str, Any], ...] = ()  # further settings that go with a careful step
 
 
-def advise(known: Known, suspects: Sequence[Suspect], otherwise: str) -> tuple[str, dict[str, Any] | None]:
-    """The likely cause, and the change that would clear it. `otherwise`: the cause where nothing can be changed."""
+def advise(
+    known: Known, suspects: Sequence[Suspect], otherwise: str, cures: Callable[[Known, RunConfig], bool] | None = None
+) -> tuple[str, dict[str, Any] | None]:
+    """The likely cause, and the change that would clear it. `otherwise`: the cause where nothing can be changed.
+
+    `cures`: whether another config is free of the fault, where a config alone tells; then no other change is advised.
+    """
     config = known.config
     suspects = tuple(named(config, suspects))
     for usual in known.usual:
-        for suspect in sorted(suspects, key=lambda one: -unusual(config, usual, one)):
-            distance, value = unusual(config, usual, suspect), plain(setting(usual, suspect.key))
-            if distance < UNUSUAL:
-                break
-            if is_valid(config, suspect.key, value):
-                return f"{suspect.why}: {described(config, usual, suspect, distance)}.", {suspect.key: value}
-    for suspect in suspects:
+        for group in to_blame(config, usual, suspects, together=cures is not None):
+            patch = {suspect.key: plain(setting(usual, suspect.key)) for suspect in group}
+            changed = patched(config, patch)
+            if changed is not None and (cures is None or cures(known, changed)):
+                return f"{group[0].why}: {', and '.join(described(config, usual, one) for one in group)}.", patch
+    for suspect in suspects if cures is None else ():
         step = careful_step(config, suspect) if suspect.only is None or suspect.only(known) else KEEP
-        if step is not KEEP and is_valid(config, suspect.key, step):
+        if step is not KEEP and patched(config, {suspect.key: step}) is not None:
             now = as_text(plain(setting(config, suspect.key)))
             return f"{suspect.why} ({suspect.key} is {now}).", {suspect.key: step, **dict(suspect.also)}
     return otherwise, None
+
+
+def to_blame(
+    config: RunConfig, usual: RunConfig, suspects: Sequence[Suspect], together: bool
+) -> Iterator[Sequence[Suspect]]:
+    """Each suspect that is far from what is usual, the furthest first; `together`: then all that differ at once."""
+    found = [(unusual(config, usual, suspect), suspect) for suspect in suspects]
+    found.sort(key=lambda pair: -pair[0])
+    yield from ([suspect] for distance, suspect in found if distance >= UNUSUAL)
+    if together and (group := [suspect for distance, suspect in found if distance > 1.0]):
+        yield group
 
 
 def named(config: RunConfig, suspects: Sequence[Suspect]) -> Iterator[Suspect]:
@@ -190,17 +216,18 @@ def plain(value: Any) -> Any:
     return value.to_form() if isinstance(value, Schedule) else value
 
 
-def is_valid(config: RunConfig, key: str, value: Any) -> bool:
+def patched(config: RunConfig, patch: dict[str, Any]) -> RunConfig | None:
+    """The config with a patch on top; None where that is no valid one."""
     from gymnast import config as configs
 
     try:
-        configs.override(config, [f"{key}={as_text(value)}"])
+        return configs.override(config, [f"{key}={as_text(value)}" for key, value in patch.items()])
     except UserError:
-        return False
-    return True
+        return None
 
 
-def described(config: RunConfig, usual: RunConfig, suspect: Suspect, distance: float) -> str:
+def described(config: RunConfig, usual: RunConfig, suspect: Suspect) -> str:
+    distance = unusual(config, usual, suspect)
     mine, theirs = (as_text(plain(setting(c, suspect.key))) for c in (config, usual))
     text = f"{suspect.key} is {mine}, usual for {usual.env.id} is {theirs}"
     if suspect.wrong == "switch" or not math.isfinite(distance) or suspect.key in FLOORS:

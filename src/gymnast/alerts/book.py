@@ -86,7 +86,7 @@ class AlertBook:
             alert.last, alert.evidence = self.env_steps, found
 
     def _begin(self, rule: Rule) -> Alert:
-        cause, patch = advise(self.known, rule.suspects, rule.otherwise)
+        cause, patch = advise(self.known, rule.suspects, rule.otherwise, rule.cures)
         origin = self.known.origin
         return Alert(
             rule=rule.name,

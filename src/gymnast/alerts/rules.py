@@ -9,17 +9,23 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from gymnast.alerts import suspects as why
 from gymnast.alerts.advice import Known, Suspect, is_shortened
 from gymnast.alerts.alert import Evidence
 from gymnast.alerts.conditions import Found, Memory, Row, behind, is_above, is_below, seen, warn_high, warn_low
 
+if TYPE_CHECKING:
+    from gymnast.config import RunConfig
+
 TINY_REWARD = 1e-3  # root mean square of a step's reward
 LONG_EPISODE = 2000  # steps of each env, after which an episode that has not ended is worth a word
+STARVED = 0.25  # of the usual gradient steps
 NO_RISE = 0.5  # standard deviations of a return, by which a score must have grown to count as risen
 
 Test = Callable[[Row, Known, Memory], Found]
+Cures = Callable[[Known, "RunConfig"], bool]
 
 
 @dataclass(frozen=True)
@@ -31,14 +37,17 @@ class Rule:
     otherwise: str  # the likely cause, where no setting can be blamed
     suspects: tuple[Suspect, ...]
     test: Test
+    cures: Cures | None = None  # where settings alone tell whether a patch would clear it
 
 
 RULES: list[Rule] = []
 
 
-def rule(severity: str, rows: int, message: str, otherwise: str, *suspects: Suspect) -> Callable[[Test], Test]:
+def rule(
+    severity: str, rows: int, message: str, otherwise: str, *suspects: Suspect, cures: Cures | None = None
+) -> Callable[[Test], Test]:
     def add(test: Test) -> Test:
-        RULES.append(Rule(test.__name__, severity, rows, message, otherwise, suspects, test))
+        RULES.append(Rule(test.__name__, severity, rows, message, otherwise, suspects, test, cures))
         return test
 
     return add
@@ -64,6 +73,28 @@ def ratio_off(row: Row, known: Known, memory: Memory) -> Found:
     if value is None or not math.isfinite(value):
         return None  # not a number is another alert
     return {} if low <= value <= high else {"train/ratio_first": Evidence(value, low, high)}
+
+
+def gradient_steps(config: RunConfig) -> float:
+    """Per million env steps."""
+    epochs, size = config.algo.passes(config.rollout_steps)
+    return 1e6 * epochs / size
+
+
+def is_fed(known: Known, config: RunConfig) -> bool:
+    usual = known.tuned
+    return usual is None or gradient_steps(config) >= gradient_steps(usual)
+
+
+@rule("warning", 1, "The agent learns in far fewer gradient steps than this env's settings were tuned for.",
+      "Fewer gradient steps for the same env steps.",
+      why.LARGE_BATCH, why.FEW_EPOCHS, why.MANY_ENVS, why.LONG_ROLLOUT, cures=is_fed)  # fmt: skip
+def starved(row: Row, known: Known, memory: Memory) -> Found:
+    """More envs or larger batches make env steps faster and learning slower. Settings tell before the first row."""
+    if (usual := known.tuned) is None:
+        return None
+    steps, low = gradient_steps(known.config), STARVED * gradient_steps(usual)
+    return {"train/gradient_steps_per_million": Evidence(steps, low=low)} if steps < low else {}
 
 
 @rule("warning", 2, "No episode has ended yet.",

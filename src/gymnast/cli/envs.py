@@ -28,16 +28,32 @@ def envs_show() -> None:
     """What an env is: actions, observations, rewards, when it is solved, what others reached."""
 
 
-@envs.command("check", short_help="Step an env through its engine.")
-@click.argument("target", metavar="ENV[:VARIANT]")
+@envs.command("check", short_help="Step envs through their engines: do they work?")
+@click.argument("targets", metavar="[ENV[:VARIANT]]...", nargs=-1)
+@click.option("--all", "everything", is_flag=True, help="Every variant: of the named envs, or of all presets.")
 @sets
-@click.option("--steps", type=click.IntRange(min=1), default=1000, show_default=True, help="Vector steps.")
+@click.option("--steps", type=click.IntRange(min=1), help="Vector steps; default: 1000, or 200 of each of several.")
 @click.option(
-    "--seconds", type=click.FloatRange(min=0, min_open=True), default=30.0, show_default=True, help="At most so long."
+    "--seconds",
+    type=click.FloatRange(min=0, min_open=True),
+    default=30.0,
+    show_default=True,
+    help="At most so long, for one env.",
 )
-@verb("envs.check:check_env", "check:print_check", bar_after=BAR_AFTER_SECONDS)
+@verb("envs.check:check", "check:print_check", bar_after=BAR_AFTER_SECONDS)
 def envs_check() -> None:
-    """Build ENV as training would, step it with random actions and report what it gives and how fast."""
+    """Build ENV as training would, step it with random actions and report what it gives and how fast.
+
+    Of several envs, or with --all, one line each: whether training and evaluation build, step, repeat themselves from a
+    seed, reset after an end and draw a picture, and whether the facts in the preset are true. The exit code is 1 if
+    anything fails. Families that are not installed are named with the command that adds them.
+
+    \b
+    gymnast envs check LunarLander-v3
+    gymnast envs check CartPole-v1 Hopper-v5
+    gymnast envs check ALE/Pong-v5 --all
+    gymnast envs check --all --json
+    """
 
 
 @envs.command("audit", short_help="Whether there is something to learn in an env.")

@@ -36,7 +36,7 @@ def _sizes(config: RunConfig) -> Iterator[RuleProblem]:
     if rollout % size:
         yield RuleProblem(
             ("algo.batch_size", "env.n_envs", "algo.n_steps"),
-            f"{size} does not divide the rollout of {product} samples. Use one of {_divisors(rollout, size, 2)}.",
+            f"{size} does not divide the rollout of {product} samples.{_batches(config)}",
         )
     by_batch = algo.normalize_advantage == "batch"
     if algo.normalize_advantage != "off" and (size if by_batch else rollout) == 1:
@@ -64,11 +64,36 @@ def _algorithm(config: RunConfig) -> Iterator[RuleProblem]:
             yield RuleProblem(("algo.extensions",), f"{spec.name}: {key}: {first['msg']}.")
 
 
-def _divisors(number: int, near: int, most: int) -> str:
-    """The divisors of a number on either side of another, at most so many on each."""
+def _divisors(number: int, unit: int = 1) -> list[int]:
+    """The divisors of a number that are multiples of the unit, the least first."""
     small = [d for d in range(1, math.isqrt(number) + 1) if number % d == 0]
-    divisors = sorted({*small, *(number // d for d in small)})
-    return ", ".join(map(str, [d for d in divisors if d < near][-most:] + [d for d in divisors if d > near][:most]))
+    return sorted(d for d in {*small, *(number // d for d in small)} if d % unit == 0)
+
+
+def _nearest(values: list[int], wish: int) -> int:
+    return min(values, key=lambda value: abs(value - wish))
+
+
+def _advice(key: str, values: list[int], wish: int) -> str:
+    """The nearest value, and its neighbours."""
+    best = _nearest(values, wish)
+    at = values.index(best)
+    others = ", ".join(str(value) for value in values[max(at - 1, 0) : at + 2] if value != best)
+    return f" Use --set {key}={best}{f' (or {others})' if others else ''}."
+
+
+def _sequence(config: RunConfig) -> int:
+    """Steps of a sequence that the rollout can be cut into: those of the config, or the nearest to them."""
+    return _nearest(_divisors(config.algo.n_steps), config.agent.sequence_length)
+
+
+def _batches(config: RunConfig) -> str:
+    """Which batches fit: whole sequences of a memory, and at least two samples where they are normalised together."""
+    algo, rollout = config.algo, config.rollout_steps
+    fit = _divisors(rollout, _sequence(config) if config.agent.memory else 1)
+    if algo.normalize_advantage == "batch" and len(fit) > 1:
+        fit = [size for size in fit if size > 1]
+    return _advice("algo.batch_size", fit, algo.passes(rollout)[1])
 
 
 def _agent(config: RunConfig) -> Iterator[RuleProblem]:
@@ -82,12 +107,13 @@ def _agent(config: RunConfig) -> Iterator[RuleProblem]:
     elif steps % length:
         yield RuleProblem(
             ("agent.sequence_length", "algo.n_steps"),
-            f"{length} does not divide algo.n_steps={steps}. Use one of {_divisors(steps, length, 1)}.",
+            f"{length} does not divide algo.n_steps={steps}."
+            + _advice("agent.sequence_length", _divisors(steps), length),
         )
-    elif size % length:
+    if agent.memory and config.rollout_steps % size == 0 and size % (fits := _sequence(config)):
         yield RuleProblem(
             ("algo.batch_size", "agent.sequence_length"),
-            f"{size} samples are not whole sequences of agent.sequence_length={length}. Use a multiple of it.",
+            f"{size} samples are not whole sequences of agent.sequence_length={fits}.{_batches(config)}",
         )
     if agent.forget_bias and agent.memory != "lstm":
         text = "only an LSTM has forget gates. Set agent.memory=lstm, or drop this key."

@@ -4,16 +4,65 @@ from __future__ import annotations
 
 from typing import Any
 
+from rich.console import Console
 from rich.text import Text
 
 from gymnast.core.text import number, span
-from gymnast.terminal.format import Cell, Column, facts_grid, look_at, output, right, table
+from gymnast.terminal.format import Cell, Column, facts_grid, look_at, output, right, section, table
 from gymnast.verbs.envs.check import STATISTICS
-from gymnast.verbs.result import Facts
+from gymnast.verbs.envs.health import Checked
+
+MANY = (
+    Column("env", style="bold"),
+    Column("variants", style="dim", wraps=20, drop=3),
+    Column("engine", drop=2),
+    Column("episodes", right=True, drop=5),
+    Column("seeds", drop=1),
+    Column("picture", drop=4),
+    Column("seconds", right=True, drop=6),
+    Column("result"),
+)
 
 
-def print_check(result: Facts) -> None:
+def print_check(result: Checked) -> None:
     console, data = output(), result.data
+    (_print_many if "envs" in data else _print_one)(console, data)
+    section(console, "failed", *(Text(problem, style="red") for problem in data["problems"]))
+
+
+def _print_many(console: Console, data: dict[str, Any]) -> None:
+    console.print(table(console, MANY, [_line(env) for env in data["envs"]]))
+    for lacking in data["missing"]:
+        text = f"! {', '.join(lacking['targets'])}: not installed. Run: {lacking['command']}"
+        console.print(Text(text, style="yellow"))
+    failed = sum(bool(env["problems"]) for env in data["envs"])
+    console.print(f"\n{len(data['envs'])} checked, {failed} failed", markup=False)
+
+
+def _line(env: dict[str, Any]) -> list[Cell]:
+    return [
+        env["env"],
+        ", ".join(env["variants"]),
+        " / ".join(dict.fromkeys((env["engine"], env["eval_engine"]))),
+        f"{env['episodes']:,}",
+        _seeds(env),
+        _picture(env),
+        f"{env['seconds']:.1f}",
+        Text("failed", style="bold red") if env["problems"] else Text("ok", style="green"),
+    ]
+
+
+def _seeds(env: dict[str, Any]) -> str:
+    if not env["repeats"]:
+        return "not checked" if env["repeats"] is None else "not repeated"
+    return "repeated" if env["varies"] else "repeated; all the same"
+
+
+def _picture(env: dict[str, Any]) -> str:
+    return "none" if env["picture"] is None else "{1} x {0}".format(*env["picture"])
+
+
+def _print_one(console: Console, data: dict[str, Any]) -> None:
     console.print(Text(data["target"], style="bold"))
     console.print(facts_grid(_facts(data)))
     console.print()
@@ -47,6 +96,8 @@ def _facts(data: dict[str, Any]) -> list[tuple[str, Cell]]:
         ("envs", str(data["n_envs"])),
         ("rate", f"{data['steps_per_second']:,.0f} steps/s ({steps})"),
         ("resume", "exact: episodes go on where they were" if exact else "episodes in progress start again"),
+        ("seeds", _seeds(data)),
+        ("picture", _picture(data)),
         ("actions", data["action_space"] + (", masked" if data["masks"] else "") + left),
         ("episodes", f"{data['episodes']:,}: {endings}"),
         ("components", ", ".join(f"{name} {mean:.3f}" for name, mean in data["components"].items())),

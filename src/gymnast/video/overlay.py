@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 HEIGHT = 400  # at least; smaller pictures are enlarged. Most envs draw that many rows: to enlarge those takes time
 WIDTH = 480  # of the whole, at least: the strip needs it
+MOST_WIDTH = 960  # that enlarging leads to: a flat picture stays low
 PIXEL_ART = 240  # pictures lower than this are enlarged in whole pixels
 MOST_BARS = 6
 GROUND, TEXT, DIM, BAR, CHOSEN = (17, 19, 24), (240, 242, 245), (150, 156, 168), (70, 78, 92), (255, 176, 32)
@@ -31,7 +32,7 @@ def enlarge(picture: Picture) -> Image:
     image = Image.fromarray(picture)
     width, height = image.size
     if height < PIXEL_ART:
-        factor = math.ceil(HEIGHT / height)
+        factor = max(1, min(math.ceil(HEIGHT / height), MOST_WIDTH // width))
         return image.resize((width * factor, height * factor), Image.Resampling.NEAREST)
     if height < HEIGHT:
         return image.resize((round(width * HEIGHT / height), HEIGHT), Image.Resampling.BILINEAR)
@@ -125,10 +126,13 @@ def _bars(draw: ImageDraw, entries: Sequence[Bar], x: int, y: int, width: int, s
     each = (width - gap * (len(entries) - 1)) / len(entries)
     for number, (name, value, begin, end, chosen) in enumerate(entries):
         left = x + number * (each + gap)
-        room = each - draw.textlength(f" {value}", _font(small))
         colour = CHOSEN if chosen else DIM
-        draw.text((left, y), _fit(draw, name, room, small), colour, _font(small))
-        draw.text((left + each, y), value, colour, _font(small), anchor="ra")
+        shown = name.lower() if name.isupper() else name  # narrower
+        widest = "100%" if value.endswith("%") else "+0.00"  # so that the same is shown in every frame
+        if draw.textlength(f"{shown} {widest}", _font(small)) <= each:
+            draw.text((left + each, y), value, colour, _font(small), anchor="ra")
+        # else the name alone, which the number would cut: the bar shows the number
+        draw.text((left, y), _fit(draw, shown, each, small), colour, _font(small))
         top, bottom = y + round(small * 1.45), y + round(small * 2.2)
         draw.rectangle((left, top, left + each, bottom), fill=BAR)
         if end > begin:
@@ -136,6 +140,11 @@ def _bars(draw: ImageDraw, entries: Sequence[Bar], x: int, y: int, width: int, s
 
 
 def _fit(draw: ImageDraw, text: str, room: float, size: int) -> str:
+    """The text, with initials for all words but the last, or cut."""
+    if draw.textlength(text, _font(size)) <= room:
+        return text
+    *words, last = text.split()
+    text = " ".join([*(word[0] for word in words), last])
     if draw.textlength(text, _font(size)) <= room:
         return text
     while text and draw.textlength(f"{text}.", _font(size)) > room:

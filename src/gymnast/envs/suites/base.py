@@ -45,7 +45,7 @@ class Suite:
         if render_mode == "rgb_array" and not os.environ.get("DISPLAY"):
             os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
         if render_mode is not None:
-            if _draws_nothing(spec):
+            if not draws(spec):
                 raise UserError(f"{spec.id} draws no pictures: it can be trained and scored, not watched.")
             kwargs["render_mode"] = render_mode
         with warnings.catch_warnings():
@@ -92,10 +92,11 @@ class Suite:
         return self.extra
 
 
-def _draws_nothing(spec: EnvSpec) -> bool:
-    """Whether an env's class says so itself; one that says nothing may be asked."""
+def draws(spec: EnvSpec) -> bool:
+    """Whether an env can be asked for pictures: its class says so itself, or says nothing."""
     from gymnasium.envs.registration import load_env_creator
 
     entry = spec.entry_point
     creator = load_env_creator(entry) if isinstance(entry, str) else entry
-    return getattr(creator, "metadata", {}).get("render_modes") == []
+    modes = getattr(creator, "metadata", {}).get("render_modes")
+    return modes is None or "rgb_array" in modes

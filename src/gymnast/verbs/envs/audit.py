@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from gymnast.config import RunConfig
 from gymnast.core.seeds import derive_seed
 from gymnast.envs.make import make_training_vec
 from gymnast.envs.types import EpisodeRecord, Obs, StepBatch, VecEnv
-from gymnast.verbs.envs.play import distribution, endings, random_steps
+from gymnast.verbs.envs.play import distribution, endings, fingerprint, random_steps
 from gymnast.verbs.extras import check_picture
 from gymnast.verbs.progress import SILENT, Progress
 from gymnast.verbs.random_actions import same_actions
@@ -98,8 +97,8 @@ class Probe:
 
     def add(self, batch: StepBatch) -> None:
         rest = np.stack([batch.reward, batch.terminated, batch.truncated], axis=1)
-        self.prints.append([_print(*(leaf[i] for leaf in batch.obs.values()), rest[i]) for i in range(len(rest))])
-        self.outcomes.append(_print(rest))
+        self.prints.append([fingerprint(*(leaf[i] for leaf in batch.obs.values()), rest[i]) for i in range(len(rest))])
+        self.outcomes.append(fingerprint(rest))
         self.obs.append({name: leaf.copy() for name, leaf in batch.obs.items() if leaf.dtype.kind == "f"})
 
     def stds(self) -> dict[str, Any]:
@@ -175,7 +174,7 @@ def _play(env: VecEnv, steps: int, seed: int, stds: dict[str, Any], progress: Pr
                 for last, new in zip(_rounded(batch.final_obs, stds), now, strict=True)
             ]
             rows = range(env.n_envs)
-            seen.transitions.append([_print(*(leaf[i] for leaf in (*before, actions, *after))) for i in rows])
+            seen.transitions.append([fingerprint(*(leaf[i] for leaf in (*before, actions, *after))) for i in rows])
             seen.rewards.append(batch.reward.copy())
             seen.episodes += batch.episodes
         before = now
@@ -189,14 +188,6 @@ def _rounded(obs: Obs, stds: dict[str, Any]) -> list[Any]:
             np.rint(leaf / stds[name] * FINENESS).astype(np.float32) + np.float32(0.0) if name in stds else leaf.copy()
             for name, leaf in obs.items()  # + 0: no -0
         ]
-
-
-def _print(*arrays: Any) -> bytes:
-    """A short mark of some arrays: the same for the same numbers, another for others."""
-    mark = blake2b(digest_size=8)
-    for array in arrays:
-        mark.update(np.ascontiguousarray(array).tobytes())
-    return mark.digest()
 
 
 def _outliers(rewards: Floats) -> dict[str, Any]:

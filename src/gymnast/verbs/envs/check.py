@@ -10,19 +10,39 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
+from gymnast.core.errors import UserError
 from gymnast.envs.make import choose_engine, make_training_vec
 from gymnast.envs.types import EpisodeRecord, VecEnv
+from gymnast.verbs.envs.check_all import check_envs
+from gymnast.verbs.envs.health import Checked, check_health
 from gymnast.verbs.envs.play import distribution, endings, random_steps
 from gymnast.verbs.progress import SILENT, Progress
-from gymnast.verbs.result import Facts
 from gymnast.verbs.train import resolve_config
 
 STATISTICS = ("mean", "std", "min", "max")
+STEPS, STEPS_OF_MANY = 1000, 200  # vector steps of one env in detail, and of each of several
+PROBE = 50  # vector steps that are repeated to see whether a seed does
+
+
+def check(
+    targets: Sequence[str],
+    overrides: Sequence[str] = (),
+    everything: bool = False,
+    steps: int | None = None,
+    seconds: float = 30.0,
+    progress: Progress = SILENT,
+) -> Checked:
+    """One env in detail; several, or all with presets, in a line each."""
+    if not targets and not everything:
+        raise UserError("name an ENV, or give --all for every preset: see `gymnast envs list`.")
+    if len(targets) == 1 and not everything:
+        return check_env(targets[0], overrides, steps or STEPS, seconds, progress)
+    return check_envs(targets, overrides, steps or STEPS_OF_MANY, everything, progress)
 
 
 def check_env(
     target: str, overrides: Sequence[str], steps: int, seconds: float = 30.0, progress: Progress = SILENT
-) -> Facts:
+) -> Checked:
     resolved = resolve_config(target, overrides)
     config = resolved.config
     _, why = choose_engine(config.env, config.env.n_envs)
@@ -31,6 +51,8 @@ def check_env(
         seen = _play(env, steps, seconds, config.train.seed, progress)
     finally:
         env.close()
+    progress.step("seeds, resets and pictures")
+    health = check_health(config, min(steps, PROBE))
     data = {
         "target": resolved.target,
         "env": config.env.id,
@@ -41,10 +63,11 @@ def check_env(
         "action_space": str(env.action_space),
         "actions_left": env.action_labels if config.env.forbid else None,
         **seen,
+        **{name: getattr(health, name) for name in ("repeats", "varies", "picture", "problems")},
     }
     done = seen["steps"] // env.n_envs
     late = f"stopped after {seconds:g} s: {done:,} of {steps:,} vector steps. More with --seconds"
-    return Facts(data | {"notes": [*_notes(data), *([late] if done < steps else [])]})
+    return Checked(data | {"notes": [*_notes(data), *([late] if done < steps else [])]})
 
 
 def _play(env: VecEnv, steps: int, most: float, seed: int, progress: Progress) -> dict[str, Any]:
