@@ -201,8 +201,9 @@ class Judge:
         goals = {} if judged else self._open_goals()
         goals = {name: goal for name, goal in goals.items() if goal <= record.best_high}
         with self._as_it_was(self.best_agent):
-            verdict = self.court.judge(Allowance(record.verdicts + 1, goals), record.seen, final=True)
+            verdict = self.court.judge(self._next_verdict(goals), record.seen, final=True)
         row = self._take_verdict(verdict, step if self.best_agent is None else record.best_at)
+        record.scores += not goals
         record.best_judged = self.best_agent is not None
         self._postpone_verdicts(step)
         return verdict, row
@@ -212,7 +213,7 @@ class Judge:
     def forget(self) -> None:
         """Another run of the same agent begins. Its verdicts go on counting: each has episodes and a share of the error
         of its own."""
-        self.record = Record(evaluations=self.record.evaluations, verdicts=self.record.verdicts)
+        self.record = self.record.without_results()
         self.best_agent, self.waiting = None, []
 
     def save_state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -234,8 +235,7 @@ class Judge:
                 if {name: tensor.shape for name, tensor in weights.items()} != shapes:
                     raise ValueError("an earlier agent in it has other layers")
         else:
-            fresh = Record(evaluations=self.record.evaluations, verdicts=self.record.verdicts)
-            self.record = replace(fresh, next_evaluation=self.record.next_evaluation)
+            self.record = replace(self.record.without_results(), next_evaluation=self.record.next_evaluation)
 
     def open(self, warn: Callable[[str], None]) -> Self:
         self.background.open(warn)
@@ -283,7 +283,10 @@ class Judge:
         goals = self._open_goals()
         if not goals or (request.step < self.record.next_verdict and not request.calls):
             return None
-        return Allowance(self.record.verdicts + 1, goals)
+        return self._next_verdict(goals)
+
+    def _next_verdict(self, goals: dict[str, float]) -> Allowance:
+        return Allowance(self.record.verdicts + 1, goals, self.record.scores)
 
     def _postpone_verdicts(self, step: int) -> None:
         """One was called for at that step: no other before the next evaluation is due."""

@@ -20,6 +20,7 @@ class Record:
     evaluations: int = 0
     next_evaluation: int = 0  # env steps
     verdicts: int = 0
+    scores: int = 0  # of these verdicts: no more than a score, since nothing was asked
     next_verdict: int = 0  # env steps
     judged_at: int = -1  # env steps of the agent that the last verdict was on
     best_score: float | None = None
@@ -33,6 +34,10 @@ class Record:
     on_target: bool = False
     seen: Range = NOTHING_SEEN  # returns, of training and of evaluations
     due: EvalRequest | None = None  # begun, and not done yet; it stays so where it is broken off
+
+    def without_results(self) -> Record:
+        """Numbers go on counting, so that no episodes and no share of the error are used twice."""
+        return Record(evaluations=self.evaluations, verdicts=self.verdicts, scores=self.scores)
 
 
 RECORD = TypeAdapter(Record)
