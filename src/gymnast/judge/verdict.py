@@ -66,6 +66,10 @@ class Allowance:
     goals: dict[str, float]
     scores: int = 0  # earlier ones that were only scores: they used up no share of the error
 
+    @property
+    def error(self) -> float:
+        return error_of(self.number - self.scores)
+
 
 @dataclass(frozen=True)
 class EvalResult:
@@ -150,7 +154,7 @@ class Court:
             played = sum(block.episodes for block in blocks)
             blocks.append(self._play(stop.episodes, seed, stop.judge, played))
             returns = np.concatenate([block.returns for block in blocks])
-            tests = {name: weigh(returns, goal, seen, error_of(asked.number - asked.scores)) for name, goal in still.items()}
+            tests = {name: weigh(returns, goal, seen, asked.error) for name, goal in still.items()}
             shown += [name for name, test in tests.items() if test.shown]
             still = {name: still[name] for name, test in tests.items() if test.worth_more(stop.max_episodes)}
             if not still:
