@@ -351,7 +351,7 @@ def all_cut(row: Row, known: Known, memory: Memory) -> Found:
     return evidence | seen(row, "rollout/ep_len_mean") | seen(row, "rollout/ep_rew_std")
 
 
-@rule("warning", 2, "Evaluation of the likeliest actions is far below what training gets by sampling.",
+@rule("warning", 2, "The greedy policy scores far below the sampled actions of training.",
       "The policy needs its randomness: it cannot tell states apart in which it must act differently.",
       why.SURE_ACTIONS)  # fmt: skip
 def greedy_below_training(row: Row, known: Known, memory: Memory) -> Found:

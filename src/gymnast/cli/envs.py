@@ -11,45 +11,55 @@ from gymnast.cli.verbs import BAR_AFTER_SECONDS, Verbs, app, sets, verb
 
 @app.group(cls=Verbs, short_help="List, show, check and audit environments.")
 def envs() -> None:
-    """Environments: those with presets, and any other that Gymnasium knows."""
+    """Environments with presets, and all others that are registered with Gymnasium."""
 
 
-@envs.command("list", short_help="Envs with presets.")
-@click.option("--all", "everything", is_flag=True, help="Also every other id registered with Gymnasium.")
+@envs.command("list", short_help="List envs with presets.")
+@click.option("--all", "everything", is_flag=True, help="Also list all other ids registered with Gymnasium.")
 @verb("envs.show:list_envs", "envs:print_envs")
 def envs_list() -> None:
-    """Envs with presets, their variants and what it takes to solve them."""
+    """List envs with presets, their variants and their thresholds."""
 
 
-@envs.command("show", short_help="Facts about one env.")
+@envs.command("show", short_help="Describe one env.")
 @click.argument("target", metavar="ENV")
 @verb("envs.show:show_env", "envs:print_env")
 def envs_show() -> None:
-    """What an env is: actions, observations, rewards, when it is solved, what others reached."""
+    """Describe an env: actions, observations, rewards, threshold, published scores."""
 
 
-@envs.command("check", short_help="Step an env through its engine.")
+@envs.command("check", short_help="Test an env with random actions.")
 @click.argument("target", metavar="ENV[:VARIANT]")
 @sets
-@click.option("--steps", type=click.IntRange(min=1), default=1000, show_default=True, help="Vector steps.")
 @click.option(
-    "--seconds", type=click.FloatRange(min=0, min_open=True), default=30.0, show_default=True, help="At most so long."
+    "--steps", type=click.IntRange(min=1), default=1000, show_default=True, help="Steps of the vector of envs."
+)
+@click.option(
+    "--seconds",
+    type=click.FloatRange(min=0, min_open=True),
+    default=30.0,
+    show_default=True,
+    help="Time limit in seconds.",
 )
 @verb("envs.check:check_env", "check:print_check", bar_after=BAR_AFTER_SECONDS)
 def envs_check() -> None:
-    """Build ENV as training would, step it with random actions and report what it gives and how fast."""
+    """Build ENV as training does, take random actions, and report spaces, rewards, lengths and speed."""
 
 
-@envs.command("audit", short_help="Whether there is something to learn in an env.")
+@envs.command("audit", short_help="Find out whether an env has something to learn.")
 @click.argument("target", metavar="ENV[:VARIANT]")
 @sets
-@click.option("--steps", type=click.IntRange(min=1), default=1000, show_default=True, help="Vector steps.")
-@click.option("--seed", type=click.IntRange(min=0), help="Of envs and actions; default: train.seed.")
-@click.option("--picture", type=click.Path(dir_okay=False, path_type=Path), help="Histograms: FILE.png, .svg or .pdf.")
+@click.option(
+    "--steps", type=click.IntRange(min=1), default=1000, show_default=True, help="Steps of the vector of envs."
+)
+@click.option("--seed", type=click.IntRange(min=0), help="Seed of envs and actions.  [default: train.seed]")
+@click.option(
+    "--picture", type=click.Path(dir_okay=False, path_type=Path), help="Write histograms to FILE.png, .svg or .pdf."
+)
 @verb("envs.audit:audit_env", "audit:print_audit", bar_after=BAR_AFTER_SECONDS)
 def envs_audit() -> None:
-    """Build ENV as training would, step it with random actions and report rewards, episodes, whether its parallel
-    copies differ at all, how alike their transitions are, and whether a seed repeats them.
+    """Build ENV as training does, take random actions, and report rewards, episodes, whether parallel envs differ,
+    how many transitions are distinct, and whether the same seed gives the same episode.
 
     \b
     gymnast envs audit FrozenLake-v1
