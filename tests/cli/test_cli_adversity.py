@@ -124,7 +124,7 @@ def test_of_two_who_resume_a_run_one_does_and_the_other_changes_nothing(
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="reads Linux' /proc")
-@pytest.mark.parametrize("engine,steps", [("cartpole", 200_000), ("sync", 60_000), ("process", 60_000)])
+@pytest.mark.parametrize("engine,steps", [("cartpole", 100_000), ("sync", 30_000), ("process", 30_000)])
 def test_memory_and_open_files_do_not_grow_with_steps(engine: str, steps: int) -> None:
     """Over all processes of the training, evaluations among the steps."""
     code = """
@@ -150,7 +150,7 @@ print(second[0] - first[0], second[1] - first[1])
     ended = subprocess.run(command, cwd=ROOT, env=environment(), capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr
     megabytes, files = map(float, ended.stdout.split()[-2:])
-    assert megabytes < 10  # a leak of 50 to 170 bytes a step
+    assert megabytes < 10  # a leak of 100 to 350 bytes a step
     assert files == 0
 
 
