@@ -174,6 +174,8 @@ def update_tiny(row: Row, known: Known, memory: Memory) -> Found:
     memory["rate"] = max(memory.get("rate", 0.0), rate)
     if row["time/progress"] > 0.5 or rate < 0.3 * memory["rate"]:
         return None
+    if row.get("rollout/ep_rew_std") == 0:
+        return {}  # returns that are all alike teach nothing: that is another alert
     name = "train/approx_kl"
     # One gradient step an update moves a policy less than PPO's many: healthy runs go down to 4e-6.
     epochs, _ = known.config.algo.passes(known.config.rollout_steps)
