@@ -170,7 +170,7 @@ def test_a_task_of_a_fixed_length_is_healthy() -> None:
 
 @pytest.mark.parametrize("env", ["Constant", "Blank"])
 def test_a_constant_reward_is_reported_as_such_and_nothing_else_is_blamed(env: str) -> None:
-    (alert,) = alerts_of(env).values()
+    (alert,) = alerts_of(env, "algo.learning_rate=lin_3e-4").values()
     assert alert.rule == "returns_alike"
     assert alert.patch is None
     assert "set `terminated`" in alert.cause
