@@ -137,6 +137,8 @@ class Troubled(Counting):
             return observation, reward, terminated, truncated, info
         if self.trouble == "crash":
             raise RuntimeError("the gearbox is on fire")
+        if self.trouble == "quit":
+            raise SystemExit(3)
         if self.trouble == "exit":
             os._exit(7)
         if self.trouble == "kill":
@@ -151,6 +153,18 @@ class Troubled(Counting):
             "none_flag": (observation, reward, None),
         }
         return *changed.get(self.trouble, (observation, reward, terminated)), truncated, info
+
+
+class Leaky(Counting):
+    """Opens a file in each episode and closes none."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.files: list[Any] = []
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        self.files.append(open(os.devnull))  # noqa: SIM115
+        return super().reset(seed=seed, options=options)
 
 
 class Slow(Counting):
@@ -330,6 +344,7 @@ def _register() -> None:
     gym.register("test/Crashing-v0", f"{MODULE}:Troubled", kwargs={"trouble": "crash"})
     gym.register("test/Hanging-v0", f"{MODULE}:Troubled", kwargs={"trouble": "hang"})
     gym.register("test/Dying-v0", f"{MODULE}:Troubled", kwargs={"trouble": "kill"})
+    gym.register("test/Leaky-v0", f"{MODULE}:Leaky")
     gym.register("test/Slow-v0", f"{MODULE}:Slow")
     gym.register("test/Masked-v0", f"{MODULE}:Masked")
     gym.register("test/Pad-v0", f"{MODULE}:Pad")

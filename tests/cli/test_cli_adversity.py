@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import os
 import resource
 import shutil
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from gymnast.core.files import TEMPORARY
 from gymnast.runs.folder import Run
+from gymnast.sinks.jsonl import read_metrics
 from tests.cli.conftest import ROOT, TINY, Command, Trained, assert_answered, environment, run_command
 from tests.processes import running, wait_for
 
@@ -118,24 +123,142 @@ def test_of_two_who_resume_a_run_one_does_and_the_other_changes_nothing(
     first._lock.release()
 
 
-def test_memory_and_open_files_do_not_grow_with_steps() -> None:
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="reads Linux' /proc")
+@pytest.mark.parametrize("engine,steps", [("cartpole", 100_000), ("sync", 30_000), ("process", 30_000)])
+def test_memory_and_open_files_do_not_grow_with_steps(engine: str, steps: int) -> None:
+    """Over all processes of the training, evaluations among the steps."""
     code = """
-import os
+import os, sys
 from gymnast import PPO
 def used():
-    pages = int(open("/proc/self/statm").read().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20, len(os.listdir("/proc/self/fd"))
-model = PPO("MlpPolicy", "CartPole-v1", n_steps=512)
+    pages = files = 0
+    for pid in (os.getpid(), *map(int, open(f"/proc/self/task/{os.getpid()}/children").read().split())):
+        pages += int(open(f"/proc/{pid}/statm").read().split()[1])
+        files += len(os.listdir(f"/proc/{pid}/fd"))
+    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20, files
+engine, steps = sys.argv[1], int(sys.argv[2])
+settings = {"env.engine": engine, "env.n_envs": 8, "stop.on_solved": False}
+settings |= {"eval.every": steps // 10, "eval.episodes": 4}
+model = PPO("MlpPolicy", "CartPole-v1", n_steps=128, n_epochs=1, set=settings)
 model.learn(20_000)
 first = used()
-model.learn(60_000)
+model.learn(steps)
 second = used()
 print(second[0] - first[0], second[1] - first[1])
 """
-    ended = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, env=environment(), capture_output=True, text=True, check=False
-    )
+    command = [sys.executable, "-c", code, engine, str(steps)]
+    ended = subprocess.run(command, cwd=ROOT, env=environment(), capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr
     megabytes, files = map(float, ended.stdout.split()[-2:])
-    assert megabytes < 10  # a leak of 200 bytes a step
+    assert megabytes < 10  # a leak of 100 to 350 bytes a step
     assert files == 0
+
+
+@pytest.mark.parametrize("engine", ["sync", "process"])
+def test_an_env_that_leaks_files_is_named_and_its_run_can_go_on(engine: str, tmp_path: Path) -> None:
+    """Nothing else can be opened any more in that process; that must not hide what happened."""
+    settings = ("--set", f"env.engine={engine}", "--set", "eval.every=0", "--set", "stop.on_solved=false")
+    command = ["train", "tests.envs_for_tests:test/Leaky-v0", *TINY, "--steps", "100000", *settings, "--quiet"]
+    ended = subprocess.run(
+        [sys.executable, "-m", "gymnast", *command, "--runs-dir", str(tmp_path)],
+        cwd=ROOT,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (400, 400)),
+    )
+    assert ended.returncode == 1, ended.stderr
+    assert "test/Leaky-v0: env" in ended.stderr
+    assert "Too many open files: '/dev/null'" in ended.stderr
+    assert "gymnast resume" in ended.stderr
+    (run,) = run_command("runs", "list", "--json", "--runs-dir", tmp_path).json["runs"]
+    assert run["status"] in ("crashed", "killed")  # the latter where not even that could be written
+
+
+def test_eight_runs_that_start_at_once_are_eight_runs(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "gymnast", "train", "CartPole-v1", *TINY, "--quiet", "--json", "--runs-dir"]
+    with ExitStack() as stack:
+        start = [*command, str(tmp_path)]
+        options: dict[str, Any] = {"cwd": ROOT, "env": environment(), "stdout": subprocess.PIPE, "text": True}
+        processes = [stack.enter_context(running(start, **options)) for _ in range(8)]
+        results = [json.loads(process.communicate(timeout=250)[0].splitlines()[-1]) for process in processes]
+    assert [process.returncode for process in processes] == [0] * 8
+    assert len({result["run"] for result in results}) == 8
+    assert len({result["eval_mean"] for result in results}) == 1  # one seed: nobody got another's numbers
+    listed = run_command("runs", "list", "--json", "--runs-dir", tmp_path).json["runs"]
+    assert [run["status"] for run in listed] == ["finished"] * 8
+    assert {path.name for path in tmp_path.iterdir() if path.is_dir()} == {result["run"] for result in results}
+    assert not list(tmp_path.rglob(f"*{TEMPORARY}"))
+
+
+def test_of_two_processes_that_resume_a_run_at_once_one_does(trained: Trained, tmp_path: Path) -> None:
+    copy = tmp_path / "runs" / trained.path.name
+    shutil.copytree(trained.path, copy)
+    shutil.copy2(copy / "checkpoints" / "step_512.safetensors", copy / "checkpoints" / "last.safetensors")
+    command = [sys.executable, "-m", "gymnast", "resume", copy.name, "--quiet", "--runs-dir", str(copy.parent)]
+    with ExitStack() as stack:
+        options: dict[str, Any] = {"cwd": ROOT, "env": environment(), "stderr": subprocess.PIPE, "text": True}
+        processes = [stack.enter_context(running(command, **options)) for _ in range(2)]
+        errors = [process.communicate(timeout=250)[1] for process in processes]
+    # The other one is refused while the first trains, or because that run is over by then
+    assert sorted(process.returncode for process in processes) == [0, 2], errors
+    assert "Traceback" not in "".join(errors)
+    steps = [row["time/total_timesteps"] for row in read_metrics(copy / "metrics.jsonl")]
+    assert steps == sorted(set(steps))
+    assert steps[-1] == 1024
+
+
+def test_a_folder_that_may_only_be_read(trained: Trained, tmp_path: Path) -> None:
+    """What only reads goes on working; what writes says that it cannot."""
+    runs_dir = tmp_path / "runs"
+    shutil.copytree(trained.runs_dir, runs_dir)
+    for path in (runs_dir, *runs_dir.rglob("*")):
+        path.chmod(path.stat().st_mode & ~0o222)
+    mortal = ("setpriv", "--bounding-set=-all", "--inh-caps=-all") if os.geteuid() == 0 else ()
+    if mortal and shutil.which("setpriv") is None:
+        pytest.skip("root may write everywhere")
+
+    def answer(*args: str) -> subprocess.CompletedProcess[str]:
+        command = [*mortal, sys.executable, "-m", "gymnast", *args, "--runs-dir", str(runs_dir)]
+        return subprocess.run(command, cwd=ROOT, env=environment(), capture_output=True, text=True, check=False)
+
+    first = trained.first.json["run"]
+    try:
+        for reads in (("runs", "list"), ("runs", "show", first), ("eval", first, "--episodes", "2")):
+            ended = answer(*reads)
+            assert ended.returncode == 0, ended.stderr
+        writes = (("train", "CartPole-v1", *TINY), ("resume", first, "--steps", "2048"), ("report", first))
+        for args in (*writes, ("runs", "delete", first, "--yes")):
+            ended = answer(*args, "--quiet") if args[0] in ("train", "resume") else answer(*args)
+            assert ended.returncode == 2, (args, ended.stdout, ended.stderr)
+            assert ended.stderr.splitlines()[-1].startswith("gymnast: "), ended.stderr
+            assert "Permission denied" in ended.stderr
+            assert "Traceback" not in ended.stderr
+    finally:
+        for path in (runs_dir, *runs_dir.rglob("*")):
+            path.chmod(path.stat().st_mode | 0o200)
+    assert sorted(path.name for path in runs_dir.iterdir()) == sorted(path.name for path in trained.runs_dir.iterdir())
+
+
+# Every write to the disk takes a while, as on a network file system
+SLOW_DISK = """
+import os, time
+synced = os.fsync
+def fsync(handle):
+    time.sleep(0.3)
+    synced(handle)
+os.fsync = fsync
+"""
+
+
+def test_a_slow_disk_changes_no_number(trained: Trained, tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(SLOW_DISK)
+    path = os.pathsep.join(filter(None, (str(tmp_path), os.environ.get("PYTHONPATH"))))
+    runs_dir = tmp_path / "runs"
+    same = ("--seed", "1", "--set", "train.checkpoint_every=512", "--quiet", "--json", "--runs-dir", runs_dir)
+    slow = run_command("train", "CartPole-v1", *TINY, *same, PYTHONPATH=path)
+    assert slow.code == 0, slow.err
+    assert slow.json["eval_mean"] == trained.first.json["eval_mean"]
+    files = {file.name for file in (runs_dir / slow.json["run"] / "checkpoints").iterdir()}
+    assert files == {file.name for file in (trained.path / "checkpoints").iterdir()}

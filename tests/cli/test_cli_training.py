@@ -53,6 +53,18 @@ def test_resume_of_a_run_that_is_over_says_how_to_train_longer(gymnast: Command,
     assert "--steps 2048" in outcome.err
 
 
+def test_resume_with_another_threshold_judges_the_best_agent_again(call: Command, tmp_path: Path) -> None:
+    """That agent was judged by the old threshold. Nothing else is judged in the new run: it has no evaluations."""
+    common = ("--quiet", "--json", "--runs-dir", tmp_path)
+    goals = ("--set", "stop.threshold=12", "--set", "stop.target=null", "--set", "stop.on_solved=false")
+    first = call("train", "CartPole-v1", *TINY, "--seed", "1", *goals, "--set", "stop.episodes=50", *common).json
+    assert first["solved"]
+    for threshold, solved in (("9.5", True), ("400", False)):
+        other = ("--set", f"stop.threshold={threshold}", "--set", "eval.every=0", "--set", "stop.on_solved=true")
+        result = call("resume", first["run"], "--steps", "1280", *other, *common).json
+        assert (result["solved"], result["best_at"]) == (solved, first["best_at"])
+
+
 def test_resume_with_another_setting_is_a_new_run_from_there(trained: Trained) -> None:
     result = trained.second.json
     assert (result["env_steps"], result["run"] == trained.first.json["run"]) == (1536, False)

@@ -323,7 +323,7 @@ def test_auto_engine(config: dict[str, Any], n_envs: int, engine: str) -> None:
         ({"engine": "envpool", "kwargs": {"max_pool": False}}, r"it always pools two frames"),
         ({"engine": "envpool", "max_episode_steps": 98}, r"98 frames \(env.max_episode_steps\) are not a whole number"),
         ({"engine": "cartpole"}, r"it has no ALE/Pong-v5"),
-        ({"id": "PongNoFrameskip-v4"}, r"is an old name. Use ALE/Pong-v5"),
+        ({"id": "PongNoFrameskip-v4"}, r"is an old name. Use ALE/Pong-v5; with env.kwargs.repeat_action"),
         ({"id": "ALE/Pongg-v5"}, r"Did you mean 'ALE/Pong-v5'"),
     ],
 )

@@ -304,6 +304,7 @@ def test_envs_that_need_a_process_each_get_one() -> None:
 
 TROUBLE = {
     "crash": r"env \d, in step 2 .*, crashed in step\.\nTraceback[\s\S]*RuntimeError: the gearbox is on fire",
+    "quit": r"env \d, in step 2 .*, crashed in step\.\nTraceback[\s\S]*SystemExit: 3",
     "nan_reward": r"env 0, in step 2 of its episode, after the action 0, gave the reward nan",
     "nan_observation": r"env 0, in step 2 of its episode, after the action 0, gave NaN in the observation 'obs'",
     "wrong_shape": r"observation 'obs' has shape \(2,\), its space declares \(1,\)",

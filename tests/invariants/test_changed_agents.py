@@ -20,6 +20,7 @@ from gymnast.runs.saved_agent import build_agent, init_agent_from
 from gymnast.training.build import build
 from gymnast.training.loop import train
 from gymnast.training.state import restore, save_state
+from gymnast.verbs.train import start
 
 
 def small(env_id: str, **sections: Any) -> configs.RunConfig:
@@ -74,6 +75,19 @@ def test_a_normaliser_is_taken_whole_or_not_at_all() -> None:
     taken, left = init_agent_from(twin, donor.agent.state_dict())
     assert not left
     donor.close(), taker.close()
+
+
+def test_the_scale_of_rewards_is_not_taken_to_another_env(tmp_path: Path) -> None:
+    """Each env has its own, and the count of a long run would keep it for as long."""
+    sizes = ["env.n_envs=4", "algo.n_steps=32", "algo.batch_size=32", "agent.hidden=[8]", "agent.normalize_reward=true"]
+    settings = [*sizes, "eval.every=0", "stop.on_solved=false"]
+    start("CartPole-v1", settings, tmp_path, steps=256, quiet=True, name="donor")
+    for target, carried in (("CartPole-v1", True), ("Acrobot-v1", False)):
+        result = start(target, settings, tmp_path, steps=256, init_from="donor", quiet=True)
+        log = (tmp_path / result.to_json()["run"] / "log.txt").read_text()
+        copied = log.partition("initialised from")[2].partition("\n")[0]
+        assert "actor_body" in copied
+        assert ("reward_normalizer.moments.var" in copied) is carried
 
 
 def test_a_state_that_does_not_fit_the_observations_is_refused() -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from gymnast import PPO
 from gymnast.config import RunConfig
+from gymnast.judge.evidence import error_of
 from gymnast.judge.judge import Judge
 from gymnast.judge.verdict import Allowance, Court, Verdict
 from gymnast.training.loop import Result, train
@@ -166,6 +167,16 @@ def test_a_hopeless_agent_costs_no_verdict_at_the_end(make_session: Any, judged:
     ((asked, verdict),) = judged
     assert (asked.goals, verdict.test, result.solved) == ({}, None, False)
     assert verdict.evaluation.episodes == 100
+
+
+def test_a_score_that_nothing_was_asked_about_costs_no_share_of_the_error(judged: Any) -> None:
+    """Each `learn` ends with a score; the first question, whenever it comes, still has half of the error."""
+    model = PPO("MlpPolicy", Noise, n_steps=64, batch_size=64, n_epochs=1, set={"stop.threshold": 50.0})
+    model.learn(64).learn(64)
+    assert [(asked.number, asked.goals) for asked, _ in judged] == [(1, {}), (2, {})]
+    model.session.judge.threshold = -50.0
+    model.learn(64)
+    assert judged[-1][1].test.needed == pytest.approx(np.log(1 / error_of(1)))
 
 
 def test_a_callback_may_stop_a_run(make_session: Any) -> None:

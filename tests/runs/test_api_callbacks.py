@@ -149,6 +149,16 @@ def test_numbers_that_callbacks_record_and_loggers_that_users_set(tmp_path: Path
     assert "train/loss" in table[0]
 
 
+def test_a_logger_that_prints_tables_gets_names_that_fit(tmp_path: Path) -> None:
+    """Diagnostics of two layers: cut to 36 characters their names are the same, which its tables refuse."""
+    model = PPO("CartPole-v1", n_steps=32, batch_size=32)
+    model.set_logger(configure(str(tmp_path), ["stdout", "log", "csv"]))
+    model.learn(32, log_interval=1)
+    assert "net/activation_mean/actor_body.layers.3" in (tmp_path / "progress.csv").read_text()
+    assert "activation_mean" not in (tmp_path / "log.txt").read_text()
+    assert "approx_kl" in (tmp_path / "log.txt").read_text()
+
+
 def test_tensorboard_log_counts_folders_as_stable_baselines3_does(tmp_path: Path) -> None:
     model = small_ppo(tensorboard_log=tmp_path)
     model.learn(32)

@@ -77,6 +77,13 @@ class Constant(Match):
         return 1.0
 
 
+class Blank(Constant):
+    """Shows nothing either: there is no gradient at all, whatever the learning rate."""
+
+    def show(self) -> Any:
+        return np.zeros_like(super().show())
+
+
 class Noise(Match):
     """Pays at random."""
 
@@ -104,6 +111,7 @@ class Combination(Match):
 gym.register("test/Corner-v0", Corner)
 gym.register("test/Match-v0", Match, max_episode_steps=20)
 gym.register("test/Constant-v0", Constant, max_episode_steps=20)
+gym.register("test/Blank-v0", Blank, max_episode_steps=20)
 gym.register("test/Noise-v0", Noise, max_episode_steps=20)
 gym.register("test/Combination-v0", Combination, max_episode_steps=20)
 gym.register("test/NeverEnds-v0", Constant)
@@ -160,8 +168,9 @@ def test_a_task_of_a_fixed_length_is_healthy() -> None:
     assert [rule for rule, alert in alerts_of("Match").items() if alert.severity != "info"] == []
 
 
-def test_a_constant_reward_is_reported_as_such_and_nothing_else_is_blamed() -> None:
-    (alert,) = alerts_of("Constant").values()
+@pytest.mark.parametrize("env", ["Constant", "Blank"])
+def test_a_constant_reward_is_reported_as_such_and_nothing_else_is_blamed(env: str) -> None:
+    (alert,) = alerts_of(env, "algo.learning_rate=lin_3e-4").values()
     assert alert.rule == "returns_alike"
     assert alert.patch is None
     assert "set `terminated`" in alert.cause

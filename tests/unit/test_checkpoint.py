@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import random
 import subprocess
 import sys
@@ -16,6 +17,7 @@ import pytest
 import torch
 
 from gymnast.core.errors import UserError
+from gymnast.core.files import write_atomic
 from gymnast.runs.checkpoint import CheckpointError, list_checkpoints, load, save
 
 TENSORS: dict[str, Any] = {
@@ -195,6 +197,22 @@ def test_a_full_disk_leaves_the_old_checkpoint_whole(tmp_path: Path) -> None:
     assert done.stdout.count("\n") == 1
     assert load(path).step == 5
     assert sorted(file.name for file in tmp_path.iterdir()) == ["last.json", "last.safetensors"]
+
+
+def test_only_regular_files_are_replaced(tmp_path: Path) -> None:
+    """A device, a pipe or a folder that has the name of a file stays what it is."""
+    pipe, folder, link, file = (tmp_path / name for name in ("pipe", "folder", "link", "file"))
+    os.mkfifo(pipe)
+    folder.mkdir()
+    link.symlink_to("/dev/null")
+    for path in (pipe, folder, link):
+        with pytest.raises(FileExistsError, match="not a regular file"):
+            write_atomic(path, b"new")
+    write_atomic(file, b"old")
+    write_atomic(file, b"new")
+    assert file.read_bytes() == b"new"
+    assert (pipe.is_fifo(), folder.is_dir(), link.is_symlink()) == (True, True, True)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "folder", "link", "pipe"]
 
 
 def test_saving_into_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:

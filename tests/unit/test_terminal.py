@@ -184,6 +184,10 @@ def test_the_summary_says_what_happened_and_what_is_next() -> None:
     interrupted = unsolved | {"stop_reason": "interrupted", "eval_mean": None, "interval": None}
     assert "INTERRUPTED" in summary(TRAINED, **interrupted)
     assert "DONE" in summary(replace(TRAINED, threshold=None), **unsolved)
+    few = summary(TRAINED, solved=False, stop_reason=None, episodes=20)  # `gymnast eval` of a saved agent
+    assert "UNDECIDED  CartPole-v1" in few
+    assert "475; 20 episodes are too few to show it" in few
+    assert "NOT SOLVED" in summary(TRAINED, solved=False, stop_reason=None, eval_mean=474.0)
 
 
 def test_the_summary_says_what_to_try() -> None:

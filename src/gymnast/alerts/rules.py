@@ -205,6 +205,8 @@ def update_tiny(row: Row, known: Known, memory: Memory) -> Found:
     memory["rate"] = max(memory.get("rate", 0.0), rate)
     if row["time/progress"] > 0.5 or rate < 0.3 * memory["rate"]:
         return None
+    if row.get("rollout/ep_rew_std") == 0:
+        return {}  # returns that are all alike teach nothing: that is another alert
     name = "train/approx_kl"
     # One gradient step an update moves a policy less than PPO's many: healthy runs go down to 4e-6.
     epochs, _ = known.config.algo.passes(known.config.rollout_steps)
@@ -382,7 +384,7 @@ def all_cut(row: Row, known: Known, memory: Memory) -> Found:
     return evidence | seen(row, "rollout/ep_len_mean") | seen(row, "rollout/ep_rew_std")
 
 
-@rule("warning", 2, "Evaluation of the likeliest actions is far below what training gets by sampling.",
+@rule("warning", 2, "The greedy policy scores far below the sampled actions of training.",
       "The policy needs its randomness: it cannot tell states apart in which it must act differently.",
       why.SURE_ACTIONS)  # fmt: skip
 def greedy_below_training(row: Row, known: Known, memory: Memory) -> Found:

@@ -44,7 +44,7 @@ NO_LIMIT = Suspect(
 SURE_ACTIONS = Suspect(
     "stop.judge",
     "switch",
-    "training samples actions and gets there by chance where the likeliest action alone is stuck",
+    "training samples actions and reaches by chance what the most likely action alone does not",
     value="stochastic",
     also=(("eval.policy", "both"),),
 )

@@ -22,6 +22,8 @@ from gymnast.training.state import TrainState
 if TYPE_CHECKING:
     from gymnast.api.vec_env import VecEnv
 
+LONGEST_IN_A_TABLE = 33  # characters, without the section
+
 
 class WrongParameters(UserError, ValueError):
     """Parameters of another model."""
@@ -91,7 +93,9 @@ class Names:
         """A row to the logger that the user has set."""
         if self._logger is not None and not isinstance(self._logger, Logger):
             for name, value in row.items():
-                self._logger.record(name, value)
+                # Its tables cut longer names, and refuse two that are then the same; files get all of them.
+                is_long = len(name.partition("/")[2]) > LONGEST_IN_A_TABLE
+                self._logger.record(name, value, exclude=("stdout", "log") if is_long else None)
             self._logger.dump(int(row["time/total_timesteps"]))
 
     def dump_logs(self, iteration: int = 0) -> None:

@@ -14,35 +14,45 @@ from gymnast.core.errors import EnvFailure
 @app.command(short_help="Presets over seeds: tables, curves, statistics.")
 @click.argument("targets", metavar="[ENV[:VARIANT]]...", nargs=-1)
 @click.option(
-    "--plan", type=click.Path(dir_okay=False, path_type=Path), help="Rows from a YAML file; ENVs choose some."
+    "--plan",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="A YAML file of rows to run; ENVs select some of them.",
 )
-@click.option("--seeds", metavar="N|A-B", help="How many seeds, or which: 5, 1-10, 1,4-6.  [default: 5]")
-@click.option("--steps", type=click.IntRange(min=1), help="Env steps of a run; else the preset's.")
-@click.option("--target-score", type=Finite(), help="Mean score to reach; else what counts as solved.")
-@click.option("--within", type=Finite(min=0, min_open=True), help="Seconds of training to reach it in.")
+@click.option("--seeds", metavar="N|A-B", help="The number of seeds, or the seeds: 5, 1-10, 1,4-6.  [default: 5]")
+@click.option("--steps", type=click.IntRange(min=1), help="Env steps of each run.  [default: the preset's]")
+@click.option("--target-score", type=Finite(), help="Mean score to reach.  [default: the env's threshold]")
+@click.option("--within", type=Finite(min=0, min_open=True), help="Seconds of training in which to reach it.")
 @click.option("--against", metavar="NAMES", help="Other libraries to train with the same settings, e.g. sb3.")
 @click.option(
     "--python", "pythons", multiple=True, metavar="NAME=PATH", help="The interpreter another library runs in."
 )
 @click.option("--equal-steps", is_flag=True, help="Train for all steps, solved or not, and compare the curves.")
 @click.option("--set", "set", multiple=True, metavar="KEY=VALUE", help="Change any setting. Repeatable.")
-@click.option("--jobs", type=click.IntRange(min=1), default=2, show_default=True, help="Runs at a time, a thread each.")
+@click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    default=2,
+    show_default=True,
+    help="Runs at the same time, with one thread each.",
+)
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
     default="benchmarks",
     show_default=True,
-    help="Folder for results.json, RESULTS.md and pictures.",
+    help="Folder for results.json, RESULTS.md and charts.",
 )
-@click.option("--redo", is_flag=True, help="Forget the runs of these rows first. Leave it out to go on after a stop.")
-@click.option("--report", is_flag=True, help="Run nothing: make RESULTS.md from what is there.")
+@click.option(
+    "--redo", is_flag=True, help="Delete the runs of these rows first. Without it, only missing runs are trained."
+)
+@click.option("--report", is_flag=True, help="Train nothing; write RESULTS.md from the stored runs.")
 @quiet
 @common
 def benchmark(targets: tuple[str, ...], quiet: bool, as_json: bool, **options: Any) -> None:
-    """Train presets over several seeds and say with statistics how well, how soon and how fast they solve.
+    """Train presets with several seeds and report how many solve their env, how soon, and with what score.
 
-    Every run is kept as it ends: after Ctrl-C, a crash or a power cut the same command does what is left. RESULTS.md is
-    made from all that is in the folder, with the command that makes each row.
+    Every run is stored when it ends. After Ctrl-C, a crash or a power cut the same command trains the missing runs.
+    RESULTS.md is written from all runs in the folder, with the command of each row.
 
     \b
     gymnast benchmark CartPole-v1 --seeds 5

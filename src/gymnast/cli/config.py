@@ -14,36 +14,36 @@ def config() -> None:
     """Configs: presets, your own YAML files, and what they resolve to."""
 
 
-@config.command("show", short_help="The whole config, resolved.")
+@config.command("show", short_help="Show the complete config.")
 @click.argument("target", metavar="ENV[:VARIANT]")
 @sets
 @verb("config:show_config", "config:print_config")
 def config_show() -> None:
-    """The whole config that `train` would use, as YAML."""
+    """Show the complete config that `train` would use, as YAML."""
 
 
-@config.command("check", short_help="Every mistake in a file.")
+@config.command("check", short_help="Check a file.")
 @click.argument("path", type=click.Path(path_type=Path))
 @verb("config:check_config", "config:print_checked")
 def config_check() -> None:
-    """Check every variant of a YAML file; all problems at once, each with its key, value and fix."""
+    """Check every variant of a YAML file and report all problems, each with its key, its value and the fix."""
 
 
-@config.command("fmt", short_help="Put a file's keys in order.")
+@config.command("fmt", short_help="Sort the keys of a file.")
 @click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--check", is_flag=True, help="Write nothing; fail where a file is not in order.")
+@click.option("--check", is_flag=True, help="Write nothing; fail if a file is not sorted.")
 @verb("config:format_configs", "config:print_formatted")
 def config_fmt() -> None:
-    """Put the keys of YAML files in their order; comments stay."""
+    """Sort the keys of YAML files; comments are kept."""
 
 
-@config.command("explain", short_help="Where each value came from.")
+@config.command("explain", short_help="Show where each value comes from.")
 @click.argument("target", metavar="ENV[:VARIANT]")
 @click.argument("key", required=False)
 @sets
 @verb("config:explain_config", "config:print_explained")
 def config_explain() -> None:
-    """Where each value came from and what it means; with KEY, that key or section alone.
+    """Show where each value comes from and what it means; with KEY, only that key or section.
 
     \b
     gymnast config explain CartPole-v1 algo

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gymnast.cli.verbs import app, verb
 
 
-@app.command(short_help="What is installed and what is missing.")
+@app.command(short_help="Show what is installed and what is missing.")
 @verb("doctor:examine", "doctor:print_health")
 def doctor() -> None:
-    """What is installed, what is missing, and the one command that adds it."""
+    """Show what is installed, what is missing, and the command that installs it."""

@@ -11,42 +11,47 @@ from gymnast.cli.verbs import BAR_AFTER_SECONDS, Verbs, app, sets, verb
 
 @app.group(cls=Verbs, short_help="List, show, check and audit environments.")
 def envs() -> None:
-    """Environments: those with presets, and any other that Gymnasium knows."""
+    """Environments with presets, and all others that are registered with Gymnasium."""
 
 
-@envs.command("list", short_help="Envs with presets.")
-@click.option("--all", "everything", is_flag=True, help="Also every other id registered with Gymnasium.")
+@envs.command("list", short_help="List envs with presets.")
+@click.option("--all", "everything", is_flag=True, help="Also list all other ids registered with Gymnasium.")
 @verb("envs.show:list_envs", "envs:print_envs")
 def envs_list() -> None:
-    """Envs with presets, their variants and what it takes to solve them."""
+    """List envs with presets, their variants and their thresholds."""
 
 
-@envs.command("show", short_help="Facts about one env.")
+@envs.command("show", short_help="Describe one env.")
 @click.argument("target", metavar="ENV")
 @verb("envs.show:show_env", "envs:print_env")
 def envs_show() -> None:
-    """What an env is: actions, observations, rewards, when it is solved, what others reached."""
+    """Describe an env: actions, observations, rewards, threshold, published scores."""
 
 
-@envs.command("check", short_help="Step envs through their engines: do they work?")
+@envs.command("check", short_help="Test envs with random actions.")
 @click.argument("targets", metavar="[ENV[:VARIANT]]...", nargs=-1)
-@click.option("--all", "everything", is_flag=True, help="Every variant: of the named envs, or of all presets.")
+@click.option("--all", "everything", is_flag=True, help="Check every variant: of the named envs, or of all presets.")
 @sets
-@click.option("--steps", type=click.IntRange(min=1), help="Vector steps; default: 1000, or 200 of each of several.")
+@click.option(
+    "--steps",
+    type=click.IntRange(min=1),
+    help="Steps of the vector of envs.  [default: 1000; 200 for each of several envs]",
+)
 @click.option(
     "--seconds",
     type=click.FloatRange(min=0, min_open=True),
     default=30.0,
     show_default=True,
-    help="At most so long, for one env.",
+    help="Time limit in seconds, for one env.",
 )
 @verb("envs.check:check", "check:print_check", bar_after=BAR_AFTER_SECONDS)
 def envs_check() -> None:
-    """Build ENV as training would, step it with random actions and report what it gives and how fast.
+    """Build ENV as training does, take random actions, and report spaces, rewards, lengths and speed.
 
-    Of several envs, or with --all, one line each: whether training and evaluation build, step, repeat themselves from a
-    seed, reset after an end and draw a picture, and whether the facts in the preset are true. The exit code is 1 if
-    anything fails. Families that are not installed are named with the command that adds them.
+    For several envs, or with --all, it prints one line each: whether the env can be built for training and for
+    evaluation, steps, gives the same episode for the same seed, resets after an end and draws a picture, and whether the
+    facts in the preset are true. The exit code is 1 if anything fails. For a family that is not installed it prints the
+    command that installs it.
 
     \b
     gymnast envs check LunarLander-v3
@@ -56,16 +61,20 @@ def envs_check() -> None:
     """
 
 
-@envs.command("audit", short_help="Whether there is something to learn in an env.")
+@envs.command("audit", short_help="Find out whether an env has something to learn.")
 @click.argument("target", metavar="ENV[:VARIANT]")
 @sets
-@click.option("--steps", type=click.IntRange(min=1), default=1000, show_default=True, help="Vector steps.")
-@click.option("--seed", type=click.IntRange(min=0), help="Of envs and actions; default: train.seed.")
-@click.option("--picture", type=click.Path(dir_okay=False, path_type=Path), help="Histograms: FILE.png, .svg or .pdf.")
+@click.option(
+    "--steps", type=click.IntRange(min=1), default=1000, show_default=True, help="Steps of the vector of envs."
+)
+@click.option("--seed", type=click.IntRange(min=0), help="Seed of envs and actions.  [default: train.seed]")
+@click.option(
+    "--picture", type=click.Path(dir_okay=False, path_type=Path), help="Write histograms to FILE.png, .svg or .pdf."
+)
 @verb("envs.audit:audit_env", "audit:print_audit", bar_after=BAR_AFTER_SECONDS)
 def envs_audit() -> None:
-    """Build ENV as training would, step it with random actions and report rewards, episodes, whether its parallel
-    copies differ at all, how alike their transitions are, and whether a seed repeats them.
+    """Build ENV as training does, take random actions, and report rewards, episodes, whether parallel envs differ,
+    how many transitions are distinct, and whether the same seed gives the same episode.
 
     \b
     gymnast envs audit FrozenLake-v1

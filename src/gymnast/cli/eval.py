@@ -9,15 +9,15 @@ from gymnast.cli.verbs import BAR_AFTER_SECONDS, app, sets, verb
 
 @app.command("eval", short_help="Score a saved agent.")
 @click.argument("ref", default="@last")
-@click.option("--episodes", type=click.IntRange(min=1), help="How many.  [default: the run's stop.episodes]")
-@click.option("--seed", type=click.IntRange(min=0), help="Other episodes than the default ones.")
-@click.option("--stochastic", is_flag=True, help="Sample actions instead of taking the likeliest.")
+@click.option("--episodes", type=click.IntRange(min=1), help="Number of episodes.  [default: the run's stop.episodes]")
+@click.option("--seed", type=click.IntRange(min=0), help="Seed of the episodes; other seeds give other episodes.")
+@click.option("--stochastic", is_flag=True, help="Sample actions instead of taking the most likely one.")
 @sets
 @verb("eval:evaluate_ref", "summary:print_summary", bar_after=BAR_AFTER_SECONDS)
 def evaluate() -> None:
-    """Run the agent of REF on fresh episodes and say whether it solves its env.
+    """Play fresh episodes with the agent of REF and report whether it solves its env.
 
-    The env is built exactly as in training, less wrappers that call themselves training-only.
+    The env is built exactly as in training, without wrappers marked training_only.
 
     \b
     gymnast eval                              the best agent of the newest run

@@ -13,21 +13,21 @@ from gymnast.core.errors import UserError
 
 @app.group(cls=Verbs, short_help="List, show, compare, plot, delete, zip and import runs.")
 def runs() -> None:
-    """What has been trained. REF is @last, @best, @best:ENV, an id or its beginning, a name, or a path."""
+    """Trained runs. REF is @last, @best, @best:ENV, an id or its beginning, a name, or a path."""
 
 
-@runs.command("list", short_help="All runs, newest first.")
-@click.option("--env", help="Runs of this env.")
-@click.option("--algo", help="Of this algorithm or variant.")
+@runs.command("list", short_help="List runs, newest first.")
+@click.option("--env", help="Only runs of this env.")
+@click.option("--algo", help="Only runs of this algorithm or variant.")
 @click.option("--status", type=click.Choice(["running", "finished", "interrupted", "killed", "crashed"]))
-@click.option("--solved/--not-solved", default=None, help="With this outcome.")
-@click.option("--tag", "tags", multiple=True, help="With this tag; repeatable, then with all of them.")
-@click.option("--name", help="Whose name begins so.")
+@click.option("--solved/--not-solved", default=None, help="Only runs that are solved, or that are not.")
+@click.option("--tag", "tags", multiple=True, help="Only runs with this tag. Repeatable: runs with all of these tags.")
+@click.option("--name", help="Only runs whose name begins with this.")
 @click.option("--sort", type=click.Choice(["created", "score", "steps", "time"]), default="created", show_default=True)
-@click.option("--limit", type=click.IntRange(min=1), help="So many at most.")
+@click.option("--limit", type=click.IntRange(min=1), help="Show at most this many.")
 @common
 def runs_list(runs_dir: Path, **which: Any) -> None:
-    """All runs, newest first, with the settings that were changed.
+    """List runs, newest first, with the settings that were changed.
 
     \b
     gymnast runs list --env CartPole-v1 --sort score --limit 10
@@ -42,11 +42,11 @@ def runs_list(runs_dir: Path, **which: Any) -> None:
     show(found, print_list)
 
 
-@runs.command("show", short_help="All about one run.")
+@runs.command("show", short_help="Show one run.")
 @click.argument("ref", default="@last")
 @verb("runs.show:show_run", "runs:print_run")
 def runs_show() -> None:
-    """All about one run: state, scores, checkpoints, last row of metrics."""
+    """Show one run: state, scores, checkpoints, last row of metrics."""
 
 
 group = click.option(
@@ -54,16 +54,16 @@ group = click.option(
     type=click.Choice(["seed", "none"]),
     default="seed",
     show_default=True,
-    help="seed: runs that differ in nothing else count as one.",
+    help="seed: runs that differ only in the seed form one group.",
 )
 
 
-@runs.command("compare", short_help="Why is one better than another.")
+@runs.command("compare", short_help="Compare runs: which is better, and why.")
 @click.argument("refs", nargs=-1, required=True)
 @group
 @verb("runs.compare:compare_runs", "compare:print_comparison")
 def runs_compare() -> None:
-    """Runs, or groups of seeds, side by side: scores, curves, and what differs in settings, versions, alerts, history.
+    """Compare runs, or groups of seeds: scores, curves, and differences in settings, versions, alerts and history.
 
     Runs joined by commas are one side; with several runs on both sides differences come with intervals.
 
@@ -74,22 +74,24 @@ def runs_compare() -> None:
     """
 
 
-@runs.command("plot", short_help="Curves of one or several runs.")
+@runs.command("plot", short_help="Plot learning curves.")
 @click.argument("refs", nargs=-1, required=True)
-@click.option("--metric", "metrics", multiple=True, help="Or the end of its name; repeatable.  [default: the return]")
+@click.option(
+    "--metric", "metrics", multiple=True, help="Metric, or the end of its name. Repeatable.  [default: the return]"
+)
 @click.option(
     "--x",
     type=click.Choice(["steps", "vec_steps", "updates", "seconds"]),
     default="steps",
     show_default=True,
-    help="What runs to the right.",
+    help="Horizontal axis.",
 )
 @group
-@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="A picture: FILE.png, .svg or .pdf.")
-@click.option("--text", is_flag=True, help="The chart in text as well.")
+@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write an image: FILE.png, .svg or .pdf.")
+@click.option("--text", is_flag=True, help="Also print the text chart.")
 @verb("runs.plot:plot_runs", "plot:print_plot")
 def runs_plot() -> None:
-    """Learning curves in the terminal, or as a picture. Several seeds become a mean with its 95 % interval.
+    """Plot learning curves in the terminal, or as an image. Several seeds become a mean with its 95 % interval.
 
     \b
     gymnast runs plot @last
@@ -98,12 +100,12 @@ def runs_plot() -> None:
     """
 
 
-@runs.command("delete", short_help="Remove runs.")
+@runs.command("delete", short_help="Delete runs.")
 @click.argument("refs", nargs=-1, required=True)
-@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
 @common
 def runs_delete(refs: tuple[str, ...], yes: bool, runs_dir: Path) -> None:
-    """Remove runs with all their files."""
+    """Delete runs with all their files."""
     from gymnast.terminal.runs import print_deleted
     from gymnast.verbs.runs.show import delete_runs, find_runs
 
@@ -118,16 +120,21 @@ def runs_delete(refs: tuple[str, ...], yes: bool, runs_dir: Path) -> None:
     show(delete_runs(found), print_deleted)
 
 
-@runs.command("zip", short_help="One file with everything of a run.")
+@runs.command("zip", short_help="Write a run to a zip file.")
 @click.argument("ref", default="@last")
-@click.option("--out", type=click.Path(path_type=Path), default=Path(), help="File or folder; default: here.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    default=Path(),
+    help="Output file or folder.  [default: the working directory]",
+)
 @verb("runs.show:zip_ref", "runs:print_zipped")
 def runs_zip() -> None:
-    """Put a run's folder into one zip file."""
+    """Write the folder of a run to one zip file."""
 
 
-@runs.command("import", short_help="Unpack a zipped run.")
+@runs.command("import", short_help="Import a zipped run.")
 @click.argument("path", metavar="FILE.zip", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @verb("runs.show:import_zip", "runs:print_imported")
 def runs_import() -> None:
-    """Put a run that `gymnast runs zip` made among the others: to show, evaluate, record or resume it."""
+    """Import a run from a file of `gymnast runs zip`: it can then be shown, evaluated, recorded and resumed."""

@@ -13,21 +13,33 @@ from gymnast.cli.verbs import Finite, app, common, sets, show
 WITH_TUNE = {"target", "overrides", "seconds", "tune", "write", "runs_dir", "as_json"}
 
 
-@app.command(short_help="How fast training is here, and why.")
+@app.command(short_help="Measure the speed of training on this machine.")
 @click.argument("target", metavar="ENV[:VARIANT]")
 @sets
-@click.option("--seconds", type=Finite(min=0.01), help="Of each window (default: 2); with --tune in all (default: 45).")
-@click.option("--windows", type=click.IntRange(min=1), default=3, show_default=True, help="The best of them counts.")
-@click.option("--against", metavar="NAMES", help="Measured in turns with it: sb3,cleanrl,sample-factory,purejaxrl.")
-@click.option("--python", "pythons", multiple=True, metavar="NAME=PATH", help="The interpreter a library runs in.")
-@click.option("--repo", "repos", multiple=True, metavar="NAME=DIR", help="The checkout a library is imported from.")
-@click.option("--startup", is_flag=True, help="Instead: from Enter to the end of a run of 5,120 steps.")
-@click.option("--solve", is_flag=True, help="Instead: training time until it is solved.")
-@click.option("--seeds", type=click.IntRange(min=1), default=5, show_default=True, help="Runs of --solve.")
-@click.option("--no-advice", is_flag=True, help="Do not search for the change that helps most.")
-@click.option("--tune", is_flag=True, help="Instead: find the engine, envs and threads that are fastest here.")
 @click.option(
-    "--write", type=click.Path(dir_okay=False, path_type=Path), help="With --tune: a YAML file for the choice."
+    "--seconds",
+    type=Finite(min=0.01),
+    help="Seconds of each measurement (default: 2); with --tune, of all together (default: 45).",
+)
+@click.option(
+    "--windows",
+    type=click.IntRange(min=1),
+    default=3,
+    show_default=True,
+    help="Number of measurements; the best one counts.",
+)
+@click.option("--against", metavar="NAMES", help="Libraries to compare with: sb3,cleanrl,sample-factory,purejaxrl.")
+@click.option("--python", "pythons", multiple=True, metavar="NAME=PATH", help="The Python interpreter of a library.")
+@click.option("--repo", "repos", multiple=True, metavar="NAME=DIR", help="The checkout a library is imported from.")
+@click.option(
+    "--startup", is_flag=True, help="Measure a complete run of 5,120 steps instead, from the start of the process."
+)
+@click.option("--solve", is_flag=True, help="Measure the training time until solved instead.")
+@click.option("--seeds", type=click.IntRange(min=1), default=5, show_default=True, help="Number of runs of --solve.")
+@click.option("--no-advice", is_flag=True, help="Do not search for the change that helps most.")
+@click.option("--tune", is_flag=True, help="Find the fastest engine, number of envs and threads instead.")
+@click.option(
+    "--write", type=click.Path(dir_okay=False, path_type=Path), help="With --tune: write the choice to a YAML file."
 )
 @common
 def speed(
@@ -39,11 +51,11 @@ def speed(
     no_advice: bool,
     **options: Any,
 ) -> None:
-    """Measure training on this machine: env, collect, update and the whole, where the time goes, how near that is to
-    what the machine could do, and the one change that helps most.
+    """Measure the speed of the env, of collecting, of updating and of training on this machine, where the time goes,
+    how far that is from the limit of the machine, and which single change helps most.
 
-    With --tune, measure engines, numbers of envs and threads and choose the fastest. The result is kept for
-    `env.engine: auto`, and for configs that say `env.n_envs: auto`.
+    With --tune, measure engines, numbers of envs and threads and choose the fastest. The result is stored for
+    `env.engine: auto`, and for configs with `env.n_envs: auto`.
 
     \b
     gymnast speed CartPole-v1

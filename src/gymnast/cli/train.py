@@ -7,21 +7,25 @@ import click
 from gymnast.cli.verbs import app, quiet, sets, verb
 
 
-@app.command(short_help="Train an agent until it is solved.")
+@app.command(short_help="Train an agent until its env is solved.")
 @click.argument("target", metavar="ENV[:VARIANT]")
 @sets
 @click.option("--seed", type=int, help="Short for --set train.seed=N.")
 @click.option("--steps", type=int, help="Short for --set train.total_timesteps=N.")
-@click.option("--init-from", metavar="REF", help="Start with the layers of another run's agent that fit.")
+@click.option(
+    "--init-from",
+    metavar="REF",
+    help="Start with the layers of another run's agent, where name and shape are the same.",
+)
 @click.option(
     "--track", multiple=True, metavar="NAME", help="Also log to wandb, trackio, tensorboard or csv. Repeatable."
 )
-@click.option("--name", help="What you call this run, a REF for other commands.")
+@click.option("--name", help="A name for the run, which other commands take as REF.")
 @click.option("--tag", "tags", multiple=True, help="A word to find it by: `gymnast runs list --tag WORD`. Repeatable.")
 @quiet
 @verb("train:start", "summary:print_summary", always=True)
 def train() -> None:
-    """Train an agent on ENV until a verdict on fresh episodes says solved, or its budget is spent.
+    """Train an agent on ENV until a verdict on fresh episodes says solved, or its budget is used up.
 
     ENV is any id registered with Gymnasium (`module:Env-v0` imports the module first), or your own YAML file.
     Envs with presets: `gymnast envs list`.
@@ -37,17 +41,17 @@ def train() -> None:
     """
 
 
-@app.command(short_help="Go on with a run.")
+@app.command(short_help="Continue a run.")
 @click.argument("ref", default="@last")
 @sets
 @click.option("--steps", type=int, help="Short for --set train.total_timesteps=N.")
-@click.option("--reset-optimizer", is_flag=True, help="Keep the agent, forget the optimizer's moments.")
+@click.option("--reset-optimizer", is_flag=True, help="Keep the agent and reset the optimizer's moments.")
 @quiet
 @verb("train:resume", "summary:print_summary", always=True)
 def resume() -> None:
-    """Go on with REF exactly where it stopped: weights, optimizer, schedules, random numbers, envs in mid-episode.
+    """Continue REF exactly where it stopped: weights, optimizer, schedules, random numbers, envs in mid-episode.
 
-    With changed settings a new run is made that starts from there; the old one stays as it is.
+    With changed settings a new run starts from there; the old run does not change.
 
     \b
     gymnast resume                            the newest run

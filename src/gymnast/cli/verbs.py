@@ -48,7 +48,10 @@ class Verbs(click.Group):
 
 
 class Finite(click.FloatRange):
-    """A number; nan and inf are none that anything can be done with."""
+    """A number; nan and inf are refused."""
+
+    def _describe_range(self) -> str:
+        return "" if self.min is self.max is None else super()._describe_range()  # click would print "x<=None"
 
     def convert(self, value: Any, param: click.Parameter | None, context: click.Context | None) -> float:
         number: float = super().convert(value, param, context)
@@ -66,9 +69,9 @@ def common(function: Command) -> Command:
         type=click.Path(file_okay=False, path_type=Path),
         default=lambda: os.environ.get("GYMNAST_RUNS") or "runs",
         show_default="$GYMNAST_RUNS or runs",
-        help="Where runs are kept.",
+        help="Folder of the runs.",
     )
-    @click.option("--json", "as_json", is_flag=True, help="End with one line of JSON.")
+    @click.option("--json", "as_json", is_flag=True, help="Print one line of JSON at the end.")
     @functools.wraps(function)
     def verb(*args: Any, **options: Any) -> None:
         function(*args, **{name: value for name, value in options.items() if name not in unwanted})
@@ -131,15 +134,15 @@ quiet = click.option("--quiet", "-q", is_flag=True, help="Print nothing but erro
 @click.group(cls=Verbs, context_settings=CONTEXT, no_args_is_help=True)
 @click.version_option(gymnast.__version__, message="gymnast %(version)s")
 def app() -> None:
-    """Train reinforcement-learning agents until they are provably solved, and see why they learn or fail to.
+    """Train reinforcement-learning agents until a statistical test says solved, and see why they learn or fail.
 
     \b
     gymnast train CartPole-v1                 train the tuned preset until it is solved
     gymnast train LunarLander-v3:zoo          another variant of a preset
     gymnast train Acrobot-v1 --set algo.n_steps=128 --seed 3
-    gymnast resume @last                      go on exactly where a run stopped
+    gymnast resume @last                      continue exactly where a run stopped
     gymnast video @best                       watch what it does
-    gymnast report                            what came of it, and what to try next
-    gymnast runs list                         what has been trained
-    gymnast doctor                            what is installed, and how to add what is not
+    gymnast report                            the result, its reasons, and what to try next
+    gymnast runs list                         all runs
+    gymnast doctor                            what is installed, and how to install the rest
     """

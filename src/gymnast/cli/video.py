@@ -11,13 +11,21 @@ from gymnast.cli.verbs import Finite, app, sets, verb
 
 @app.command(short_help="Record a video of a saved agent.")
 @click.argument("ref", default="@last")
-@click.option("--episodes", type=click.IntRange(1, 32), default=1, show_default=True, help="How many.")
-@click.option("--seed", type=click.IntRange(min=0), help="Other episodes than the default ones.")
-@click.option("--stochastic", is_flag=True, help="Sample actions instead of taking the likeliest.")
-@click.option("--progression", is_flag=True, help="An episode of every checkpoint of the run, in order.")
-@click.option("--seconds", type=Finite(min=1), default=10.0, show_default=True, help="At most, of each then.")
-@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="File; default: in the run's videos.")
-@click.option("--no-overlay", is_flag=True, help="The env's pictures alone.")
+@click.option("--episodes", type=click.IntRange(1, 32), default=1, show_default=True, help="Number of episodes.")
+@click.option("--seed", type=click.IntRange(min=0), help="Seed of the episodes; other seeds give other episodes.")
+@click.option("--stochastic", is_flag=True, help="Sample actions instead of taking the most likely one.")
+@click.option("--progression", is_flag=True, help="Show one episode of every checkpoint of the run, in order.")
+@click.option(
+    "--seconds",
+    type=Finite(min=1),
+    default=10.0,
+    show_default=True,
+    help="Longest part of a --progression, in seconds.",
+)
+@click.option(
+    "--out", type=click.Path(dir_okay=False, path_type=Path), help="Output file.  [default: in the run's videos folder]"
+)
+@click.option("--no-overlay", is_flag=True, help="Show only the images of the env.")
 @sets
 @verb("video:record_video", "video:print_video")
 def video() -> None:

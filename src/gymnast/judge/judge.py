@@ -5,20 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from pydantic import TypeAdapter
 from torch import Tensor
 
 from gymnast.core.pulse import Pulse
 from gymnast.core.schedule import Every
 from gymnast.core.typed import typed
 from gymnast.judge.background import Background
-from gymnast.judge.evidence import NOTHING_SEEN, Range
+from gymnast.judge.evidence import NOTHING_SEEN
+from gymnast.judge.record import RECORD, SOLVED, TARGET, Record
+from gymnast.judge.rows import Row, evaluation_row, verdict_row
 from gymnast.judge.snapshot import Snapshot, load_snapshots, save_snapshots
 from gymnast.judge.verdict import Allowance, Court, EvalRequest, EvalResult, Verdict
 
@@ -28,34 +29,7 @@ if TYPE_CHECKING:
     from gymnast.envs.tabular.oracle import Table
     from gymnast.envs.types import VecEnv
 
-Row = dict[str, float]
 Weights = dict[str, Tensor]
-SOLVED, TARGET = "solved", "target"  # the goals of a run
-
-
-@dataclass
-class Record:
-    """What a run knows of its evaluations and verdicts; all of it is part of a checkpoint."""
-
-    evaluations: int = 0
-    next_evaluation: int = 0  # env steps
-    verdicts: int = 0
-    next_verdict: int = 0  # env steps
-    judged_at: int = -1  # env steps of the agent that the last verdict was on
-    best_score: float | None = None
-    best_high: float = math.inf  # what the best agent's mean may be at the most
-    best_at: int = 0  # env steps
-    best_judged: bool = False  # a verdict on that agent was given: there is no second one
-    since_best: int = 0  # evaluations
-    last_score: float | None = None  # of the last evaluation
-    last_at: int = 0  # env steps
-    solved: bool = False
-    on_target: bool = False
-    seen: Range = NOTHING_SEEN  # returns, of training and of evaluations
-    due: EvalRequest | None = None  # begun, and not done yet; it stays so where it is broken off
-
-
-RECORD = TypeAdapter(Record)
 
 
 class Judge:
@@ -191,7 +165,7 @@ class Judge:
             if new_best:
                 self._keep_as_best(score, high, step, snapshot)
             record.last_score, record.last_at = score, step
-            row |= _evaluation_row(result, score if record.best_score is None else record.best_score)
+            row |= evaluation_row(result, score if record.best_score is None else record.best_score)
         if result.verdict is not None:
             row |= self._take_verdict(result.verdict, step)
             self._postpone_verdicts(step)
@@ -227,8 +201,9 @@ class Judge:
         goals = {} if judged else self._open_goals()
         goals = {name: goal for name, goal in goals.items() if goal <= record.best_high}
         with self._as_it_was(self.best_agent):
-            verdict = self.court.judge(Allowance(record.verdicts + 1, goals), record.seen, final=True)
+            verdict = self.court.judge(self._next_verdict(goals), record.seen, final=True)
         row = self._take_verdict(verdict, step if self.best_agent is None else record.best_at)
+        record.scores += not goals
         record.best_judged = self.best_agent is not None
         self._postpone_verdicts(step)
         return verdict, row
@@ -238,7 +213,7 @@ class Judge:
     def forget(self) -> None:
         """Another run of the same agent begins. Its verdicts go on counting: each has episodes and a share of the error
         of its own."""
-        self.record = Record(evaluations=self.record.evaluations, verdicts=self.record.verdicts)
+        self.record = self.record.without_results()
         self.best_agent, self.waiting = None, []
 
     def save_state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -260,8 +235,7 @@ class Judge:
                 if {name: tensor.shape for name, tensor in weights.items()} != shapes:
                     raise ValueError("an earlier agent in it has other layers")
         else:
-            fresh = Record(evaluations=self.record.evaluations, verdicts=self.record.verdicts)
-            self.record = replace(fresh, next_evaluation=self.record.next_evaluation)
+            self.record = replace(self.record.without_results(), next_evaluation=self.record.next_evaluation)
 
     def open(self, warn: Callable[[str], None]) -> Self:
         self.background.open(warn)
@@ -309,7 +283,10 @@ class Judge:
         goals = self._open_goals()
         if not goals or (request.step < self.record.next_verdict and not request.calls):
             return None
-        return Allowance(self.record.verdicts + 1, goals)
+        return self._next_verdict(goals)
+
+    def _next_verdict(self, goals: dict[str, float]) -> Allowance:
+        return Allowance(self.record.verdicts + 1, goals, self.record.scores)
 
     def _postpone_verdicts(self, step: int) -> None:
         """One was called for at that step: no other before the next evaluation is due."""
@@ -346,43 +323,4 @@ class Judge:
         record.verdicts, record.seen, record.judged_at = verdict.attempts, verdict.seen, step
         record.solved = record.solved or SOLVED in verdict.shown
         record.on_target = record.on_target or TARGET in verdict.shown
-        low, high = verdict.interval
-        row = {
-            "verdict/step": float(step),
-            "verdict/mean": verdict.evaluation.mean,
-            "verdict/low": low,
-            "verdict/high": high,
-            "verdict/episodes": float(verdict.evaluation.episodes),
-            "verdict/attempts": float(verdict.attempts),
-        }
-        if (test := verdict.test) is not None:
-            row |= {
-                "verdict/test_mean": test.mean,
-                "verdict/test_episodes": float(test.episodes),
-                "verdict/evidence": test.money,
-                "verdict/evidence_needed": test.needed,
-            }
-        if verdict.exact is not None:
-            row |= {"verdict/exact_value": verdict.exact.value, "verdict/regret": verdict.exact.regret}
-        names = {SOLVED: "verdict/threshold", TARGET: "verdict/target"}
-        return row | {names[name]: goal for name, goal in self.goals.items()}
-
-
-def _evaluation_row(result: EvalResult, best: float) -> Row:
-    assert result.policy is not None
-    scores = result.scores[result.policy]
-    row = {
-        "eval/step": float(result.request.step),
-        "eval/mean_reward": scores.mean,
-        "eval/std_reward": scores.std,
-        "eval/mean_ep_length": float(scores.lengths.mean()),
-        "eval/episodes": float(scores.episodes),
-        "eval/seconds": result.seconds,
-        "eval/best_mean_reward": best,
-    }
-    if result.exact is not None:
-        row |= {"eval/exact_value": result.exact.value, "eval/regret": result.exact.regret}
-    if "stochastic" in result.scores:
-        stochastic = result.scores["stochastic"]
-        row |= {"eval/stochastic_mean_reward": stochastic.mean, "eval/stochastic_std_reward": stochastic.std}
-    return row
+        return verdict_row(verdict, step, self.goals)

@@ -62,8 +62,13 @@ class EvalRequest:
 class Allowance:
     """A verdict that may be given: which one of the run it would be, from 1, and on what."""
 
-    number: int
+    number: int  # its episodes are its own
     goals: dict[str, float]
+    scores: int = 0  # earlier ones that were only scores: they used up no share of the error
+
+    @property
+    def error(self) -> float:
+        return error_of(self.number - self.scores)
 
 
 @dataclass(frozen=True)
@@ -120,7 +125,7 @@ class Court:
         seen = request.seen
         for evaluation in scores.values():
             seen = seen.over(evaluation.returns)
-        return replace(result, verdict=self.judge(Allowance(allowed.number, called), seen)) if called else result
+        return replace(result, verdict=self.judge(replace(allowed, goals=called), seen)) if called else result
 
     def judge(self, asked: Allowance, seen: Range, final: bool = False) -> Verdict:
         """On episodes that no decision was based on: each verdict has its own. `final`: a score is wanted anyway."""
@@ -149,7 +154,7 @@ class Court:
             played = sum(block.episodes for block in blocks)
             blocks.append(self._play(stop.episodes, seed, stop.judge, played))
             returns = np.concatenate([block.returns for block in blocks])
-            tests = {name: weigh(returns, goal, seen, error_of(asked.number)) for name, goal in still.items()}
+            tests = {name: weigh(returns, goal, seen, asked.error) for name, goal in still.items()}
             shown += [name for name, test in tests.items() if test.shown]
             still = {name: still[name] for name, test in tests.items() if test.worth_more(stop.max_episodes)}
             if not still:

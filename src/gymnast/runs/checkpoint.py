@@ -93,6 +93,14 @@ class Checkpoint:
             reason = "; ".join(str(error).splitlines())
             raise CheckpointError(f"cannot use checkpoint {self.path}: its config: {reason}") from None
 
+    @property
+    def env_id(self) -> str | None:
+        """Also of earlier versions, whose config may no longer be valid."""
+        try:
+            return str(self.state["config"]["env"]["id"])
+        except (KeyError, TypeError):
+            return None
+
     def require_env(self) -> None:
         """A command can make an env by its id, and no other."""
         if (self.state.get("about") or {}).get("env") == "object":

@@ -92,12 +92,15 @@ def load_agent(agent: Agent, tensors: dict[str, Tensor]) -> None:
     agent.load_state_dict(tensors)
 
 
-def init_agent_from(agent: Agent, tensors: dict[str, Tensor]) -> tuple[list[str], list[str]]:
+def init_agent_from(agent: Agent, tensors: dict[str, Tensor], same_env: bool = True) -> tuple[list[str], list[str]]:
     """Copies what fits by name and shape from another agent; returns the names taken and those left as they were.
 
     A normaliser is taken whole or not at all: a count without its mean would hold the statistics where they are.
+    The scale of rewards is not taken to another env, which has its own.
     """
     mine = agent.state_dict()
+    if not same_env:
+        tensors = {name: tensor for name, tensor in tensors.items() if not name.startswith("reward_normalizer.")}
     misfits = {_owner(name) for name in mine if name not in tensors or mine[name].shape != tensors[name].shape}
     taken = [name for name in mine if _owner(name) not in misfits]
     agent.load_state_dict({name: tensors[name] for name in taken}, strict=False)

@@ -19,6 +19,14 @@ def print_summary(result: Scored) -> None:
     console.print(summary_panel(result), width=panel_width(console))
 
 
+def is_undecided(result: Scored) -> bool:
+    """Whether a saved agent scored above the threshold, in too few episodes to show that it is solved."""
+    data = result.data
+    if data.get("stop_reason") or data["solved"] or result.threshold is None or data.get("exact_value") is not None:
+        return False
+    return data["eval_mean"] is not None and data["eval_mean"] >= result.threshold
+
+
 def summary_panel(result: Scored) -> RenderableType:
     config, reason = result.config, result.data.get("stop_reason")  # None: of a saved agent
     if result.data["solved"]:
@@ -27,6 +35,8 @@ def summary_panel(result: Scored) -> RenderableType:
         headline, colour = "INTERRUPTED", "yellow"
     elif result.threshold is None:
         headline, colour = "DONE", "cyan"
+    elif is_undecided(result):
+        headline, colour = "UNDECIDED", "yellow"
     else:
         headline, colour = "NOT SOLVED" if result.data["eval_mean"] is not None else "NOT JUDGED", "yellow"
     title = Text().append(headline, style=f"bold {colour}").append(f"  {config.env.id}", style="bold default")
@@ -59,12 +69,13 @@ def _facts(result: Scored) -> list[tuple[str, Cell]]:
         if before := data.get("resumed_at"):
             training.append(f", {data['env_steps'] - before:,} of them since it was resumed at {before:,}")
         training.append(f"  {data['fps']:,.0f} steps/s", style="dim")
+    why_undecided = f"; {data['episodes']} episodes are too few to show it" if is_undecided(result) else ""
     return [
         ("score", score),
         ("measured on", episodes),
         ("agent", agent_text(data)),
         ("exact", exact),
-        ("solved at", "" if result.threshold is None else f"{result.threshold:g}"),
+        ("solved at", "" if result.threshold is None else f"{result.threshold:g}{why_undecided}"),
         ("target", goal_text(data.get("target"), data.get("on_target"))),
         ("training", training),
         ("stopped", stop_text(reason) if reason else ""),

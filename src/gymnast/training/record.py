@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -122,13 +122,16 @@ def record(
         status = "interrupted"
         raise
     except EnvFailure as failure:
-        run.log(str(failure))
+        with suppress(OSError):
+            run.log(str(failure))
         raise
     finally:
         try:
             sinks.close_files()
-            run.finish(status, summary_of(state, result))
-            report(run)
+            # What went wrong is said even where no file can be opened any more, as with an env that opens too many.
+            with nullcontext() if result else suppress(OSError, ImportError):
+                run.finish(status, summary_of(state, result))
+                report(run)
         finally:
             sinks.close(status)  # trackers take the folder as it is now
     return result

@@ -83,13 +83,14 @@ def start(
     parent = None
     if other is not None:
         origin, path = other
-        taken, left = init_agent_from(session.agent, checkpoint.load(path).agent)
+        saved = checkpoint.load(path)
+        taken, left = init_agent_from(session.agent, saved.agent, saved.env_id == resolved.config.env.id)
         if not taken:
             raise UserError(f"--init-from {init_from}: no layer of {origin.id} fits this agent by name and shape.")
         parent = str(path) if isinstance(origin, SavedFile) else f"{origin.id}/{path.stem}"
         notes.append(f"initialised from {parent}: {', '.join(taken)}")
         if left:
-            notes.append(f"left as they were, no layer of that name and shape: {', '.join(left)}")
+            notes.append(f"not copied: {', '.join(left)}")
         session.alerts.known.fresh = False
     session.alerts.known.origin = Origin(target, (*overrides, *shortcuts(seed, steps)))
     usual = configs.diff(configs.load(target).config, resolved.config)

@@ -119,7 +119,7 @@ class SyncEngine(Replayed, Engine):
                     self._write(row, observation, info)
         except (EnvFailure, UserError):
             raise
-        except Exception as error:  # whatever an env may raise: it is foreign code
+        except (Exception, SystemExit) as error:  # whatever an env may raise: it is foreign code
             raise self._crash(row, "step", error) from error
         buffers.reward[:] = rewards
         if self._steps_to_check:
@@ -160,7 +160,7 @@ class SyncEngine(Replayed, Engine):
             started = self.envs[row].reset(seed=self._seeds[row])
         except (EnvFailure, UserError):
             raise
-        except Exception as error:  # foreign code again
+        except (Exception, SystemExit) as error:  # foreign code again
             raise self._crash(row, "reset", error) from error
         if not (isinstance(started, tuple) and len(started) == 2 and isinstance(started[1], dict)):
             raise EnvFailure(f"{self.name}: {OLD_RESET}")
@@ -199,7 +199,7 @@ class SyncEngine(Replayed, Engine):
         if problem:
             raise EnvFailure(f"{self.name}: in step, {problem}.")
 
-    def _crash(self, row: int, where: str, error: Exception) -> EnvFailure:
+    def _crash(self, row: int, where: str, error: BaseException) -> EnvFailure:
         *_, last = traceback.extract_tb(error.__traceback__)
         if "values to unpack (expected 5" in str(error) and "/gymnasium/" in last.filename.replace("\\", "/"):
             return EnvFailure(f"{self.name}: {OLD_STEP}")  # found by Gymnasium's own wrapper, its time limit
@@ -235,7 +235,7 @@ class SyncEngine(Replayed, Engine):
         try:
             for action in self._actions.rows(actions):
                 observation, _, _, _, info = self._steppers[row](action)
-        except Exception as error:  # foreign code
+        except (Exception, SystemExit) as error:  # foreign code
             raise self._crash(row, "the replay of its episode", error) from error
         return observation, info
 

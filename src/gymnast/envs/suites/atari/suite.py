@@ -45,4 +45,4 @@ class AtariSuite(Suite):
         if spec.id.startswith(NAMESPACE) or not str(spec.entry_point).startswith("ale_py"):
             return None
         title = str(spec.kwargs["game"]).title().replace("_", "")
-        return f"{NAMESPACE}{title}-v5: as made here it is what NoFrameskip-v4 was."
+        return f"{NAMESPACE}{title}-v5; with env.kwargs.repeat_action_probability=0 it is what NoFrameskip-v4 was."

@@ -1,0 +1,43 @@
+"""What a run knows of its evaluations and verdicts."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from pydantic import TypeAdapter
+
+from gymnast.judge.evidence import NOTHING_SEEN, Range
+from gymnast.judge.verdict import EvalRequest
+
+SOLVED, TARGET = "solved", "target"  # the goals of a run
+
+
+@dataclass
+class Record:
+    """What a run knows of its evaluations and verdicts; all of it is part of a checkpoint."""
+
+    evaluations: int = 0
+    next_evaluation: int = 0  # env steps
+    verdicts: int = 0
+    scores: int = 0  # of these verdicts: no more than a score, since nothing was asked
+    next_verdict: int = 0  # env steps
+    judged_at: int = -1  # env steps of the agent that the last verdict was on
+    best_score: float | None = None
+    best_high: float = math.inf  # what the best agent's mean may be at the most
+    best_at: int = 0  # env steps
+    best_judged: bool = False  # a verdict on that agent was given: there is no second one
+    since_best: int = 0  # evaluations
+    last_score: float | None = None  # of the last evaluation
+    last_at: int = 0  # env steps
+    solved: bool = False
+    on_target: bool = False
+    seen: Range = NOTHING_SEEN  # returns, of training and of evaluations
+    due: EvalRequest | None = None  # begun, and not done yet; it stays so where it is broken off
+
+    def without_results(self) -> Record:
+        """Numbers go on counting, so that no episodes and no share of the error are used twice."""
+        return Record(evaluations=self.evaluations, verdicts=self.verdicts, scores=self.scores)
+
+
+RECORD = TypeAdapter(Record)
