@@ -49,9 +49,9 @@ def envs_check() -> None:
     """Build ENV as training does, take random actions, and report spaces, rewards, lengths and speed.
 
     For several envs, or with --all, it prints one line each: whether the env can be built for training and for
-    evaluation, steps, gives the same episode for the same seed, resets after an end and draws a picture, and whether the
-    facts in the preset are true. The exit code is 1 if anything fails. For a family that is not installed it prints the
-    command that installs it.
+    evaluation, steps, gives the same episode for the same seed, resets after an end and draws a picture, and whether
+    the facts in the preset are true. The exit code is 1 if anything fails. For a family that is not installed it
+    prints the command that installs it.
 
     \b
     gymnast envs check LunarLander-v3
