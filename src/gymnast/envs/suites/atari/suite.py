@@ -26,12 +26,12 @@ class AtariSuite(Suite):
         import gymnasium as gym
 
         from gymnast.envs.recorder import Recorder
-        from gymnast.envs.suites.atari.env import AtariGame, AtariPictures
+        from gymnast.envs.suites.atari.env import AtariGame, AtariDecisions
 
         game = AtariGame(spec.kwargs["game"], task, render_mode)
         game.spec = spec
         limited: gym.Env[Any, Any] = gym.wrappers.TimeLimit(game, limit or MAX_FRAMES)
-        return AtariPictures(Recorder(limited), task, training and task.episodic_life)
+        return AtariDecisions(Recorder(limited), task, training and task.episodic_life)
 
     def is_slow(self, env_id: str) -> bool:
         return True
