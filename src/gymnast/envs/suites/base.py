@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import ValidationError
@@ -16,6 +16,8 @@ from gymnast.core.errors import UserError, package_problem
 if TYPE_CHECKING:
     import gymnasium as gym
     from gymnasium.envs.registration import EnvSpec
+
+    from gymnast.envs.types import Box
 
 
 class Suite:
@@ -63,6 +65,10 @@ class Suite:
     def action_labels(self, kwargs: Mapping[str, Any]) -> list[str] | None:
         """What env.kwargs say that the actions are; None: nothing."""
         return None
+
+    def objects_of(self, env_id: str, kwargs: Mapping[str, Any]) -> Callable[[gym.Env[Any, Any]], list[Box]]:
+        """Finds what is in an env's picture, for people to see."""
+        raise UserError(f"--objects: {env_id} says nothing of objects; Atari games do, by a table of RAM cells.")
 
     def problems(self, kwargs: Mapping[str, Any]) -> list[str]:
         """Everything wrong with env.kwargs, a line each, as far as it is known before an env is made."""

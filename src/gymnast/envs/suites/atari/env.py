@@ -1,11 +1,12 @@
 """Atari games, one env at a time: what ALE's vector env does in C++, in Python, bit for bit.
 
-game (a frame a step) -> time limit in frames -> recorder -> decisions (frame skip), seen by a view: pictures, RAM, objects.
+game (a frame a step) -> time limit in frames -> recorder -> decisions (frame skip) -> view (pictures, RAM, objects).
 This env draws pictures for people as well and takes wrappers, which the vector env cannot.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import gymnasium as gym
@@ -58,7 +59,8 @@ class AtariGame(gym.Env[Any, Any]):
         self.fire = self.keys.index(self._fire) if presses else None  # None: it is not pressed for the agent
         self._noop_max, self._sticky = task.noop_max, float(np.float32(task.repeat_action_probability))
         self._rng, self._luck = np.random.RandomState(), np.random.RandomState()
-        self._pressed, self._kept = self._noop, iter(())
+        self._pressed = self._noop
+        self._kept: Iterator[bool] = iter(())  # of the frames to come: whether the key before is held
         self.action_space = spaces.Discrete(len(self.actions))
         self.screen: tuple[int, int] = tuple(self.ale.getScreenDims())  # 210 x 160, and 250 x 160 in some games
         self.observation_space = spaces.Box(0, 255, self.screen, np.uint8)

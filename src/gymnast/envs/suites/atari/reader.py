@@ -1,26 +1,15 @@
-"""Numbers for an agent from a game's RAM, as its table says: where objects are, how they move, whether they are seen."""
+"""Numbers for an agent from a game's RAM, as its table says: where objects are and how they move."""
 
 from __future__ import annotations
-
-from typing import NamedTuple
 
 import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
 from gymnast.envs.suites.atari.table import Bits, RamTable, Range
+from gymnast.envs.types import Box
 
 Floats = NDArray[np.float32]
-
-
-class Box(NamedTuple):
-    """An object where it is on the screen, in pixels."""
-
-    name: str
-    x: int
-    y: int
-    width: int
-    height: int
 
 
 class _Ranges:

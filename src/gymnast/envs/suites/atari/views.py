@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class View(Protocol):
-    space: spaces.Box
+    space: spaces.Space[Any]
 
     def start(self) -> NDArray[Any]:
         """The first observation of an episode."""
@@ -29,7 +29,9 @@ class View(Protocol):
 
 
 def view_of(game: AtariGame, task: AtariTask) -> View:
-    return {"ram": RamView, "objects": ObjectsView}.get(task.observation, PictureView)(game, task)
+    if task.observation == "ram":
+        return RamView(game, task)
+    return ObjectsView(game, task) if task.observation == "objects" else PictureView(game, task)
 
 
 class PictureView:
@@ -44,7 +46,7 @@ class PictureView:
         # the last frame of a step, and the one before it
         self._screens = np.zeros((2, *game.screen, *((3,) if rgb else ())), np.uint8)
         self._pictures = Pictures(1, game.screen, task)
-        self.space = spaces.Box(0, 255, self._pictures.obs.shape[1:], np.uint8)
+        self.space: spaces.Space[Any] = spaces.Box(0, 255, self._pictures.obs.shape[1:], np.uint8)
 
     def start(self) -> NDArray[Any]:
         self._look(self._screens[0])
@@ -69,7 +71,7 @@ class _Numbers:
     def __init__(self, game: AtariGame, task: AtariTask, low: NDArray[Any], high: NDArray[Any]) -> None:
         self._ram = game.ale.getRAM
         self._seen = np.zeros((task.stack, len(low)), np.float32)
-        self.space = spaces.Box(np.tile(low, task.stack), np.tile(high, task.stack), dtype=np.float32)
+        self.space: spaces.Space[Any] = spaces.Box(np.tile(low, task.stack), np.tile(high, task.stack), dtype=np.float32)
 
     def frame(self, left: int) -> None:
         pass
