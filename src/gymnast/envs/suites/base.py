@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pydantic import ValidationError
 
 from gymnast.config.fields import Section
+from gymnast.config.files import ANY_ENV
 from gymnast.config.problems import explain_errors
 from gymnast.core.errors import UserError, package_problem
 
@@ -29,6 +30,7 @@ class Suite:
     module: ClassVar[str | None] = None  # importing it registers the ids; None: importing the suite does
     extra: ClassVar[str | None] = None  # of pyproject.toml, which installs what the envs need
     Task: ClassVar[type[Section] | None] = None  # what env.kwargs may hold; None: what the env's constructor takes
+    defaults: ClassVar[str] = ANY_ENV  # the shared settings of an env of this family that has no preset
     is_limited: ClassVar[bool] = False  # `make` sets a time limit where none is registered
     one_per_process: ClassVar[bool] = False  # two envs in one process would disturb each other
 

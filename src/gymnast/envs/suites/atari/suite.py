@@ -26,6 +26,7 @@ class AtariSuite(Suite):
     module = "ale_py"
     extra = "atari"
     Task = AtariTask
+    defaults = "defaults/atari"
     is_limited = True
 
     def make(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 
 from gymnast.config.fields import Count, Float, Int, Natural, Positive, Section
 
@@ -29,9 +29,16 @@ class Range(Section):
         return self
 
 
+# told apart first, so that a mistake in one is not reported as two
+Coordinate = Annotated[
+    Annotated[Range, Tag("<range>")] | Annotated[Natural, Tag("<pixel>")],
+    Discriminator(lambda value: "<range>" if isinstance(value, dict | Range) else "<pixel>"),
+]
+
+
 class ScreenObject(Section):
-    x: Range | Natural = Field(description="Left edge in pixels: a range of RAM, or a number where it never moves.")
-    y: Range | Natural = Field(description="Upper edge in pixels, likewise.")
+    x: Coordinate = Field(description="Left edge in pixels: a range of RAM, or a number where it never moves.")
+    y: Coordinate = Field(description="Upper edge in pixels, likewise.")
     size: Annotated[list[Count], Field(min_length=2, max_length=2)] = Field(description="[width, height] in pixels.")
     speed: Positive | None = Field(
         default=None, description="Pixels in a step that the agent sees as a velocity of 1; null: it sees no velocity."

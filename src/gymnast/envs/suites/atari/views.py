@@ -71,7 +71,8 @@ class _Numbers:
     def __init__(self, game: AtariGame, task: AtariTask, low: NDArray[Any], high: NDArray[Any]) -> None:
         self._ram = game.ale.getRAM
         self._seen = np.zeros((task.stack, len(low)), np.float32)
-        self.space: spaces.Space[Any] = spaces.Box(np.tile(low, task.stack), np.tile(high, task.stack), dtype=np.float32)
+        low, high = (np.tile(bound, task.stack) for bound in (low, high))
+        self.space: spaces.Space[Any] = spaces.Box(low, high, dtype=np.float32)
 
     def frame(self, left: int) -> None:
         pass
