@@ -106,11 +106,11 @@ def test_breakouts_objects_are_where_the_screen_shows_them() -> None:
         bits = [observation[f"bricks {i}"] for i in range(108)]
         read = iter(bits)
         told = np.zeros((6, 18), bool)
-        for group, columns_of in where.items():
+        for columns_of in where.values():
             for row in range(6):
                 for bit in sorted(columns_of):
                     told[5 - row, columns_of[bit]] = next(read) == 1
-        assert group == 5
+        assert next(read, None) is None
         differ = int((told != wall).sum())
         assert differ <= 2  # the ball itself is in front of a hole at most
         bricks_gone = max(bricks_gone, int(108 - told.sum()))
@@ -177,7 +177,7 @@ def test_the_game_is_the_one_that_pictures_are_made_of(sticky: float) -> None:
             if sticky and ale.episodes:
                 break
         assert ends > 0
-        assert rewards > 0
+        assert rewards > 0 or sticky
     finally:
         for vec in vecs:
             vec.close()
@@ -299,7 +299,15 @@ def test_fire_is_pressed_after_a_lost_life_where_stable_baselines3_does() -> Non
 
 
 HANDFUL = ["Adventure", "Asterix", "Freeway", "Qbert"]  # Adventure's screen has 250 rows
-SMALL = ["env.n_envs=2", "algo.n_steps=8", "algo.batch_size=16", "algo.n_epochs=1", "eval.every=0", "log.sinks=[]"]
+SMALL = [
+    "env.n_envs=2",
+    "env.max_episode_steps=60",
+    "algo.n_steps=8",
+    "algo.batch_size=16",
+    "algo.n_epochs=1",
+    "eval.every=0",
+    "log.sinks=[]",
+]
 
 
 def train_a_little(target: str) -> None:

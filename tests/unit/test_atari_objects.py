@@ -65,6 +65,10 @@ def test_what_is_out_of_its_range_is_not_visible() -> None:
 def test_boxes_are_where_the_objects_are() -> None:
     reader = TableReader(RamTable.model_validate(TABLE), [])
     assert reader.boxes(ram(c3=5, c4=65, c5=60)) == [Box("ball", 25, 65, 2, 4), Box("paddle", 140, 10, 4, 16)]
+    upside_down = PADDLE | {"y": {"cell": 5, "scale": -1, "offset": 193, "low": 0, "high": 193}}
+    assert TableReader(RamTable.model_validate({"objects": {"chicken": upside_down}}), []).boxes(ram(c5=60)) == [
+        Box("chicken", 140, 133, 4, 16)
+    ]
     assert reader.boxes(ram(c3=5, c4=165, c5=60)) == [Box("paddle", 140, 10, 4, 16)]
 
 
@@ -81,8 +85,14 @@ def changed(**parts: Any) -> dict[str, Any]:
         (changed(objects={"ball": BALL, "shadow": BALL}), "objects ball and shadow are the same"),
         (changed(objects={"ball": BALL | {"x": 3, "y": 4}}), "x or y must be a range of RAM"),
         (changed(objects={"ball": BALL | {"size": [3]}}), "table.objects.ball.size"),
-        (changed(objects={"ball": BALL | {"y": {"cell": 128, "low": 0, "high": 1}}}), "table.objects.ball.y.cell = 128: must be less than 128"),
-        (changed(objects={"ball": BALL | {"y": {"cell": 1, "low": 5, "high": 5}}}), "table.objects.ball.y.*low must be below high"),
+        (
+            changed(objects={"ball": BALL | {"y": {"cell": 128, "low": 0, "high": 1}}}),
+            "table.objects.ball.y.cell = 128: must be less than 128",
+        ),
+        (
+            changed(objects={"ball": BALL | {"y": {"cell": 1, "low": 5, "high": 5}}}),
+            "table.objects.ball.y.*low must be below high",
+        ),
         (changed(numbers={"ball": {"cell": 1, "low": 0, "high": 1}}), "ball is listed twice"),
         (changed(bits={"wall": [{"cells": [8, 7], "bits": [0]}]}), "must be \\[first, last\\]"),
         (changed(bits={"wall": [{"cells": [7, 8], "bits": [8]}]}), "must be less than 8"),

@@ -17,12 +17,12 @@ class _Ranges:
 
     def __init__(self, ranges: list[Range]) -> None:
         self.cells = np.array([one.cell for one in ranges], np.intp)
-        self.offsets, self.low, self.high = (
-            np.array([getattr(one, key) for one in ranges], np.float32) for key in ("offset", "low", "high")
+        self._scales, self._offsets, self.low, self.high = (
+            np.array([getattr(one, key) for one in ranges], np.float32) for key in ("scale", "offset", "low", "high")
         )
 
     def values(self, ram: NDArray[np.uint8]) -> Floats:
-        return ram[self.cells] + self.offsets
+        return ram[self.cells] * self._scales + self._offsets
 
     def scaled(self, values: Floats) -> Floats:
         return (values - self.low) / (self.high - self.low) * 2 - 1
@@ -113,9 +113,9 @@ class TableReader:
         found = []
         visible = self._visible(self._places.values(ram)).tolist()
         for (name, thing), seen in zip(self._table.objects.items(), visible, strict=True):
-            x, y = (int(ram[at.cell]) + at.offset if isinstance(at, Range) else at for at in (thing.x, thing.y))
+            x, y = (at.value(ram) if isinstance(at, Range) else at for at in (thing.x, thing.y))
             if seen:
-                found.append(Box(name, x, y, *thing.size))
+                found.append(Box(name, round(x), round(y), *thing.size))
         return found
 
 

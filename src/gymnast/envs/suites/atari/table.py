@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 
 from gymnast.config.fields import Count, Float, Int, Natural, Positive, Section
@@ -18,9 +20,13 @@ Cell = Annotated[Natural, Field(lt=CELLS)]
 
 class Range(Section):
     cell: Cell = Field(description="Of RAM, 0 to 127.")
-    offset: Int = Field(default=0, description="Added to what is in the cell.")
+    scale: Float = Field(default=1.0, description="Times what is in the cell; -1 where it counts from below.")
+    offset: Int = Field(default=0, description="Added to that.")
     low: Float = Field(description="Least value, seen by the agent as -1.")
     high: Float = Field(description="Greatest value, seen by the agent as 1.")
+
+    def value(self, ram: NDArray[np.uint8]) -> float:
+        return int(ram[self.cell]) * self.scale + self.offset
 
     @model_validator(mode="after")
     def _is_a_range(self) -> Range:
