@@ -41,7 +41,7 @@ def test_boxes_are_drawn_around_the_objects(tmp_path: Path) -> None:
 
 @pytest.mark.timeout(300)
 def test_an_env_without_objects_is_refused(tmp_path: Path) -> None:
-    start("CartPole-v1", ["env.n_envs=2", "algo.n_steps=16", "eval.episodes=1"], tmp_path, steps=32, quiet=True)
+    start("CartPole-v1", TINY, tmp_path, steps=32, quiet=True)
     with pytest.raises(UserError, match="--objects: CartPole-v1 says nothing of objects"):
         record_video("@last", tmp_path, objects=True)
     start("ALE/Freeway-v5:ram", [*TINY, SHORT], tmp_path, steps=32, quiet=True)

@@ -68,6 +68,10 @@ class Suite:
         """What env.kwargs say that the actions are; None: nothing."""
         return None
 
+    def observation_labels(self, kwargs: Mapping[str, Any]) -> list[str] | None:
+        """What env.kwargs say that the components of the observation are; None: nothing."""
+        return None
+
     def objects_of(self, env_id: str, kwargs: Mapping[str, Any]) -> Callable[[gym.Env[Any, Any]], list[Box]]:
         """Finds what is in an env's picture, for people to see."""
         raise UserError(f"--objects: {env_id} says nothing of objects; Atari games do, by a table of RAM cells.")

@@ -113,10 +113,13 @@ class TableReader:
         found = []
         visible = self._visible(self._places.values(ram)).tolist()
         for (name, thing), seen in zip(self._table.objects.items(), visible, strict=True):
-            x, y = (at.value(ram) if isinstance(at, Range) else at for at in (thing.x, thing.y))
             if seen:
-                found.append(Box(name, round(x), round(y), *thing.size))
+                found.append(Box(name, _pixel(thing.x, ram), _pixel(thing.y, ram), *thing.size))
         return found
+
+
+def _pixel(at: Range | int, ram: NDArray[np.uint8]) -> int:
+    return round(int(ram[at.cell]) * at.scale + at.offset) if isinstance(at, Range) else at
 
 
 def _size(part: Bits) -> int:

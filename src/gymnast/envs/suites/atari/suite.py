@@ -50,6 +50,14 @@ class AtariSuite(Suite):
         task = atari_task(kwargs)
         return task.actions or (list(ACTIONS) if task.full_action_space else None)
 
+    def observation_labels(self, kwargs: Mapping[str, Any]) -> list[str] | None:
+        from gymnast.envs.suites.atari.reader import TableReader
+
+        task, actions = atari_task(kwargs), self.action_labels(kwargs)
+        if task.observation != "objects" or task.table is None or task.stack > 1 or actions is None:
+            return None
+        return TableReader(task.table, actions).names
+
     def objects_of(self, env_id: str, kwargs: Mapping[str, Any]) -> Callable[[gym.Env[Any, Any]], list[Box]]:
         """By the config's own table, else by that of the preset."""
         from gymnast.envs.suites.atari.env import AtariGame

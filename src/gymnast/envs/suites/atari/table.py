@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-import numpy as np
-from numpy.typing import NDArray
 from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 
 from gymnast.config.fields import Count, Float, Int, Natural, Positive, Section
@@ -24,9 +22,6 @@ class Range(Section):
     offset: Int = Field(default=0, description="Added to that.")
     low: Float = Field(description="Least value, seen by the agent as -1.")
     high: Float = Field(description="Greatest value, seen by the agent as 1.")
-
-    def value(self, ram: NDArray[np.uint8]) -> float:
-        return int(ram[self.cell]) * self.scale + self.offset
 
     @model_validator(mode="after")
     def _is_a_range(self) -> Range:
