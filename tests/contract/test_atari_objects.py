@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from gymnast.config import EnvConfig, load
-from gymnast.envs.make import choose_engine, make_env, make_vec
+from gymnast.envs.make import choose_engine, make_env, make_vec, missed_engine
 from gymnast.envs.suites.atari.env import AtariGame
 from gymnast.envs.suites.atari.reader import TableReader
 from gymnast.envs.suites.atari.task import atari_task
@@ -240,7 +240,9 @@ def test_an_episode_depends_on_its_seed_alone() -> None:
 
 @pytest.mark.parametrize("n_envs,engine", [(8, "process"), (1, "sync")])
 def test_auto_engine(n_envs: int, engine: str) -> None:
-    assert choose_engine(EnvConfig(id="ALE/Pong-v5", kwargs={"observation": "ram"}), n_envs)[0] == engine
+    config = EnvConfig(id="ALE/Pong-v5", kwargs={"observation": "ram"})
+    assert choose_engine(config, n_envs)[0] == engine
+    assert missed_engine(config, n_envs) is None  # none would be faster
 
 
 class Pressed(gym.Wrapper[Any, Any, Any, Any]):

@@ -44,6 +44,8 @@ class AleEngine(Replayed, Engine):
 
     @classmethod
     def pays(cls, maker: EnvMaker, n_envs: int) -> str | None:
+        if maker.suite.Task is AtariTask and not maker.task.is_picture:
+            return None
         return "ALE's vector env steps Atari games in C++, and nothing wraps it"
 
     def __init__(self, maker: EnvMaker, n_envs: int, threads: int | None) -> None:
