@@ -263,7 +263,8 @@ def _extended(place: Place, prefix: KeyPath, base: Any, trail: tuple[str, ...]) 
     else:
         known = [*variant_names(place.file), *files.preset_ids(), *files.shared_names()]
         near = did_you_mean(name, known)
-        if re.fullmatch(r".+-v\d+", name) and (":" in name or not near):
+        in_family = defaults_place(name, None).name != files.ANY_ENV  # a game like others: no typing error
+        if re.fullmatch(r".+-v\d+", name) and (":" in name or not near or in_family):
             return env_layers(name, variant, where)
         raise ConfigError([line(where, "extends", f"unknown.{near}", base)])
     try:
