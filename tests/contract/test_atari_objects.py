@@ -208,6 +208,21 @@ def test_training_and_evaluation_see_the_same(kwargs: dict[str, Any]) -> None:
             vec.close()
 
 
+def test_a_game_of_objects_resumes_exactly() -> None:
+    """Sticky or not: a game is reached again by its seed and its actions, with velocities and the last action."""
+    vecs = [vector("sync", "Breakout", objects("Breakout")) for _ in range(2)]
+    rng = np.random.default_rng(0)
+    vecs[0].reset(4)
+    for _ in range(60):
+        seen = vecs[0].step(rng.integers(0, 3, N)).obs["obs"].copy()
+    np.testing.assert_array_equal(vecs[1].load_state(vecs[0].save_state()).obs["obs"], seen)
+    for _ in range(20):
+        action = rng.integers(0, 3, N)
+        np.testing.assert_array_equal(*(vec.step(action).obs["obs"] for vec in vecs))
+    for vec in vecs:
+        vec.close()
+
+
 def test_ram_is_the_consoles() -> None:
     env = make_env(EnvConfig(id="ALE/Pong-v5", kwargs={"observation": "ram", "stack": 2}))
     game = env.unwrapped
