@@ -16,6 +16,7 @@ from gymnast.envs.suites.atari.env import AtariGame
 from gymnast.envs.suites.atari.reader import TableReader
 from gymnast.envs.suites.atari.task import atari_task
 from gymnast.envs.types import VecEnv
+from gymnast.verbs.envs.show import list_envs
 
 ale_py = pytest.importorskip("ale_py")
 
@@ -346,6 +347,15 @@ def test_a_game_without_a_preset_trains_with_the_familys_defaults(game: str) -> 
     train_a_little(f"ALE/{game}-v5")
     train_a_little(f"ALE/{game}-v5:ram")
     assert load(f"ALE/{game}-v5:a2c").config.algo.name == "a2c"
+
+
+def test_the_list_of_envs_knows_every_game() -> None:
+    gym.register_envs(ale_py)
+    listed = list_envs(everything=True).data
+    known = {*listed["others"], *(env["id"] for env in listed["envs"])}
+    games = {name for name in gym.registry if name.startswith("ALE/")}
+    assert len(games) > 100
+    assert games <= known
 
 
 @pytest.mark.slow
