@@ -57,7 +57,7 @@ class Suite:
             return gym.make(spec, max_episode_steps=limit, disable_env_checker=True, **kwargs)
 
     def is_slow(self, env_id: str) -> bool:
-        """Whether a step takes over a millisecond, so that processes of their own are worth their cost."""
+        """Whether a step takes so long (a third of a millisecond) that processes of their own are worth their cost."""
         return False
 
     def new_name(self, spec: EnvSpec) -> str | None:
