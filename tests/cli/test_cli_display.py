@@ -176,6 +176,20 @@ def test_envs_show(gymnast: Command) -> None:
     assert (other["threshold"], other["max_episode_steps"], other["action_space"]) == (195.0, 200, "Discrete(2)")
 
 
+def test_envs_show_everything_that_changes_an_atari_task(gymnast: Command) -> None:
+    """Also of a game without a preset, which has the family's defaults."""
+    pytest.importorskip("ale_py")
+    human = gymnast("envs", "show", "ALE/Pong-v5").out
+    assert re.search(r"repeat_action_probability +0.25 +0.0 \(deterministic, zoo, objects-deterministic\)", human)
+    assert re.search(r"table +null +ball, player, enemy \(objects", human)
+    task = {row["name"]: row for row in gymnast("envs", "show", "ALE/Asterix-v5", "--json").json["task"]}
+    assert task["frame_skip"]["value"] == 4
+    assert task["noop_max"]["value"] == 30
+    assert task["fire_reset"]["value"] is True
+    assert task["observation"]["others"] == {"ram": "ram"}
+    assert {"crop_rows", "actions", "episodic_life"} <= set(task)
+
+
 def test_envs_check_shows_what_shaping_pays(gymnast: Command) -> None:
     """Each episode of 5 steps: the env pays 1 + 2 + 3 + 4 + 5 = 15, the component half of that, weighed 4."""
     arguments = [

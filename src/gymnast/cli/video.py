@@ -26,6 +26,7 @@ from gymnast.cli.verbs import Finite, app, sets, verb
     "--out", type=click.Path(dir_okay=False, path_type=Path), help="Output file.  [default: in the run's videos folder]"
 )
 @click.option("--no-overlay", is_flag=True, help="Show only the images of the env.")
+@click.option("--objects", is_flag=True, help="Draw boxes around the objects of an Atari game, found in its RAM.")
 @sets
 @verb("video:record_video", "video:print_video")
 def video() -> None:
@@ -38,4 +39,5 @@ def video() -> None:
     gymnast video                             the best agent of the newest run
     gymnast video k3x9/last --episodes 3 --stochastic --out three.mp4
     gymnast video @best:LunarLander-v3 --progression
+    gymnast video @best:ALE/Pong-v5 --objects
     """

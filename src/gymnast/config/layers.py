@@ -147,6 +147,11 @@ class Place:
     def is_preset(self) -> bool:
         return self.folder is None
 
+    @property
+    def is_shared(self) -> bool:
+        """Settings for envs that have no preset."""
+        return self.is_preset and self.env_id is None
+
 
 def preset_place(name: str) -> Place:
     return Place(files.read_preset(name), name, env_id=None if name.startswith("defaults/") else name)
@@ -163,6 +168,14 @@ def user_place(path: Path) -> Place:
     if not all(isinstance(block, dict) for block in variants.values()):
         raise ConfigError(problems)
     return Place(file, str(path), env_id, path.parent, tuple(problems))
+
+
+def defaults_place(env_id: str, variant: str | None) -> Place:
+    """For an env without a preset: what its family shares, or what any env has, where that has no such variant."""
+    from gymnast.envs.suites import suite_of
+
+    family = preset_place(suite_of(env_id).defaults)
+    return family if variant is None or variant in variant_names(family.file) else preset_place(files.ANY_ENV)
 
 
 def split_target(target: str) -> tuple[str, str | None]:
@@ -220,8 +233,8 @@ def base_of(data: dict[str, Any]) -> list[Layer]:
     """What the id of these settings' env stands for: its preset, or the defaults for any env; the variant of their
     algorithm, where there is one of that name."""
     env_id, algo = str(_section(data, "env").get("id", "")), _section(data, "algo").get("name")
-    of_env = preset_place(env_id) if files.is_preset(env_id) else None
-    for place in filter(None, (of_env, preset_place(files.ANY_ENV))):
+    of_env = preset_place(env_id) if files.is_preset(env_id) else defaults_place(env_id, None)
+    for place in (of_env, preset_place(files.ANY_ENV)):
         names = variant_names(place.file)
         if algo is None or algo in names:
             return layers_of(place, names[0] if algo is None else algo)
@@ -230,7 +243,7 @@ def base_of(data: dict[str, Any]) -> list[Layer]:
 
 def env_layers(env_id: str, variant: str | None, source: str) -> list[Layer]:
     """Of an env without a preset."""
-    place = preset_place(files.ANY_ENV)
+    place = defaults_place(env_id, variant)
     return [*layers_of(place, choose_variant(place, variant)), Layer({"env": {"id": env_id}}, lambda path: source)]
 
 
@@ -250,7 +263,8 @@ def _extended(place: Place, prefix: KeyPath, base: Any, trail: tuple[str, ...]) 
     else:
         known = [*variant_names(place.file), *files.preset_ids(), *files.shared_names()]
         near = did_you_mean(name, known)
-        if re.fullmatch(r".+-v\d+", name) and (":" in name or not near):
+        in_family = defaults_place(name, None).name != files.ANY_ENV  # a game like others: no typing error
+        if re.fullmatch(r".+-v\d+", name) and (":" in name or not near or in_family):
             return env_layers(name, variant, where)
         raise ConfigError([line(where, "extends", f"unknown.{near}", base)])
     try:

@@ -67,7 +67,7 @@ def load(
     place, variant = find(target, require_env)
     stack = layers.layers_of(place, variant)
     name = f"{place.name}:{variant}" if variant else place.name
-    if place.name == ANY_ENV:
+    if place.is_shared:
         env_id = layers.split_target(target)[0]
         name = f"{env_id}:{variant}"
         stack.append(layers.Layer({"env": {"id": env_id}}, lambda path: "command line"))
@@ -104,7 +104,7 @@ def find(target: str, require_env: Callable[[str], object] | None = None) -> tup
     else:
         if require_env is not None:
             require_env(name)
-        place = layers.preset_place(ANY_ENV)
+        place = layers.defaults_place(name, variant)
         return place, layers.choose_variant(replace(place, name=name), variant)
     return place, layers.choose_variant(place, variant)
 

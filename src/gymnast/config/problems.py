@@ -85,9 +85,11 @@ def unknown_key_advice(key: str, siblings: Iterable[str], model: type[BaseModel]
 
 
 def _key_of(location: tuple[Any, ...]) -> str:
-    """pydantic's location as a dotted key."""
+    """pydantic's location as a dotted key. A form of a value that has several, tagged like <range>, is no key."""
     text = ""
     for part in location:
+        if str(part).startswith("<"):
+            continue
         text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
     return text
 

@@ -228,7 +228,9 @@ def missed_engine(cfg: EnvConfig, n_envs: int) -> str | None:
     maker, plain = EnvMaker(cfg, "train"), EnvMaker(EnvConfig(id=cfg.id), "train")
     usual = (name for name in _by_priority() if ENGINES.get(name).pays(plain, n_envs))
     best = next((name for name in usual if ENGINES.get(name).obstacle(plain) is None), None)
-    obstacle = None if best is None or cfg.engine != "auto" else ENGINES.get(best).obstacle(maker)
+    if best is None or cfg.engine != "auto" or not ENGINES.get(best).pays(maker, n_envs):
+        return None
+    obstacle = ENGINES.get(best).obstacle(maker)
     return obstacle and f"{best} would be faster, but {obstacle} On several cores env.engine=process may be faster too."
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import gymnasium as gym
 import numpy as np
@@ -18,6 +18,16 @@ NewArray = Callable[[tuple[int, ...], Any], NDArray[Any]]  # of a shape and a dt
 # learner the episode ends there (terminated, final_obs); for scores it does not: no EpisodeRecord, no reset.
 LIFE_LOST = "life_lost"
 SUM_TOLERANCE = 1e-5  # between a reward and the sum of its named parts, relative to numbers above 1
+
+
+class Box(NamedTuple):
+    """An object where it is in an env's picture, in pixels."""
+
+    name: str
+    x: int
+    y: int
+    width: int
+    height: int
 
 
 @dataclass(slots=True)

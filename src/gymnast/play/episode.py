@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gymnast.agent.batch import OBS, Batch
-from gymnast.envs.types import EpisodeRecord
+from gymnast.envs.types import Box, EpisodeRecord
 from gymnast.play.player import play
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ class Step:
     total: float = 0.0  # reward of the episode before this step
     frames: int = 0  # raw env steps of the episode before this step
     picture: Picture = field(default_factory=lambda: NO_PICTURE)
+    boxes: Sequence[Box] = ()  # objects in the picture, where they were asked for
     record: EpisodeRecord | None = None  # on the last step
 
 
@@ -68,7 +69,7 @@ def _play_together(net: Net, stage: Stage, seed: int, deterministic: bool) -> It
                 ended: dict[str, Any] = {"terminated": bool(now.terminated[i]), "truncated": bool(now.truncated[i])}
                 yield replace(open_steps[i], reward=env.reward, components=env.components, **ended)
             seen = {key: rows[i].copy() for key, rows in (now.final_obs if over else now.obs).items()}
-            here = Step(i, t, seen, total=env.total, frames=env.frames, picture=env.picture)
+            here = Step(i, t, seen, total=env.total, frames=env.frames, picture=env.picture, boxes=env.boxes)
             if over:
                 playing.remove(i)
                 yield replace(here, record=records[i])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
@@ -16,6 +17,7 @@ from gymnast.play.episode import NO_PICTURE, Picture
 
 if TYPE_CHECKING:
     from gymnast.config import EnvConfig
+    from gymnast.envs.types import Box
 
 DEFAULT_FPS = 30.0  # of an env that does not say
 
@@ -23,8 +25,9 @@ DEFAULT_FPS = 30.0  # of an env that does not say
 class Watched(gym.Wrapper[Any, Any, Any, Any]):
     """Looks at one episode after its reset and every step. The engine resets an env as soon as it ends."""
 
-    def __init__(self, env: gym.Env[Any, Any]) -> None:
+    def __init__(self, env: gym.Env[Any, Any], find: Callable[[gym.Env[Any, Any]], list[Box]] | None = None) -> None:
         super().__init__(env)
+        self._find = find
         self._recorder = recorder_of(env)
         self.begin()
 
@@ -32,6 +35,7 @@ class Watched(gym.Wrapper[Any, Any, Any, Any]):
         """The next reset starts the episode that is watched."""
         self.ended = False
         self.picture = NO_PICTURE
+        self.boxes: list[Box] = []
         self.reward = self.total = 0.0  # of the last step, and of the episode so far, as the env gave them
         self.frames = 0
         self.components: dict[str, float] = {}  # of the last step's reward
@@ -53,6 +57,7 @@ class Watched(gym.Wrapper[Any, Any, Any, Any]):
             return
         said = self._recorder
         self.picture = self._draw()
+        self.boxes = [] if self._find is None else self._find(self.env)
         self.reward = said.raw_return - self.total
         self.components = {name: value - self._parts.get(name, 0.0) for name, value in said.components.items()}
         self.total, self.frames, self._parts = said.raw_return, said.frames, dict(said.components)
@@ -72,11 +77,15 @@ class Watched(gym.Wrapper[Any, Any, Any, Any]):
 
 
 class Stage:
-    """As many plain envs as episodes, made as evaluation makes them; each is watched for its first episode."""
+    """As many plain envs as episodes, made as evaluation makes them; each is watched for its first episode.
 
-    def __init__(self, config: EnvConfig, episodes: int) -> None:
+    `objects`: also where the objects are in the pictures.
+    """
+
+    def __init__(self, config: EnvConfig, episodes: int, objects: bool = False) -> None:
         maker = EnvMaker(config, "eval", None, "rgb_array")
-        self.envs = [Watched(maker()) for _ in range(episodes)]
+        find = maker.suite.objects_of(config.id, config.kwargs) if objects else None
+        self.envs = [Watched(maker(), find) for _ in range(episodes)]
         ready = iter(self.envs)
         self.engine = SyncEngine(lambda: next(ready), episodes, name=config.id, action_masks=config.action_masks)
 

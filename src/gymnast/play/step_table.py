@@ -51,10 +51,11 @@ class Labels:
 def labels_of(agent: Agent, env: EnvConfig, own: Sequence[str] | None = None) -> Labels:
     """Names from the facts of the env where they fit the spaces, the env's `own` names of actions, or numbers."""
     facts, head = configs.load_facts(env.id), agent.head
+    described = [fact.name for fact in facts.observations] if facts is not None and len(agent.obs_space) == 1 else []
+    known = suite_of(env.id).observation_labels(env.kwargs) or described
     observations: dict[str, list[str]] = {}
     for key, space in agent.obs_space.items():
         count = 1 if isinstance(space, gym.spaces.Discrete) else math.prod(space.shape or ())
-        known = [fact.name for fact in facts.observations] if facts is not None and len(agent.obs_space) == 1 else []
         names = [key] if count == 1 else [f"{key} {i}" for i in range(min(count, NAMED_COMPONENTS))]
         observations[key] = [] if count > NAMED_COMPONENTS else known if len(known) == count else names
     sizes = head.sizes if isinstance(head, CategoricalHead) else None

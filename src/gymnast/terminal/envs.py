@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from gymnast.core.text import number, span
+from gymnast.core.text import number, setting, span
 from gymnast.terminal.format import Cell, Column, facts_grid, heading, output, right, section, table
 from gymnast.verbs.envs.show import needs
 from gymnast.verbs.result import Facts
@@ -57,6 +57,22 @@ def print_env(result: Facts) -> None:
     console.print(facts_grid(_preset_facts(env) if known else _registered_facts(env)))
     if known:
         _print_parts(console, env)
+    rows = [[one["name"], _setting(one["value"]), _differing(one["others"]), one["meaning"]] for one in env["task"]]
+    columns = [Column("env.kwargs", style="bold"), Column(""), Column("other variants", wraps=16, drop=1)]
+    _print_table(console, "task", [*columns, Column("", style="dim", wraps=24)], rows)
+
+
+def _setting(value: Any) -> str:
+    """A setting of a task; of a table what it names."""
+    if isinstance(value, dict):
+        return ", ".join(name for part in value.values() for name in part)
+    return setting(value)
+
+
+def _differing(others: dict[str, Any]) -> str:
+    values = {name: _setting(value) for name, value in others.items()}
+    names = {value: ", ".join(name for name in values if values[name] == value) for value in values.values()}
+    return "; ".join(f"{value} ({who})" for value, who in names.items())
 
 
 def _print_parts(console: Console, env: dict[str, Any]) -> None:

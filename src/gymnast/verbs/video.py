@@ -37,6 +37,7 @@ def record_video(
     seconds: float = 10.0,
     out: Path | None = None,
     no_overlay: bool = False,
+    objects: bool = False,
     overrides: Sequence[str] = (),
     progress: Progress = SILENT,
 ) -> RecordedVideo:
@@ -52,7 +53,7 @@ def record_video(
         points = [describe(path)]
     if out is None:
         name = "progression" if progression else points[0].name
-        out = run.videos_dir / default_name(name, episodes, seed, stochastic)
+        out = run.videos_dir / default_name(name, episodes, seed, stochastic, objects)
     elif out.suffix != ".mp4":
         raise UserError(f"--out {out}: videos are .mp4 files; call it {out.with_suffix('.mp4')}.")
     progress.step("starting")
@@ -65,7 +66,9 @@ def record_video(
 
     with VideoWriter(out, overlay=not no_overlay, progress=count) as video:
         limit = seconds if progression else None
-        parts = [add_checkpoint(video, run, point, episodes, seed, stochastic, overrides, limit) for point in points]
+        parts = [
+            add_checkpoint(video, run, point, episodes, seed, stochastic, overrides, limit, objects) for point in points
+        ]
     return RecordedVideo({"run": run.id, "video": out, "frames": video.frames, "parts": parts}, progression)
 
 
@@ -77,8 +80,9 @@ def in_order(run: Run) -> list[CheckpointInfo]:
     return sorted(points.values(), key=lambda info: info.step or 0)
 
 
-def default_name(name: str, episodes: int, seed: int | None, stochastic: bool) -> str:
+def default_name(name: str, episodes: int, seed: int | None, stochastic: bool, objects: bool = False) -> str:
     """Videos that differ get other names, and the same one replaces itself."""
+    name += "_objects" if objects else ""
     name += f"_x{episodes}" if episodes > 1 else ""
     name += "_stochastic" if stochastic else ""
     return name + (f"_seed{seed}" if seed is not None else "") + ".mp4"
@@ -93,6 +97,7 @@ def add_checkpoint(
     stochastic: bool,
     overrides: Sequence[str],
     seconds: float | None,
+    objects: bool,
 ) -> dict[str, Any]:
     """Adds a checkpoint's agent to a video; with a limit of seconds also its title. An episode that the video does not
     show to its end has no return and no length."""
@@ -119,7 +124,7 @@ def add_checkpoint(
     title = (
         () if seconds is None else (config.evaluated_on or config.env.id, f"step {point.step or 0:,}", *score_of(point))
     )
-    stage = Stage(config.eval_env, episodes)
+    stage = Stage(config.eval_env, episodes, objects)
     try:
         net = SavedAgent.build(config, stage.engine, saved.agent).net
         steps = play_episodes(net, stage, root, deterministic=not stochastic)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
     from PIL.ImageDraw import ImageDraw
 
+    from gymnast.envs.types import Box
     from gymnast.play.episode import Picture, Step
     from gymnast.play.step_table import Labels
 
@@ -26,7 +27,27 @@ GROUND, TEXT, DIM, BAR, CHOSEN = (17, 19, 24), (240, 242, 245), (150, 156, 168),
 Bar = tuple[str, str, float, float, bool]  # name, number, begin and end in its track (0 to 1), whether it was chosen
 
 
-def enlarge(picture: Picture) -> Image:
+def enlarge(picture: Picture, boxes: Sequence[Box] = ()) -> Image:
+    """With boxes around the objects and their names."""
+    image = _enlarged(picture)
+    if boxes:
+        _frame_objects(image, boxes, image.width / picture.shape[1])
+    return image
+
+
+def _frame_objects(image: Image, boxes: Sequence[Box], scale: float) -> None:
+    from PIL import ImageDraw
+
+    draw = ImageDraw.Draw(image)
+    for box in boxes:
+        left, top = box.x * scale - 2, box.y * scale - 2  # around the object, not on it
+        right, bottom = (box.x + box.width) * scale + 1, (box.y + box.height) * scale + 1
+        draw.rectangle((left, top, right, bottom), outline=CHOSEN)
+        anchor = "ld" if left < image.width / 2 else "rd"
+        draw.text((left if anchor == "ld" else right, top), box.name, CHOSEN, _font(12), anchor=anchor)
+
+
+def _enlarged(picture: Picture) -> Image:
     from PIL import Image
 
     image = Image.fromarray(picture)
@@ -39,9 +60,9 @@ def enlarge(picture: Picture) -> Image:
     return image
 
 
-def bare(picture: Picture) -> Picture:
+def bare(step: Step) -> Picture:
     """The picture alone, enlarged, with the even sizes that the encoder needs."""
-    image = enlarge(picture)
+    image = enlarge(step.picture, step.boxes)
     return _even(image, image.width, image.height)
 
 
@@ -50,7 +71,7 @@ def annotated(step: Step, reward: float, trained: int | None, labels: Labels) ->
     value; then every action with its probability."""
     from PIL import Image, ImageDraw
 
-    shown = enlarge(step.picture)
+    shown = enlarge(step.picture, step.boxes)
     width = max(shown.width, WIDTH)
     size = max(16, round(width / 36))
     strip = round(size * 6.1)

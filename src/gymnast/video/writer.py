@@ -55,7 +55,7 @@ class VideoWriter:
         episodes: list[dict[str, Any]] = []
         picture, reward = None, 0.0
         for count, step in enumerate(islice(chain(first, steps), limit)):
-            picture = annotated(step, reward, about.get("step"), labels) if self._overlay else bare(step.picture)
+            picture = annotated(step, reward, about.get("step"), labels) if self._overlay else bare(step)
             if self._encoder is None:
                 self._size = picture.shape[0], picture.shape[1]
                 self._encoder = self._stack.enter_context(Encoder(self.path, *self._size, self._fps))

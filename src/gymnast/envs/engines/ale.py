@@ -37,10 +37,15 @@ class AleEngine(Replayed, Engine):
     @classmethod
     def obstacle(cls, maker: EnvMaker) -> str | None:
         is_atari, only = maker.suite.Task is AtariTask, f"Atari games ({NAMESPACE}*)"
-        return obstacle_of_own_envs(maker, is_atari, only, maker.config.kwargs)
+        found = obstacle_of_own_envs(maker, is_atari, only, maker.config.kwargs)
+        if found is None and not maker.task.is_picture:
+            found = f"it shows pictures, and env.kwargs.observation is {maker.task.observation}."
+        return found
 
     @classmethod
     def pays(cls, maker: EnvMaker, n_envs: int) -> str | None:
+        if maker.suite.Task is AtariTask and not maker.task.is_picture:
+            return None
         return "ALE's vector env steps Atari games in C++, and nothing wraps it"
 
     def __init__(self, maker: EnvMaker, n_envs: int, threads: int | None) -> None:

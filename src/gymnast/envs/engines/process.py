@@ -54,7 +54,7 @@ class ProcessEngine(Engine):
         if maker.one_per_process:
             return f"a process may hold one {maker.config.id} only"
         if n_envs > 1 and maker.suite.is_slow(maker.config.id):
-            return f"{maker.config.id} takes over a millisecond a step"
+            return f"{maker.config.id} is slow to step, and each core steps some of them"
         return None
 
     def __init__(self, maker: EnvMaker, n_envs: int, threads: int | None) -> None:

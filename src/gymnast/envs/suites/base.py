@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import ValidationError
 
 from gymnast.config.fields import Section
+from gymnast.config.files import ANY_ENV
 from gymnast.config.problems import explain_errors
 from gymnast.core.errors import UserError, package_problem
 
 if TYPE_CHECKING:
     import gymnasium as gym
     from gymnasium.envs.registration import EnvSpec
+
+    from gymnast.envs.types import Box
 
 
 class Suite:
@@ -27,6 +30,7 @@ class Suite:
     module: ClassVar[str | None] = None  # importing it registers the ids; None: importing the suite does
     extra: ClassVar[str | None] = None  # of pyproject.toml, which installs what the envs need
     Task: ClassVar[type[Section] | None] = None  # what env.kwargs may hold; None: what the env's constructor takes
+    defaults: ClassVar[str] = ANY_ENV  # the shared settings of an env of this family that has no preset
     is_limited: ClassVar[bool] = False  # `make` sets a time limit where none is registered
     one_per_process: ClassVar[bool] = False  # two envs in one process would disturb each other
 
@@ -53,7 +57,7 @@ class Suite:
             return gym.make(spec, max_episode_steps=limit, disable_env_checker=True, **kwargs)
 
     def is_slow(self, env_id: str) -> bool:
-        """Whether a step takes over a millisecond, so that processes of their own are worth their cost."""
+        """Whether a step takes so long (a third of a millisecond) that processes of their own are worth their cost."""
         return False
 
     def new_name(self, spec: EnvSpec) -> str | None:
@@ -63,6 +67,14 @@ class Suite:
     def action_labels(self, kwargs: Mapping[str, Any]) -> list[str] | None:
         """What env.kwargs say that the actions are; None: nothing."""
         return None
+
+    def observation_labels(self, kwargs: Mapping[str, Any]) -> list[str] | None:
+        """What env.kwargs say that the components of the observation are; None: nothing."""
+        return None
+
+    def objects_of(self, env_id: str, kwargs: Mapping[str, Any]) -> Callable[[gym.Env[Any, Any]], list[Box]]:
+        """Finds what is in an env's picture, for people to see."""
+        raise UserError(f"--objects: {env_id} says nothing of objects; Atari games do, by a table of RAM cells.")
 
     def problems(self, kwargs: Mapping[str, Any]) -> list[str]:
         """Everything wrong with env.kwargs, a line each, as far as it is known before an env is made."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from gymnast import config as configs
@@ -11,6 +12,7 @@ from gymnast.config.layers import split_target, variant_names
 from gymnast.config.load import find
 from gymnast.core.errors import UserError
 from gymnast.envs.shaping.components import find_shaper
+from gymnast.envs.suites import suite_of
 from gymnast.verbs.extras import EXTRAS
 from gymnast.verbs.result import Facts
 
@@ -60,7 +62,7 @@ def show_env(target: str) -> Facts:
 
 def _preset(env_id: str) -> Facts:
     facts = facts_of(env_id)
-    shaper = find_shaper(env_id)
+    shaper, variants = find_shaper(env_id), variant_names(read_preset(env_id))
     parts = shaper.components.items() if shaper else ()
     best = facts.best_return(facts.described(env_id))
     data = {
@@ -68,9 +70,31 @@ def _preset(env_id: str) -> Facts:
         **facts.model_dump(mode="json"),
         "installed": needs(facts.extra) is None,
         "shaping": [{"name": n, "kind": type(part).__name__.lower(), "meaning": part.meaning} for n, part in parts],
-        "variants": [_variant(env_id, name) for name in variant_names(read_preset(env_id))],
+        "variants": [_variant(env_id, name) for name in variants],
+        "task": _task(env_id, variants),
     }
     return Facts(data if best is None else data | {"optimum": best.value, "optimum_source": best.source})
+
+
+def _task(env_id: str, variants: Sequence[str]) -> list[dict[str, Any]]:
+    """Everything that changes the task, as the first variant has it, and `others` where another one differs."""
+    suite = suite_of(env_id)
+    if suite.Task is None:
+        return []
+    first, *others = ((name, suite.task(_kwargs(env_id, name)).model_dump(mode="json")) for name in variants)
+    return [
+        {
+            "name": key,
+            "value": first[1][key],
+            "others": {name: task[key] for name, task in others if task[key] != first[1][key]},
+            "meaning": field.description,
+        }
+        for key, field in suite.Task.model_fields.items()
+    ]
+
+
+def _kwargs(env_id: str, variant: str) -> dict[str, Any]:
+    return configs.load(f"{env_id}:{variant}").config.env.kwargs
 
 
 def _variant(env_id: str, name: str) -> dict[str, Any]:
@@ -96,7 +120,8 @@ def _registered(env_id: str) -> Facts:
         "kwargs": {key: str(value) for key, value in spec.kwargs.items()},
         "max_episode_steps": spec.max_episode_steps,
         "threshold": spec.reward_threshold,
-        "variants": variant_names(read_preset("defaults/any")),
+        "variants": (variants := variant_names(find(env_id)[0].file)),
+        "task": _task(env_id, variants),
         **dict.fromkeys(("observation_space", "action_space", "optimum", "optimum_source", "problem")),
     }
     try:

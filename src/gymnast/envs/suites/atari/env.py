@@ -1,11 +1,12 @@
-"""Atari games from pixels, one env at a time: what ALE's vector env does in C++, in Python, bit for bit.
+"""Atari games, one env at a time: what ALE's vector env does in C++, in Python, bit for bit.
 
-game (a frame a step) -> time limit in frames -> recorder -> pictures (frame skip, pooling, resizing, stacking).
+game (a frame a step) -> time limit in frames -> recorder -> decisions (frame skip) -> view (pictures, RAM, objects).
 This env draws pictures for people as well and takes wrappers, which the vector env cannot.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import gymnasium as gym
@@ -13,9 +14,11 @@ import numpy as np
 from gymnasium import spaces
 
 from gymnast.envs.suites.atari.task import AtariTask
+from gymnast.envs.suites.atari.views import view_of
 from gymnast.envs.types import LIFE_LOST
 
 _SEED_BITS = 0x7FFF_FFFF  # ALE's seeds are not negative and have 31 bits
+_DRAWN_AHEAD = 1024  # frames
 
 
 def ale_seed(seed: int) -> int:
@@ -35,14 +38,15 @@ class AtariGame(gym.Env[Any, Any]):
         self.render_mode = render_mode
         ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)  # before its banner is printed
         self.ale: Any = ale_py.ALEInterface()
-        self.ale.setFloat("repeat_action_probability", task.repeat_action_probability)
+        self.ale.setFloat("repeat_action_probability", 0.0)  # see _press
         if render_mode == "human":
             self.ale.setBool("display_screen", True)
             self.ale.setBool("sound", True)
         rom = roms.get_rom_path(game)
         assert rom is not None  # every registered game has one in the wheel
-        self._rom = rom
-        self.ale.loadROM(self._rom)
+        self.ale.setInt("random_seed", 0)
+        self.ale.loadROM(rom)
+        self._loaded = self.ale.cloneState()
         every, own = self.ale.getLegalActionSet(), self.ale.getMinimalActionSet()
         chosen = [action for name in task.actions or () for action in every if action.name == name]
         # all that the emulator is asked for: also FIRE, where it is pressed for the agent
@@ -53,25 +57,46 @@ class AtariGame(gym.Env[Any, Any]):
         presses = task.fire_reset and self._fire in keys
         self.keys = [*self.actions, *([self._fire] if presses and self._fire not in self.actions else [])]
         self.fire = self.keys.index(self._fire) if presses else None  # None: it is not pressed for the agent
-        self._noop_max = task.noop_max
-        self._rng = np.random.RandomState()
+        self._noop_max, self._sticky = task.noop_max, float(np.float32(task.repeat_action_probability))
+        self._rng, self._luck = np.random.RandomState(), np.random.RandomState()
+        self._pressed = self._noop
+        self._kept: Iterator[bool] = iter(())  # of the frames to come: whether the key before is held
         self.action_space = spaces.Discrete(len(self.actions))
         self.screen: tuple[int, int] = tuple(self.ale.getScreenDims())  # 210 x 160, and 250 x 160 in some games
         self.observation_space = spaces.Box(0, 255, self.screen, np.uint8)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         if seed is not None:
-            self.ale.setInt("random_seed", ale_seed(seed))
-            self._rng = np.random.RandomState(ale_seed(seed))  # the generator ALE draws its idle frames with
-            self.ale.loadROM(self._rom)
-        self.ale.reset_game()
+            # the generators ALE draws its idle frames and its repeated actions with
+            self._rng, self._luck = (np.random.RandomState(ale_seed(seed)) for _ in range(2))
+            self._kept = iter(())
+            self.ale.restoreState(self._loaded)  # to load the game again takes a tenth of a second
+        self._restart()
         if self.fire is not None:
-            self.ale.act(self._fire)
+            self._press(self._fire)
         for _ in range(self._draw_noops() - (self.fire is not None)):
-            self.ale.act(self._noop)
+            self._press(self._noop)
             if self.ale.game_over():
-                self.ale.reset_game()
+                self._restart()
         return self.ale.getScreenGrayscale(), self._info()
+
+    def _restart(self) -> None:
+        self.ale.reset_game()
+        self._pressed = self._noop
+
+    def _press(self, key: Any) -> float:
+        """A frame with this key, or with the one before (sticky actions). ALE would draw the same, but a seed for its
+        generator is taken only when a game is loaded."""
+        if self._sticky:
+            kept = next(self._kept, None)
+            if kept is None:
+                # two numbers a frame, one for each player
+                drawn = np.frombuffer(self._luck.bytes(8 * _DRAWN_AHEAD), np.uint32)[::2]
+                self._kept = iter((drawn / 2**32 < self._sticky).tolist())
+                kept = next(self._kept)
+            key = self._pressed if kept else key
+            self._pressed = key
+        return float(self.ale.act(key))
 
     def _draw_noops(self) -> int:
         """0 to noop_max - 1, as C++ draws it (std::uniform_int_distribution of GCC's library): 32 bits, scaled down."""
@@ -79,7 +104,7 @@ class AtariGame(gym.Env[Any, Any]):
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """The screen is left to whoever wants to see it: most frames are skipped."""
-        reward = self.ale.act(self.keys[action])
+        reward = self._press(self.keys[action])
         return None, reward, self.ale.game_over(), False, self._info()
 
     def _info(self) -> dict[str, Any]:
@@ -92,49 +117,36 @@ class AtariGame(gym.Env[Any, Any]):
         return self.ale.getScreenRGB() if self.render_mode == "rgb_array" else None
 
 
-class AtariPictures(gym.Wrapper[Any, Any, Any, Any]):
-    """Frame skip, pooling of two frames, and pictures of them: [stack, height, width] uint8."""
+class AtariDecisions(gym.Wrapper[Any, Any, Any, Any]):
+    """Holds each action for several frames, presses FIRE after a lost life, and shows what the view sees."""
 
     def __init__(self, env: gym.Env[Any, Any], task: AtariTask, life_loss: bool) -> None:
-        from gymnast.envs.suites.atari.pictures import Pictures
-
         super().__init__(env)
         game = env.unwrapped
         assert isinstance(game, AtariGame)
-        self._fire, self._task = game.fire, task
+        self._fire, self._frames = game.fire, range(task.frame_skip)
         self.metadata = {**game.metadata, LIFE_LOST: life_loss}
-        rgb = task.observation == "rgb"
-        self._look = game.ale.getScreenRGB if rgb else game.ale.getScreenGrayscale
-        # the last frame of a step, and the one before it
-        self._screens = np.zeros((2, *game.screen, *((3,) if rgb else ())), np.uint8)
-        self._pictures = Pictures(1, game.screen, task)
+        self._view = view_of(game, task)
         self._lives, self._life_lost = 0, False
-        self.observation_space = spaces.Box(0, 255, self._pictures.obs.shape[1:], np.uint8)
+        self.observation_space = self._view.space
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         _, info = self.env.reset(seed=seed, options=options)
-        self._look(self._screens[0])
-        self._screens[1].fill(0)
         self._lives, self._life_lost = info["lives"], False
-        self._pictures.start(self._screens[:1], np.ones(1, np.bool_))
-        return self._pictures.obs[0].copy(), info
+        return self._view.start(), info
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         if self._life_lost and self._fire is not None:
             action = self._fire
         total, terminated, truncated = 0.0, False, False
         info: dict[str, Any] = {}
-        for left in reversed(range(self._task.frame_skip)):
+        for left in reversed(self._frames):
             _, reward, terminated, truncated, info = self.env.step(action)
             total += float(reward)
             if terminated or truncated:  # what is seen then is what was seen last, in ALE as here
                 break
-            if left < 2:
-                self._look(self._screens[left])
+            self._view.frame(left)
         self._life_lost = 0 < info["lives"] < self._lives and not (terminated or truncated)
         self._lives = info["lives"]
-        if self._task.max_pool:
-            np.maximum(self._screens[0], self._screens[1], out=self._screens[0])
-        self._pictures.add(self._screens[:1])
-        observation = self._pictures.obs[0].copy()
+        observation = self._view.observe(int(action))
         return observation, total, terminated, truncated, {**info, LIFE_LOST: True} if self._life_lost else info

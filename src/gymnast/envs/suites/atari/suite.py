@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from gymnast.config import load
+from gymnast.config.files import is_preset, read_preset
+from gymnast.config.layers import variant_names
+from gymnast.core.errors import UserError
+from gymnast.envs.suites.atari.table import RamTable
 from gymnast.envs.suites.atari.task import ACTIONS, MAX_FRAMES, NAMESPACE, AtariTask, atari_task
 from gymnast.envs.suites.base import Suite
 
@@ -12,11 +17,16 @@ if TYPE_CHECKING:
     import gymnasium as gym
     from gymnasium.envs.registration import EnvSpec
 
+    from gymnast.envs.types import Box
+
+OBJECTS = "objects"  # the variant of a preset that has a table
+
 
 class AtariSuite(Suite):
     module = "ale_py"
     extra = "atari"
     Task = AtariTask
+    defaults = "defaults/atari"
     is_limited = True
 
     def make(
@@ -26,12 +36,12 @@ class AtariSuite(Suite):
         import gymnasium as gym
 
         from gymnast.envs.recorder import Recorder
-        from gymnast.envs.suites.atari.env import AtariGame, AtariPictures
+        from gymnast.envs.suites.atari.env import AtariDecisions, AtariGame
 
         game = AtariGame(spec.kwargs["game"], task, render_mode)
         game.spec = spec
         limited: gym.Env[Any, Any] = gym.wrappers.TimeLimit(game, limit or MAX_FRAMES)
-        return AtariPictures(Recorder(limited), task, training and task.episodic_life)
+        return AtariDecisions(Recorder(limited), task, training and task.episodic_life)
 
     def is_slow(self, env_id: str) -> bool:
         return True
@@ -40,9 +50,44 @@ class AtariSuite(Suite):
         task = atari_task(kwargs)
         return task.actions or (list(ACTIONS) if task.full_action_space else None)
 
+    def observation_labels(self, kwargs: Mapping[str, Any]) -> list[str] | None:
+        from gymnast.envs.suites.atari.reader import TableReader
+
+        task, actions = atari_task(kwargs), self.action_labels(kwargs)
+        if task.observation != "objects" or task.table is None or task.stack > 1 or actions is None:
+            return None
+        return TableReader(task.table, actions).names
+
+    def objects_of(self, env_id: str, kwargs: Mapping[str, Any]) -> Callable[[gym.Env[Any, Any]], list[Box]]:
+        """By the config's own table, else by that of the preset."""
+        from gymnast.envs.suites.atari.env import AtariGame
+        from gymnast.envs.suites.atari.reader import TableReader
+
+        table = atari_task(kwargs).table or _known_table(env_id)
+        if table is None:
+            raise UserError(
+                f"--objects: there is no table of RAM cells for {env_id}. Write one: --set env.kwargs.table='{{...}}', "
+                "see `gymnast config show ALE/Pong-v5:objects`."
+            )
+        reader = TableReader(table, [])
+
+        def find(env: gym.Env[Any, Any]) -> list[Box]:
+            game = env.unwrapped
+            assert isinstance(game, AtariGame)
+            return reader.boxes(game.ale.getRAM())
+
+        return find
+
     def new_name(self, spec: EnvSpec) -> str | None:
         """Pong-v0 to PongNoFrameskip-v4 are bare games without pictures. Here ALE/Pong-v5 is all of them."""
         if spec.id.startswith(NAMESPACE) or not str(spec.entry_point).startswith("ale_py"):
             return None
         title = str(spec.kwargs["game"]).title().replace("_", "")
         return f"{NAMESPACE}{title}-v5; with env.kwargs.repeat_action_probability=0 it is what NoFrameskip-v4 was."
+
+
+def _known_table(env_id: str) -> RamTable | None:
+    """Of the variant `objects` that the game's preset has."""
+    if not is_preset(env_id) or OBJECTS not in variant_names(read_preset(env_id)):
+        return None
+    return atari_task(load(f"{env_id}:{OBJECTS}").config.env.kwargs).table

@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from gymnast.config.fields import Count, Natural, Section, Share
 from gymnast.core.errors import did_you_mean
+from gymnast.envs.suites.atari.table import RamTable
 
 NAMESPACE = "ALE/"
 MAX_FRAMES = 108_000  # half an hour of play at 60 frames a second: the time limit where env.max_episode_steps sets none
@@ -52,7 +53,13 @@ Window = Annotated[list[Natural], AfterValidator(_window)]
 class AtariTask(Section):
     frame_skip: Count = Field(default=4, description="Frames an action is held for.")
     max_pool: bool = Field(default=True, description="See the brighter of the last two frames: sprites flicker.")
-    observation: Literal["grey", "rgb"] = Field(default="grey", description="Grey pictures, or red, green and blue.")
+    observation: Literal["grey", "rgb", "ram", "objects"] = Field(
+        default="grey",
+        description="Grey pictures; red, green and blue; the 128 bytes of RAM; or what `table` finds in them.",
+    )
+    table: RamTable | None = Field(
+        default=None, description="Objects by their cells of RAM; needed where observation is objects."
+    )
     screen_size: Annotated[int | list[int], BeforeValidator(_sides)] = Field(
         default=84, description="Side of the picture, or its [height, width]; not larger than what is shown."
     )
@@ -61,7 +68,10 @@ class AtariTask(Section):
         description="[first, end] of the screen's rows that are shown; null: all. Pong's court: [34, 194].",
     )
     crop_columns: Window | None = Field(default=None, description="[first, end] of its columns; null: all 160.")
-    stack: Count = Field(default=4, description="Pictures in an observation, oldest first; black before the start.")
+    stack: Count = Field(
+        default=4,
+        description="Pictures (or RAMs, or lists of objects) in an observation, oldest first; 0 before the start.",
+    )
     noop_max: Natural = Field(default=30, description="A game starts after fewer idle frames than this, at random.")
     repeat_action_probability: Share = Field(
         default=0.25, description="Chance, at every frame, that the action before is repeated (sticky actions)."
@@ -79,6 +89,19 @@ class AtariTask(Section):
     actions: Annotated[list[str], AfterValidator(_labels)] | None = Field(
         default=None, description="The agent's actions by label, like [NOOP, RIGHT, LEFT]; null: those of the game."
     )
+
+    @model_validator(mode="after")
+    def _has_its_table(self) -> AtariTask:
+        if self.observation == "objects" and self.table is None:
+            raise ValueError(
+                "observation = objects: needs a table of RAM cells (table). ALE/Pong-v5:objects has one: "
+                "`gymnast config show ALE/Pong-v5:objects`."
+            )
+        return self
+
+    @property
+    def is_picture(self) -> bool:
+        return self.observation in ("grey", "rgb")
 
     @property
     def sides(self) -> tuple[int, int]:

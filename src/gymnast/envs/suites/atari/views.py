@@ -1,0 +1,118 @@
+"""What of a game an agent sees after each of its decisions: pictures, RAM, or objects."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from gymnast.envs.suites.atari.table import CELLS
+from gymnast.envs.suites.atari.task import AtariTask
+
+if TYPE_CHECKING:
+    from gymnast.envs.suites.atari.env import AtariGame
+
+
+class View(Protocol):
+    space: spaces.Space[Any]
+
+    def start(self) -> NDArray[Any]:
+        """The first observation of an episode."""
+
+    def frame(self, left: int) -> None:
+        """After a frame; so many of the decision are left."""
+
+    def observe(self, key: int) -> NDArray[Any]:
+        """After a decision: the key of the game that was held."""
+
+
+def view_of(game: AtariGame, task: AtariTask) -> View:
+    if task.observation == "ram":
+        return RamView(game, task)
+    return ObjectsView(game, task) if task.observation == "objects" else PictureView(game, task)
+
+
+class PictureView:
+    """Two frames pooled, and pictures of them: [stack, height, width] uint8."""
+
+    def __init__(self, game: AtariGame, task: AtariTask) -> None:
+        from gymnast.envs.suites.atari.pictures import Pictures
+
+        rgb = task.observation == "rgb"
+        self._look = game.ale.getScreenRGB if rgb else game.ale.getScreenGrayscale
+        self._pool = task.max_pool
+        # the last frame of a step, and the one before it
+        self._screens = np.zeros((2, *game.screen, *((3,) if rgb else ())), np.uint8)
+        self._pictures = Pictures(1, game.screen, task)
+        self.space: spaces.Space[Any] = spaces.Box(0, 255, self._pictures.obs.shape[1:], np.uint8)
+
+    def start(self) -> NDArray[Any]:
+        self._look(self._screens[0])
+        self._screens[1].fill(0)
+        self._pictures.start(self._screens[:1], np.ones(1, np.bool_))
+        return self._pictures.obs[0].copy()
+
+    def frame(self, left: int) -> None:
+        if left < 2:
+            self._look(self._screens[left])
+
+    def observe(self, key: int) -> NDArray[Any]:
+        if self._pool:
+            np.maximum(self._screens[0], self._screens[1], out=self._screens[0])
+        self._pictures.add(self._screens[:1])
+        return self._pictures.obs[0].copy()
+
+
+class _Numbers:
+    """Lists of numbers, the latest last. No screen is looked at."""
+
+    def __init__(self, game: AtariGame, task: AtariTask, low: NDArray[Any], high: NDArray[Any]) -> None:
+        self._ram = game.ale.getRAM
+        self._seen = np.zeros((task.stack, len(low)), np.float32)
+        low, high = (np.tile(bound, task.stack) for bound in (low, high))
+        self.space: spaces.Space[Any] = spaces.Box(low, high, dtype=np.float32)
+
+    def frame(self, left: int) -> None:
+        pass
+
+    def _first(self, seen: NDArray[Any]) -> NDArray[Any]:
+        self._seen.fill(0)
+        return self._next(seen)
+
+    def _next(self, seen: NDArray[Any]) -> NDArray[Any]:
+        self._seen[:-1] = self._seen[1:]
+        self._seen[-1] = seen
+        return self._seen.ravel().copy()
+
+
+class RamView(_Numbers):
+    """The 128 bytes, 0 to 255, as numbers that an agent can normalise."""
+
+    def __init__(self, game: AtariGame, task: AtariTask) -> None:
+        super().__init__(game, task, np.zeros(CELLS, np.float32), np.full(CELLS, 255, np.float32))
+
+    def start(self) -> NDArray[Any]:
+        return self._first(self._ram())
+
+    def observe(self, key: int) -> NDArray[Any]:
+        return self._next(self._ram())
+
+
+class ObjectsView(_Numbers):
+    """What the task's table says of the RAM."""
+
+    def __init__(self, game: AtariGame, task: AtariTask) -> None:
+        from gymnast.envs.suites.atari.reader import TableReader
+
+        assert task.table is not None  # the task was checked
+        self._reader = TableReader(task.table, game.get_action_meanings())
+        self._n_actions = len(game.actions)
+        super().__init__(game, task, self._reader.space.low, self._reader.space.high)
+
+    def start(self) -> NDArray[Any]:
+        return self._first(self._reader.start(self._ram()))
+
+    def observe(self, key: int) -> NDArray[Any]:
+        return self._next(self._reader.read(self._ram(), key if key < self._n_actions else None))
