@@ -15,6 +15,7 @@ import numpy as np
 from gymnast import config as configs
 from gymnast.agent.heads import CategoricalHead, GaussianHead
 from gymnast.envs.labels import action_labels, numbered
+from gymnast.envs.suites import suite_of
 
 if TYPE_CHECKING:
     from gymnast.agent.agent import Agent
