@@ -40,7 +40,10 @@ def leaves(model: BaseModel, prefix: str = "") -> Iterator[tuple[str, Any, str]]
             yield from leaves(value, f"{key}.")
         elif isinstance(value, dict) and value:
             for inner, part in value.items():
-                yield f"{key}.{inner}", part, text
+                if isinstance(part, BaseModel):
+                    yield from leaves(part, f"{key}.{inner}.")
+                else:
+                    yield f"{key}.{inner}", part, text
         else:
             yield key, _plain(value), text
 

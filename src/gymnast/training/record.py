@@ -71,7 +71,7 @@ def solved_threshold(config: RunConfig, facts: configs.EnvFacts | None) -> float
         return facts.solved.threshold
     from gymnast.envs.suites import find_spec
 
-    return find_spec(config.eval_env.id).reward_threshold
+    return find_spec(config.in_stage(-1).eval_env.id).reward_threshold
 
 
 def record(
