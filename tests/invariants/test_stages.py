@@ -10,9 +10,11 @@ import torch
 
 from gymnast.config import RunConfig
 from gymnast.core.errors import UserError
+from gymnast.core.pulse import BrokenOff
 from gymnast.core.seeds import derive_seed
 from gymnast.envs.make import make_vec
 from gymnast.judge.evaluate import evaluate
+from gymnast.judge.judge import Judge
 from gymnast.runs import checkpoint
 from gymnast.runs.saved_agent import SavedAgent
 from gymnast.training.build import build
@@ -252,3 +254,33 @@ def test_changed_settings_of_a_resumed_run(make_session: Any, tmp_path: Path) ->
     assert restore(make_session(staged(other)), saved.tensors, saved.state) == [
         "episodes in progress start again: the env's settings changed"
     ]
+
+
+def test_an_env_that_cannot_be_made_names_its_stage() -> None:
+    stages = {"cart": {"advance": {"steps": 512}}, "other": {"env": {"kwargs": {"gravitty": 3}}}}
+    with pytest.raises(UserError, match=r"stages\.other\.env: .*gravitty"):
+        build(staged(stages), None)
+
+
+def test_an_interruption_while_the_end_of_a_stage_is_measured(
+    make_session: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The stage's end is measured again, from the start, when the run goes on; no row is lost and none is doubled."""
+    _, rows = rows_of(make_session(staged()))
+    stopped = make_session(staged())
+    measure = Judge.end_stage
+
+    def broken_off(judge: Judge, step: int) -> Row:
+        stopped.pulse.stopping = True
+        raise BrokenOff
+
+    monkeypatch.setattr(Judge, "end_stage", broken_off)
+    result, first = rows_of(stopped, checkpoints=tmp_path)
+    assert result.stop_reason == "interrupted"
+    monkeypatch.setattr(Judge, "end_stage", measure)
+    saved = checkpoint.load(tmp_path / "last.safetensors")
+    assert (saved.state["counters"]["unjudged"], saved.state["counters"]["advancing"]) == (True, False)
+    resumed = make_session(staged())
+    assert restore(resumed, saved.tensors, saved.state) == []
+    _, second = rows_of(resumed)
+    equal(rows, first + second)

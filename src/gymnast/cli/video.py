@@ -18,6 +18,7 @@ from gymnast.cli.verbs import Finite, app, sets, verb
 @click.option("--seconds", type=Finite(min=1), default=10.0, show_default=True, help="At most, of each then.")
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="File; default: in the run's videos.")
 @click.option("--no-overlay", is_flag=True, help="The env's pictures alone.")
+@click.option("--stage", metavar="NAME", help="Of a curriculum.  [default: the one this agent was trained in]")
 @sets
 @verb("video:record_video", "video:print_video")
 def video() -> None:

@@ -78,6 +78,8 @@ def dump(config: RunConfig) -> str:
     yaml.width = 1000
     parts = []
     for section, values in config.model_dump(mode="json").items():
+        if not values:  # a run without stages
+            continue
         block = CommentedMap({section: CommentedMap({key: _in_one_line(value) for key, value in values.items()})})
         text = io.StringIO()
         yaml.dump(block, text)

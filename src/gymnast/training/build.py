@@ -96,7 +96,10 @@ def refuse_unfit_stages(config: RunConfig, factory: EnvFactory | None) -> None:
         here = config.in_stage(index)
         envs = {f"{name}.env": here.env, f"{name} with eval.env": here.eval_env}
         for label, cfg in envs.items() if here.eval_env != here.env else [*envs.items()][:1]:
-            env = make_vec(cfg, 1, "train")
+            try:
+                env = make_vec(cfg, 1, "train")
+            except UserError as error:
+                raise UserError(f"stages.{label}: {error}") from None
             found[f"stages.{label}: {cfg.id}"] = env.obs_space, env.action_space
             env.close()
     (first, spaces), *others = found.items()
