@@ -136,7 +136,7 @@ def _env(config: RunConfig) -> Iterator[RuleProblem]:
 
     env = config.env
     sections = {"env": env} if config.eval.env is None else {"env": env, "eval.env": config.eval_env}
-    sections |= {f"stages.{name}.env": stage.env.on(env) for name, stage in config.stages.items()}
+    sections |= {f"stages.{name}.env": stage.env.applied(env) for name, stage in config.stages.items()}
     if any(cfg.wrappers for cfg in sections.values()):
         from gymnast.envs import wrappers
     for section, cfg in sections.items():
@@ -148,7 +148,7 @@ def _env(config: RunConfig) -> Iterator[RuleProblem]:
     if env.shaping:
         from gymnast.envs.shaping.components import shaping_problems
 
-        ids = dict.fromkeys([env.id, *(stage.env.on(env).id for stage in config.stages.values())])
+        ids = dict.fromkeys([env.id, *(stage.env.applied(env).id for stage in config.stages.values())])
         for problem in dict.fromkeys(problem for env_id in ids for problem in shaping_problems(env_id, env.shaping)):
             yield RuleProblem(("env.shaping",), problem)
 

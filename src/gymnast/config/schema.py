@@ -143,17 +143,17 @@ class TrainConfig(Section):
 class EvalEnvConfig(Section):
     """What differs from `env`; null: as there. Another id starts from its own engine, kwargs and time limit."""
 
-    def on(self, env: EnvConfig) -> EnvConfig:
-        changes = {key: value for key, value in self if value is not None}
-        if changes.get("id", env.id) != env.id:
-            changes = {"engine": "auto", "kwargs": {}, "max_episode_steps": None} | changes
-        return env.model_copy(update=changes)
-
     id: Annotated[str, Field(min_length=1)] | None = Field(None, description="Environment id.")
     engine: EngineName | None = Field(None, description="What steps it.")
     kwargs: dict[str, Any] | None = Field(None, description="Passed to its constructor, instead of env.kwargs.")
     wrappers: list[WrapperSpec] | None = Field(None, description="Wrappers, instead of env.wrappers.")
     max_episode_steps: Count | None = Field(None, description="Replaces its time limit, in raw env steps.")
+
+    def applied(self, env: EnvConfig) -> EnvConfig:
+        changes = {key: value for key, value in self if value is not None}
+        if changes.get("id", env.id) != env.id:
+            changes = {"engine": "auto", "kwargs": {}, "max_episode_steps": None} | changes
+        return env.model_copy(update=changes)
 
 
 class EvalConfig(Section):
@@ -289,7 +289,7 @@ class RunConfig(Section):
     @property
     def eval_env(self) -> EnvConfig:
         """The env that agents are scored in: that of training, with what `eval.env` says on top."""
-        return self.env if self.eval.env is None else self.eval.env.on(self.env)
+        return self.env if self.eval.env is None else self.eval.env.applied(self.env)
 
     def in_stage(self, index: int) -> RunConfig:
         """The settings of a stage as those of a run without stages: its env, and the run's goals in the last one only.
@@ -301,7 +301,7 @@ class RunConfig(Section):
         stage, stop = list(self.stages.values())[index], self.stop
         if stage.advance is not None:  # what is open in a stage's evaluations is when to go on
             stop = stop.model_copy(update={"threshold": None, "target": None, "plateau": stage.advance.plateau})
-        return self.model_copy(update={"env": stage.env.on(self.env), "stop": stop, "stages": {}})
+        return self.model_copy(update={"env": stage.env.applied(self.env), "stop": stop, "stages": {}})
 
     @property
     def evaluated_on(self) -> str | None:

@@ -19,7 +19,7 @@ from gymnast.core.text import blocks, duration
 from gymnast.metrics.catalogue import Metric, catalogue
 
 COLUMN = 34  # narrowest column that holds the longest label, a value and an arrow
-IN_HEADER = ("time/total_timesteps", "time/stage", "time/progress", "time/elapsed", "time/fps", "time/share/")
+IN_HEADER = ("time/total_timesteps", "time/progress", "time/elapsed", "time/fps", "time/share/")
 # What comes after the first row, with the first episode, evaluation and verdict: its place is kept free.
 AWAITED = {
     "rollout": ("ep_rew_mean", "ep_rew_std", "ep_rew_min", "ep_rew_max", "ep_rew_best", "ep_len_mean"),
