@@ -128,3 +128,21 @@ def test_a_run_without_stages_has_none_to_name(tmp_path: Path) -> None:
     assert "stages" not in run
     with pytest.raises(UserError, match=r"--stage short: the run has no such stage\. It has none\."):
         gymnast("eval", run["run"], "--stage", "short", "--runs-dir", tmp_path)
+
+
+def test_an_agent_forgets_a_stage_that_the_next_one_contradicts(tmp_path: Path) -> None:
+    """Left and right change places: whoever balances the pole in the second stage drops it in the first."""
+    file = tmp_path / "swap.yaml"
+    file.write_text(
+        "extends: CartPole-v1:ppo\n"
+        "train: {total_timesteps: 24_576, seed: 1}\n"
+        "eval: {every: 4096}\n"
+        "stages:\n"
+        "  usual: {advance: {score: 200}}\n"
+        "  swapped: {env: {wrappers: [{action_remap: {actions: [1, 0]}}]}}\n"
+    )
+    usual, swapped = last_line(gymnast("train", file, "--json", "--runs-dir", tmp_path))["stages"]
+    assert usual["score_at_end"] > 60
+    assert swapped["score"] > 100
+    assert usual["score"] < 20
+    assert usual["forgetting"] > 40
