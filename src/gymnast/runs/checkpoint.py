@@ -96,9 +96,10 @@ class Checkpoint:
     @property
     def stage(self) -> str | None:
         """The one that this agent was in; None: its run has none."""
-        saved = self.state.get("config")
-        names = list(saved.get("stages") or ()) if isinstance(saved, dict) else []
-        return names[self.state["counters"]["stage"]] if names else None
+        config, counters = self.state.get("config"), self.state.get("counters")
+        names = list(config.get("stages") or ()) if isinstance(config, dict) else []
+        index = counters.get("stage") if isinstance(counters, dict) else None
+        return names[index] if isinstance(index, int) and 0 <= index < len(names) else None
 
     def in_stage(self, name: str | None = None) -> configs.RunConfig:
         """The settings of a stage, by name; None: of the one that this agent was in."""

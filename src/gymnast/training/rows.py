@@ -88,18 +88,14 @@ def stage_line(state: TrainState) -> str:
 
 def _position(state: TrainState) -> Row:
     counters = state.counters
-    stage = {"time/stage": counters.stage + 1.0} if state.config.stages else {}
-    return (
-        stage
-        | {
-            "time/total_timesteps": float(counters.env_steps),
-            "time/vec_steps": float(counters.vec_steps),
-            "time/updates": float(counters.updates),
-            "time/progress": state.progress,
-            "solved": float(state.judge.record.solved),
-        }
-        | ({"on_target": float(state.judge.record.on_target)} if state.judge.target is not None else {})
-    )
+    position = {
+        "time/total_timesteps": float(counters.env_steps),
+        "time/vec_steps": float(counters.vec_steps),
+        "time/updates": float(counters.updates),
+        "time/progress": state.progress,
+        "solved": float(state.judge.record.solved),
+    } | ({"on_target": float(state.judge.record.on_target)} if state.judge.target is not None else {})
+    return position | {"time/stage": counters.stage + 1.0} if state.config.stages else position
 
 
 def mean_and_std(numbers: NDArray[Any]) -> tuple[float, float]:
