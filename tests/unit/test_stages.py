@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import io
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 import gymnast
 from gymnast.config import ConfigError, diff, dump, load, validate
 from gymnast.config.files import parse_yaml
 from gymnast.core.errors import UserError
 from gymnast.judge.stages import NO_STAGES, Stage, StageEnd, stage_row
+from gymnast.sinks.console.console import ConsoleSink
+from tests.sinks_for_tests import run_info
 
 SHORT = {"env": {"max_episode_steps": 30}, "advance": {"steps": 2048}}
 LONG = {"env": {"wrappers": ["flatten"]}, "advance": {"score": 100, "plateau": {"evals": 3}}}
@@ -147,3 +152,17 @@ def test_python_models_have_no_stages() -> None:
         gymnast.PPO("LunarLander-v3:curriculum")
     with pytest.raises(UserError, match="a model trains in one env"):
         gymnast.PPO("CartPole-v1", set={"stages": {"a": SHORT, "b": {}}})
+
+
+def test_the_live_console_names_the_stage() -> None:
+    info = run_info()
+    sink = ConsoleSink(replace(info, config=info.config | {"stages": {"short": {}, "full": {}}}), io.StringIO())
+    titles = []
+    for row in ({}, {"time/stage": 2.0}):
+        sink.write(100, {"time/total_timesteps": 100.0, **row})
+        console = Console(file=io.StringIO(), width=120, record=True)
+        console.print(sink.render())
+        titles.append(console.export_text().splitlines()[0])
+    sink.close()
+    assert "seed 1 · stage 1 of 2: short" in titles[0]
+    assert "seed 1 · stage 2 of 2: full" in titles[1]
