@@ -284,3 +284,13 @@ def test_an_interruption_while_the_end_of_a_stage_is_measured(
     assert restore(resumed, saved.tensors, saved.state) == []
     _, second = rows_of(resumed)
     equal(rows, first + second)
+
+
+def test_only_the_first_stage_waits_for_a_start_level(make_session: Any) -> None:
+    """No episode of 20 steps returns 1000, so the first stage has no evaluation; the second has one every 512 steps."""
+    stages = {"short": {"env": {"max_episode_steps": 20}, "advance": {"steps": 1024}}, "full": {}}
+    eval_ = {"every": 512, "episodes": 4, "start_level": 1000}
+    _, rows = rows_of(make_session(staged(stages, eval=eval_, train={"total_timesteps": 2048, "seed": 1})))
+    steps = [row["time/total_timesteps"] for row in rows if "forgetting/short" in row]
+    assert steps == [1024, 1536, 2048]
+    assert [row["time/total_timesteps"] for row in rows if "eval/mean_reward" in row] == [1024, 1536, 2048]

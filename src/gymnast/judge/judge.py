@@ -338,7 +338,7 @@ class Judge:
             return True
         if step < self.record.next_evaluation:
             return False
-        level = self.config.eval.start_level
+        level = None if self.stage.earlier else self.config.eval.start_level  # later stages begin with a trained agent
         return level is None or (train_score is not None and train_score >= level)
 
     @property
