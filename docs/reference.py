@@ -28,6 +28,8 @@ SUBJECTS = {
     "rollout": "What training saw",
     "eval": "Evaluation",
     "verdict": "The verdict on fresh episodes",
+    "stage": "Scores in the stages of a curriculum",
+    "forgetting": "What was forgotten of its earlier stages",
     "train": "The update",
     "net": "The network, every `log.diagnostics` steps",
     "custom": "Numbers of your own, from Python",
@@ -90,6 +92,9 @@ def config_page() -> str:
         if section == "algo":
             for name, model in ((name, settings_of(name)) for name in ALGOS):
                 parts += [f"## algo (name: {name})\n", settings_table(model, "algo.")]
+        elif get_origin(info.annotation) is dict:
+            (_, model), text = get_args(info.annotation), info.description or ""
+            parts += [f"## {section}\n", f"{text}\n", settings_table(model, f"{section}.NAME.")]
         else:
             assert isinstance(info.annotation, type)
             parts += [f"## {section}\n", settings_table(info.annotation, f"{section}.")]

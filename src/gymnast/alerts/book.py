@@ -106,6 +106,15 @@ class AlertBook:
         self.known.fresh = fresh
         self._begin_run()
 
+    def begin_stage(self, known: Known) -> None:
+        """Another env begins: rows are compared with those from here on. Alerts so far stay, and none is firing."""
+        known.origin, known.fresh = self.known.origin, False
+        self.known = known
+        self._heat = dict.fromkeys(self._heat, 0)
+        self._memory = {name: {} for name in self._memory}
+        for alert in self._alerts.values():
+            alert.firing = False
+
     def state(self) -> dict[str, Any]:
         """As JSON, for a checkpoint."""
         return {

@@ -33,7 +33,7 @@ def load(
     """
     if print_system_info:
         print(", ".join(f"{name} {version}" for name, version in versions().items()))
-    saved = read(ref, runs_dir)
+    saved = read(ref, runs_dir).alone()
     state = saved.state
     data = state["config"]
     kind = model_class(data["algo"]["name"])

@@ -90,6 +90,8 @@ def with_settings(model: str, data: Mapping[str, Any], given: Mapping[str, Any],
             into = into[parent]
         into[leaf] = value
     config = configs.validate(whole, dict.fromkeys(given, f"{model}(...)"))
+    if config.stages:
+        raise UserError(f"{model}: stages: a model trains in one env. Train a curriculum with `gymnast train`.")
     if source.given is not None:
         refuse_sharing(source, config)
     return config

@@ -12,6 +12,7 @@ from gymnast.cli.verbs import BAR_AFTER_SECONDS, app, sets, verb
 @click.option("--episodes", type=click.IntRange(min=1), help="Number of episodes.  [default: the run's stop.episodes]")
 @click.option("--seed", type=click.IntRange(min=0), help="Seed of the episodes; other seeds give other episodes.")
 @click.option("--stochastic", is_flag=True, help="Sample actions instead of taking the most likely one.")
+@click.option("--stage", metavar="NAME", help="Stage of a curriculum.  [default: the one this agent was trained in]")
 @sets
 @verb("eval:evaluate_ref", "summary:print_summary", bar_after=BAR_AFTER_SECONDS)
 def evaluate() -> None:
@@ -22,5 +23,6 @@ def evaluate() -> None:
     \b
     gymnast eval                              the best agent of the newest run
     gymnast eval k3x9/last --stochastic --episodes 500
+    gymnast eval k3x9 --stage plain           in an earlier stage of its curriculum
     gymnast eval @best:LunarLander-v3 --set env.kwargs.enable_wind=true
     """

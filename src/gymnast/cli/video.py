@@ -27,6 +27,7 @@ from gymnast.cli.verbs import Finite, app, sets, verb
 )
 @click.option("--no-overlay", is_flag=True, help="Show only the images of the env.")
 @click.option("--objects", is_flag=True, help="Draw boxes around the objects of an Atari game, found in its RAM.")
+@click.option("--stage", metavar="NAME", help="Stage of a curriculum.  [default: the one this agent was trained in]")
 @sets
 @verb("video:record_video", "video:print_video")
 def video() -> None:

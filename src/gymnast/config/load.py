@@ -138,7 +138,9 @@ def _validated(
             pass  # their own problems are reported already
         raise ConfigError(lines) from None
     facts = own_facts or load_facts(config.env.id)
-    if problems := facts_problems(config.eval_env, config.stop, scored_facts(config, facts), sources):
+    last = config.in_stage(-1)
+    problems = facts_problems(last.eval_env, last.stop, scored_facts(config, facts), sources)
+    if problems := [*problems, *stage_problems(config, facts, sources)]:
         raise ConfigError(problems)
     return config, facts
 
@@ -154,6 +156,21 @@ def facts_problems(env: EnvConfig, stop: StopConfig, facts: EnvFacts | None, sou
         return []  # an env that cannot be made is reported when it is made
     found = [(key, best.problem(goal, env.id) if best else None) for key, goal in goals.items()]
     return [rule_line(RuleProblem((key,), problem), sources) for key, problem in found if problem]
+
+
+def stage_problems(config: RunConfig, facts: EnvFacts | None, sources: Mapping[str, str]) -> list[str]:
+    """A stage that waits for a score above the best possible one would never end."""
+    lines = []
+    for index, (name, stage) in enumerate(config.stages.items()):
+        if stage.advance is None or stage.advance.score is None:
+            continue
+        env = config.in_stage(index).eval_env
+        goal = StopConfig(threshold=stage.advance.score)
+        known = facts if env.id == config.env.id else load_facts(env.id)
+        problems = facts_problems(env, goal, known, {})
+        key = f"stages.{name}.advance.score"
+        lines += [line(source_of(sources, key), key, text.removeprefix("stop.threshold: ")) for text in problems]
+    return lines
 
 
 def _rules_of_the_rest(data: Mapping[str, Any], bad_keys: Sequence[str], sources: Mapping[str, str]) -> list[str]:
@@ -192,8 +209,9 @@ def load_facts(env_id: str) -> EnvFacts | None:
 
 
 def scored_facts(config: RunConfig, facts: EnvFacts | None) -> EnvFacts | None:
-    """What is known about the env that agents are scored in; `facts`: about that of training."""
-    return facts if config.eval_env.id == config.env.id else load_facts(config.eval_env.id)
+    """What is known about the env that agents are scored in, in the end; `facts`: about that of training."""
+    scored = config.in_stage(-1).eval_env.id
+    return facts if scored == config.env.id else load_facts(scored)
 
 
 def list_presets() -> list[Preset]:

@@ -52,10 +52,10 @@ def rule_line(problem: RuleProblem, sources: Mapping[str, str]) -> str:
 
 
 def models_of(annotation: Any) -> list[type[BaseModel]]:
-    """The models a field may hold: itself, the members of a union, none for a plain value."""
+    """The models a field may hold: itself, the members of a union or a mapping, none for a plain value."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [settings_of(name) for name in ALGOS] if annotation is AlgoSettings else [annotation]
-    if typing.get_origin(annotation) in (typing.Union, types.UnionType, typing.Annotated):
+    if typing.get_origin(annotation) in (typing.Union, types.UnionType, typing.Annotated, dict):
         return [model for part in typing.get_args(annotation) for model in models_of(part)]
     return []
 
@@ -65,8 +65,9 @@ def known_keys(model: type[BaseModel], prefix: str = "") -> dict[str, str]:
     keys: dict[str, str] = {}
     for name, info in model.model_fields.items():
         keys.setdefault(f"{prefix}{name}", info.description or "")
+        by_name = "NAME." if typing.get_origin(info.annotation) is dict else ""
         for inner in models_of(info.annotation):
-            for key, text in known_keys(inner, f"{prefix}{name}.").items():
+            for key, text in known_keys(inner, f"{prefix}{name}.{by_name}").items():
                 keys.setdefault(key, text)
     return keys
 
@@ -96,13 +97,16 @@ def _key_of(location: tuple[Any, ...]) -> str:
 
 def fields_at(model: type[BaseModel], path: Iterable[str], algo: str = "ppo") -> list[str]:
     """The keys that may stand inside a section; none where the path leads to no section."""
-    for part in path:
+    parts = iter(path)
+    for part in parts:
         info = model.model_fields.get(part.partition("[")[0])
         models = models_of(info.annotation) if info else []
         if not models:
             return []
         named = [m for m in models if "name" in m.model_fields and m.model_fields["name"].default == algo]
         model = (named or models)[0]
+        if info and typing.get_origin(info.annotation) is dict and next(parts, None) is None:
+            return []  # a mapping by name: any name may stand there
     return list(model.model_fields)
 
 

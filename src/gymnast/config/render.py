@@ -40,7 +40,10 @@ def leaves(model: BaseModel, prefix: str = "") -> Iterator[tuple[str, Any, str]]
             yield from leaves(value, f"{key}.")
         elif isinstance(value, dict) and value:
             for inner, part in value.items():
-                yield f"{key}.{inner}", part, text
+                if isinstance(part, BaseModel):
+                    yield from leaves(part, f"{key}.{inner}.")
+                else:
+                    yield f"{key}.{inner}", part, text
         else:
             yield key, _plain(value), text
 
@@ -75,6 +78,8 @@ def dump(config: RunConfig) -> str:
     yaml.width = 1000
     parts = []
     for section, values in config.model_dump(mode="json").items():
+        if not values:  # a run without stages
+            continue
         block = CommentedMap({section: CommentedMap({key: _in_one_line(value) for key, value in values.items()})})
         text = io.StringIO()
         yaml.dump(block, text)

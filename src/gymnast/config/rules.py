@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -161,6 +162,7 @@ def _env(config: RunConfig) -> Iterator[RuleProblem]:
 
     env = config.env
     sections = {"env": env} if config.eval.env is None else {"env": env, "eval.env": config.eval_env}
+    sections |= {f"stages.{name}.env": stage.env.applied(env) for name, stage in config.stages.items()}
     if any(cfg.wrappers for cfg in sections.values()):
         from gymnast.envs import wrappers
     for section, cfg in sections.items():
@@ -172,8 +174,38 @@ def _env(config: RunConfig) -> Iterator[RuleProblem]:
     if env.shaping:
         from gymnast.envs.shaping.components import shaping_problems
 
-        for problem in shaping_problems(env.id, env.shaping):
+        ids = dict.fromkeys([env.id, *(stage.env.applied(env).id for stage in config.stages.values())])
+        for problem in dict.fromkeys(problem for env_id in ids for problem in shaping_problems(env_id, env.shaping)):
             yield RuleProblem(("env.shaping",), problem)
 
 
-RULES = (_sizes, _algorithm, _agent, _stop, _names, _env)
+def _stages(config: RunConfig) -> Iterator[RuleProblem]:
+    names, total = list(config.stages), config.train.total_timesteps
+    if names and getattr(config, "tasks", None):
+        yield RuleProblem(("stages", "tasks"), "a run has stages or tasks, not both yet. Drop one of them.")
+    for name, stage in config.stages.items():
+        key, rule = f"stages.{name}.advance", stage.advance
+        if not re.fullmatch(r"[A-Za-z0-9_-]+", name):
+            text = "a stage's name has letters, digits, - and _ only, as metrics and files are named after it."
+            yield RuleProblem((f"stages.{name}", "stages"), text)
+        if name == names[-1]:
+            if rule is not None:
+                text = "there is no stage after the last one, which ends by the rules in stop. Drop this key."
+                yield RuleProblem((key, "stages"), text)
+        elif rule is None or rule == type(rule)():
+            text = f"what begins {names[names.index(name) + 1]!r} is missing. Set score, steps or plateau."
+            yield RuleProblem((key, "stages"), text)
+        elif config.eval_every == 0 and rule.steps is None:
+            text = "scores and plateaus are seen by evaluations, and eval.every is 0 (never). Set eval.every, or steps."
+            yield RuleProblem((key, "eval.every"), text)
+    rules = [stage.advance for stage in config.stages.values() if stage.advance is not None]
+    fixed = [rule.steps for rule in rules if rule.steps is not None and rule.score is None and rule.plateau is None]
+    if sum(fixed) >= total:
+        yield RuleProblem(
+            ("train.total_timesteps", "stages"),
+            f"{total} leaves no step for {names[-1]!r}: the stages before it take {sum(fixed)}"
+            f" ({' + '.join(map(str, fixed))}). Use more steps, or fewer in the stages.",
+        )
+
+
+RULES = (_sizes, _algorithm, _agent, _stop, _names, _env, _stages)

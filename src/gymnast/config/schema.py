@@ -159,6 +159,12 @@ class EvalEnvConfig(Section):
     wrappers: list[WrapperSpec] | None = Field(None, description="Wrappers, instead of env.wrappers.")
     max_episode_steps: Count | None = Field(None, description="Replaces its time limit, in raw env steps.")
 
+    def applied(self, env: EnvConfig) -> EnvConfig:
+        changes = {key: value for key, value in self if value is not None}
+        if changes.get("id", env.id) != env.id:
+            changes = {"engine": "auto", "kwargs": {}, "max_episode_steps": None} | changes
+        return env.model_copy(update=changes)
+
 
 class EvalConfig(Section):
     env: EvalEnvConfig | None = Field(
@@ -204,6 +210,23 @@ class StopConfig(Section):
     plateau: PlateauConfig | None = Field(None, description="Stop when evaluations no longer improve; null: never.")
 
 
+class AdvanceConfig(Section):
+    """The first of these that comes true ends a stage."""
+
+    score: Float | None = Field(None, description="An evaluation's mean return reaches this; null: no such rule.")
+    steps: Count | None = Field(None, description="So many env steps were made in this stage; null: no such rule.")
+    plateau: PlateauConfig | None = Field(
+        None, description="The stage's evaluations no longer improve; null: no such rule."
+    )
+
+
+class StageConfig(Section):
+    env: EvalEnvConfig = Field(EvalEnvConfig(), description="What differs from `env` in this stage.")
+    advance: AdvanceConfig | None = Field(
+        None, description="What ends this stage, so that the next one begins; null: it is the last one."
+    )
+
+
 class LogConfig(Section):
     every: Count | None = Field(
         None, description="Env steps between rows; null: a 100th of the run, never less than one rollout."
@@ -245,6 +268,10 @@ class RunConfig(Section):
     eval: EvalConfig = Field(EvalConfig(), description="Evaluation while training.")
     stop: StopConfig = Field(StopConfig(), description="When to stop.")
     log: LogConfig = Field(LogConfig(), description="What is written where.")
+    stages: dict[str, StageConfig] = Field(
+        {},
+        description="A curriculum: the same agent goes through these envs, by name and in this order; {}: no stages.",
+    )
 
     @model_validator(mode="after")
     def _rules_hold(self) -> RunConfig:
@@ -272,12 +299,19 @@ class RunConfig(Section):
     @property
     def eval_env(self) -> EnvConfig:
         """The env that agents are scored in: that of training, with what `eval.env` says on top."""
-        if self.eval.env is None:
-            return self.env
-        changes = {key: value for key, value in self.eval.env if value is not None}
-        if changes.get("id", self.env.id) != self.env.id:
-            changes = {"engine": "auto", "kwargs": {}, "max_episode_steps": None} | changes
-        return self.env.model_copy(update=changes)
+        return self.env if self.eval.env is None else self.eval.env.applied(self.env)
+
+    def in_stage(self, index: int) -> RunConfig:
+        """The settings of a stage as those of a run without stages: its env, and the run's goals in the last one only.
+
+        A run without stages is one stage.
+        """
+        if not self.stages:
+            return self
+        stage, stop = list(self.stages.values())[index], self.stop
+        if stage.advance is not None:  # what is open in a stage's evaluations is when to go on
+            stop = stop.model_copy(update={"threshold": None, "target": None, "plateau": stage.advance.plateau})
+        return self.model_copy(update={"env": stage.env.applied(self.env), "stop": stop, "stages": {}})
 
     @property
     def evaluated_on(self) -> str | None:

@@ -240,3 +240,14 @@ def scalars(info: Mapping[str, Any]) -> dict[str, Any]:
         if isinstance(value, bool | int | float | str):
             kept[key] = value
     return kept
+
+
+def looks_alike(a: ObsSpace, b: ObsSpace) -> bool:
+    """Whether an agent made for one reads the other in the same way: the bounds of floats do not matter to it."""
+
+    def alike(ours: gym.Space[Any], theirs: gym.Space[Any]) -> bool:
+        boxes = isinstance(ours, gym.spaces.Box) and isinstance(theirs, gym.spaces.Box)
+        floats = boxes and np.issubdtype(ours.dtype, np.floating)
+        return ours == theirs or (floats and (ours.shape, ours.dtype) == (theirs.shape, theirs.dtype))
+
+    return a.keys() == b.keys() and all(alike(a[name], b[name]) for name in a)

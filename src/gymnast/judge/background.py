@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from gymnast.core.machine import cores
 from gymnast.jobs.worker import LOWEST_PRIORITY, Job, Worker, WorkerLost
 from gymnast.judge.snapshot import Snapshot
+from gymnast.judge.stages import NO_STAGES, Stage
 from gymnast.judge.verdict import Allowance, EvalRequest, EvalResult, result_from_json
 
 if TYPE_CHECKING:
@@ -30,9 +31,10 @@ Allow = Callable[[EvalRequest], Allowance | None]  # the verdict that may be giv
 class EvaluationWorker:
     """Evaluates one copy of the agent at a time, in another process. Raises `WorkerLost` when that is gone."""
 
-    def __init__(self, config: RunConfig, goals: dict[str, float]) -> None:
+    def __init__(self, config: RunConfig, goals: dict[str, float], stage: Stage = NO_STAGES) -> None:
         # without its sinks: names that only this process has registered are no concern of an evaluation
         arguments = {"config": config.model_dump(mode="json", exclude={"log"}), "goals": goals}
+        arguments["earlier"] = {name: env.model_dump(mode="json") for name, env in stage.earlier.items()}
         job = Job("gymnast.judge.work:evaluate_copies", arguments)
         self._worker = Worker(job, niceness=NICENESS, threads=1, log=Path(os.devnull))
         self.given: EvalRequest | None = None  # what it evaluates, or has evaluated last
@@ -62,8 +64,10 @@ class EvaluationWorker:
 class Background:
     """Decides what a worker evaluates, of copies that wait; results come later, in order."""
 
-    def __init__(self, config: RunConfig, goals: dict[str, float], can_leave_process: bool) -> None:
-        self._config, self._goals, self._can_leave = config, goals, can_leave_process
+    def __init__(
+        self, config: RunConfig, goals: dict[str, float], can_leave_process: bool, stage: Stage = NO_STAGES
+    ) -> None:
+        self._config, self._goals, self._can_leave, self._stage = config, goals, can_leave_process, stage
         self._mode: bool | str = False
         self._warn: Warn = warnings.warn
         self._worker: EvaluationWorker | None = None
@@ -76,6 +80,12 @@ class Background:
             self._mode = False
         elif self._mode and not self._can_leave:
             self._inline("an env object cannot be sent to it")
+
+    def succeed(self, before: Background) -> None:
+        """Goes on in the place of another, of an earlier stage."""
+        self.open(before._warn)
+        self._started = before._started
+        before.close()
 
     @property
     def is_on(self) -> bool:
@@ -114,7 +124,7 @@ class Background:
     def _give(self, waiting: Sequence[Snapshot], allow: Allow) -> EvaluationWorker:
         """Gives the oldest copy to the worker, if it waits for one."""
         if self._worker is None:
-            self._worker = EvaluationWorker(self._config, self._goals)
+            self._worker = EvaluationWorker(self._config, self._goals, self._stage)
         if self._worker.free:
             self._worker.give(waiting[0], allow(waiting[0].request))
         return self._worker

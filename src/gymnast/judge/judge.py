@@ -15,17 +15,20 @@ from torch import Tensor
 
 from gymnast.core.pulse import Pulse
 from gymnast.core.schedule import Every
+from gymnast.core.seeds import derive_seed
 from gymnast.core.typed import typed
 from gymnast.judge.background import Background
+from gymnast.judge.evaluate import Evaluation
 from gymnast.judge.evidence import NOTHING_SEEN
 from gymnast.judge.record import RECORD, SOLVED, TARGET, Record
 from gymnast.judge.rows import Row, evaluation_row, verdict_row
 from gymnast.judge.snapshot import Snapshot, load_snapshots, save_snapshots
+from gymnast.judge.stages import NO_STAGES, Stage, StageEnd, stage_row
 from gymnast.judge.verdict import Allowance, Court, EvalRequest, EvalResult, Verdict
 
 if TYPE_CHECKING:
     from gymnast.agent.nets import Net
-    from gymnast.config import RunConfig
+    from gymnast.config import EnvConfig, RunConfig
     from gymnast.envs.tabular.oracle import Table
     from gymnast.envs.types import VecEnv
 
@@ -45,13 +48,16 @@ class Judge:
         can_leave_process: bool = True,
         endless: bool = False,
         pulse: Pulse | None = None,
+        stage: Stage = NO_STAGES,
+        make_earlier: Callable[[EnvConfig], VecEnv] | None = None,
     ) -> None:
         self.config, self.threshold, self.net, self.table = config, threshold, net, table
+        self.stage, self._make_earlier = stage, make_earlier
         self.make_env, self.endless = make_env, endless
         self.record = Record()
         self.best_agent: Weights | None = None
         self.waiting: list[Snapshot] = []  # copies that the background has not reported on yet, oldest first
-        self.background = Background(config, self.goals, can_leave_process)
+        self.background = Background(config, self.goals, can_leave_process, stage)
         self.pulse = pulse or Pulse()
 
     @cached_property
@@ -59,13 +65,21 @@ class Judge:
         """Built on first use, exactly as the training env is, less wrappers that call themselves training-only."""
         return self.make_env()
 
+    @cached_property
+    def earlier(self) -> dict[str, VecEnv]:
+        """Those of the stages before this one, built in the same way."""
+        return {name: self._make_earlier(env) for name, env in self.stage.earlier.items() if self._make_earlier}
+
     @property
     def court(self) -> Court:
-        return Court(self.net, self.env, self.table, self.config, self.goals, self.pulse)
+        return Court(self.net, self.env, self.table, self.config, self.goals, self.pulse, self.earlier)
 
     @property
     def goals(self) -> dict[str, float]:
-        """What a verdict may be about: "solved" is the env's threshold, the target is what training goes on for."""
+        """What a verdict may be about: "solved" is the env's threshold, the target is what training goes on for. Only
+        the last stage has any."""
+        if not self.stage.is_last:
+            return {}
         goals = {} if self.threshold is None else {SOLVED: self.threshold}
         return goals if self.target is None else goals | {TARGET: self.target}
 
@@ -166,6 +180,7 @@ class Judge:
                 self._keep_as_best(score, high, step, snapshot)
             record.last_score, record.last_at = score, step
             row |= evaluation_row(result, score if record.best_score is None else record.best_score)
+            row |= self._take_stages({**result.earlier, self.stage.name: result.scores[result.policy]})
         if result.verdict is not None:
             row |= self._take_verdict(result.verdict, step)
             self._postpone_verdicts(step)
@@ -208,6 +223,28 @@ class Judge:
         self._postpone_verdicts(step)
         return verdict, row
 
+    # Stages
+
+    def end_stage(self, step: int) -> Row:
+        """The agent's scores in this stage and those before it, on fresh episodes: the ones that ended the stage may
+        have been lucky."""
+        scores = self.court.score_stages(self.stage.name, derive_seed(self.config.train.seed, "stage", self.stage.name))
+        self.record.stage_ends[self.stage.name] = StageEnd(step, scores[self.stage.name].mean)
+        return self._take_stages(scores)
+
+    def succeed(self, before: Judge) -> None:
+        """Goes on in the place of the judge of an earlier stage, with a record of its own."""
+        old = before.record
+        self.record = replace(old.without_results(), stage_ends=old.stage_ends, stage_scores=old.stage_scores)
+        self.background.succeed(before.background)
+
+    def _take_stages(self, scores: Mapping[str, Evaluation]) -> Row:
+        if not self.stage.name:
+            return {}
+        means = {name: evaluation.mean for name, evaluation in scores.items()}
+        self.record.stage_scores |= means
+        return stage_row(means, self.record.stage_ends)
+
     # State
 
     def forget(self) -> None:
@@ -235,7 +272,8 @@ class Judge:
                 if {name: tensor.shape for name, tensor in weights.items()} != shapes:
                     raise ValueError("an earlier agent in it has other layers")
         else:
-            self.record = replace(self.record.without_results(), next_evaluation=self.record.next_evaluation)
+            kept = {name: getattr(self.record, name) for name in ("next_evaluation", "stage_ends", "stage_scores")}
+            self.record = replace(self.record.without_results(), **kept)
 
     def open(self, warn: Callable[[str], None]) -> Self:
         self.background.open(warn)
@@ -254,6 +292,8 @@ class Judge:
         if "env" in self.__dict__:
             self.env.close()
             del self.env
+        for env in self.__dict__.pop("earlier", {}).values():
+            env.close()
 
     # Inside
 
@@ -265,7 +305,7 @@ class Judge:
             return True
         if step < self.record.next_evaluation:
             return False
-        level = self.config.eval.start_level
+        level = None if self.stage.earlier else self.config.eval.start_level  # later stages begin with a trained agent
         return level is None or (train_score is not None and train_score >= level)
 
     @property

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pydantic import TypeAdapter
 
 from gymnast.judge.evidence import NOTHING_SEEN, Range
+from gymnast.judge.stages import StageEnd
 from gymnast.judge.verdict import EvalRequest
 
 SOLVED, TARGET = "solved", "target"  # the goals of a run
@@ -34,6 +35,8 @@ class Record:
     on_target: bool = False
     seen: Range = NOTHING_SEEN  # returns, of training and of evaluations
     due: EvalRequest | None = None  # begun, and not done yet; it stays so where it is broken off
+    stage_ends: dict[str, StageEnd] = field(default_factory=dict)
+    stage_scores: dict[str, float] = field(default_factory=dict)  # the latest known
 
     def without_results(self) -> Record:
         """Numbers go on counting, so that no episodes and no share of the error are used twice."""

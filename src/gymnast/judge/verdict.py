@@ -81,6 +81,7 @@ class EvalResult:
     verdict: Verdict | None
     seconds: float  # that the evaluation took
     exact: ExactScore | None  # of that policy, where the env's transitions are a table
+    earlier: dict[str, Evaluation] = field(default_factory=dict)  # of the same agent in earlier stages, by name
 
     @property
     def score(self) -> float | None:
@@ -100,20 +101,43 @@ class Court:
     config: RunConfig
     goals: dict[str, float]
     pulse: Pulse = field(default_factory=Pulse)  # may break it off
+    earlier: Mapping[str, VecEnv] = field(default_factory=dict)  # of the stages before this one, by name
+
+    @property
+    def policy(self) -> str:
+        """Whose evaluation counts."""
+        evaluated = self.config.eval.policy
+        return self.config.stop.judge if evaluated == "both" else evaluated
+
+    def score_earlier(self, seed: int) -> dict[str, Evaluation]:
+        """The agent in the stages before this one."""
+        scores = {}
+        for name, env in self.earlier.items():
+            self.pulse.begin("evaluating", self.config.eval.episodes)
+            scores[name] = self._play(self.config.eval.episodes, seed, self.policy, env=env)
+        return scores
+
+    def score_stages(self, name: str, seed: int) -> dict[str, Evaluation]:
+        """The agent in this stage, whose name is given, and in those before it."""
+        self.pulse.begin("evaluating", self.config.eval.episodes)
+        here = self._play(self.config.eval.episodes, seed, self.policy)
+        return {**self.score_earlier(seed), name: here}
 
     def examine(self, request: EvalRequest, allowed: Allowance | None) -> EvalResult:
         """`allowed`: the verdict that may be given if the scores call for one; None: none may."""
         config, before = self.config, perf_counter()
         scores: dict[str, Evaluation] = {}
+        earlier: dict[str, Evaluation] = {}
         if request.evaluation is not None:
             seed = derive_seed(config.train.seed, "eval", request.evaluation)
             for policy in ("greedy", "stochastic"):
                 if config.eval.policy in (policy, "both"):
                     self.pulse.begin("evaluating", config.eval.episodes)
                     scores[policy] = self._play(config.eval.episodes, seed, policy)
+            earlier = self.score_earlier(seed)
         seconds = perf_counter() - before
-        main = config.stop.judge if config.stop.judge in scores else next(iter(scores), None)
-        result = EvalResult(request, scores, main, None, seconds, None if main is None else self._exact(main))
+        main = self.policy if scores else None
+        result = EvalResult(request, scores, main, None, seconds, None if main is None else self._exact(main), earlier)
         if allowed is None:
             return result
         watched = result.score if config.stop.watch == "eval" else None
@@ -161,8 +185,8 @@ class Court:
                 lengths = np.concatenate([block.lengths for block in blocks])
                 return tuple(shown), max(tests.values(), key=lambda test: test.goal), Evaluation(returns, lengths)
 
-    def _play(self, episodes: int, seed: int, policy: str, before: int = 0) -> Evaluation:
-        return evaluate(self.net, self.env, episodes, seed, policy == "greedy", self.pulse, before)
+    def _play(self, episodes: int, seed: int, policy: str, before: int = 0, env: VecEnv | None = None) -> Evaluation:
+        return evaluate(self.net, env or self.env, episodes, seed, policy == "greedy", self.pulse, before)
 
     def _exact(self, policy: str) -> ExactScore | None:
         return None if self.table is None else exact_score(self.net, self.table, deterministic=policy == "greedy")
@@ -170,8 +194,9 @@ class Court:
 
 def result_to_json(result: EvalResult) -> dict[str, Any]:
     """What crosses from one process to another; floats survive JSON exactly."""
-    data = asdict(replace(result, scores={}, verdict=None))
+    data = asdict(replace(result, scores={}, verdict=None, earlier={}))
     data["scores"] = {policy: _to_json(scores) for policy, scores in result.scores.items()}
+    data["earlier"] = {stage: _to_json(scores) for stage, scores in result.earlier.items()}
     if result.verdict is not None:
         data["verdict"] = asdict(result.verdict) | {"evaluation": _to_json(result.verdict.evaluation)}
     return data
@@ -192,7 +217,9 @@ def result_from_json(data: Mapping[str, Any]) -> EvalResult:
         )
     scores = {policy: _from_json(scores) for policy, scores in data["scores"].items()}
     exact = data["exact"] and ExactScore(**data["exact"])
-    return EvalResult(request_from_json(data["request"]), scores, data["policy"], verdict, data["seconds"], exact)
+    earlier = {stage: _from_json(scores) for stage, scores in data["earlier"].items()}
+    request = request_from_json(data["request"])
+    return EvalResult(request, scores, data["policy"], verdict, data["seconds"], exact, earlier)
 
 
 def request_from_json(data: Mapping[str, Any]) -> EvalRequest:

@@ -14,12 +14,15 @@ if TYPE_CHECKING:
     from gymnast.jobs.child import Channel
 
 
-def evaluate_copies(channel: Channel, config: dict[str, Any], goals: dict[str, float]) -> None:
+def evaluate_copies(channel: Channel, config: dict[str, Any], goals: dict[str, float], earlier: dict[str, Any]) -> None:
+    """`earlier`: envs of the stages before this one, by name."""
     checked = configs.validate(config)
     env = make_vec(checked.eval_env, checked.eval_n_envs, "eval", threads=1)
     saved = SavedAgent.build(checked, env)
     table = None if saved.agent.has_memory else table_of(checked.eval_env, env)
-    court = Court(saved.net, env, table, checked, goals)
+    left = {name: configs.EnvConfig.model_validate(one) for name, one in earlier.items()}
+    opened = {name: make_vec(one, checked.eval_n_envs, "eval", threads=1) for name, one in left.items()}
+    court = Court(saved.net, env, table, checked, goals, earlier=opened)
     channel.ready()
     for job, tensors in channel:
         saved.load(tensors)

@@ -79,6 +79,11 @@ class Meter:
             self._window.append(Kept(*(getattr(record, name) for name in Kept._fields)))
             self.episode_count += 1
 
+    def forget_episodes(self) -> None:
+        """Those from here on are of another env."""
+        self._window.clear()
+        self._best = None
+
     def train_score(self) -> float | None:
         """Mean raw return of the window; None until it is full, because few episodes say little."""
         full = len(self._window) == self._window.maxlen

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 STEP = "time/total_timesteps"
+BY_EVALUATIONS = ("stage", "forgetting")  # are about the agent that was evaluated
 
 
 def is_late(row: Mapping[str, float]) -> bool:
@@ -14,4 +15,5 @@ def is_late(row: Mapping[str, float]) -> bool:
 
 def step_of(row: Mapping[str, float], metric: str) -> float:
     """Env steps of the agent that this number is about."""
-    return row.get(f"{metric.partition('/')[0]}/step", row.get(STEP, 0.0))
+    subject = metric.partition("/")[0]
+    return row.get(f"{'eval' if subject in BY_EVALUATIONS else subject}/step", row.get(STEP, 0.0))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Mapping
+from typing import Any
 
 from gymnast.alerts.alert import Alert
 from gymnast.alerts.text import evidence_of, when
@@ -12,7 +13,7 @@ from gymnast.core.text import bar, duration, setting, sparkline, utc
 from gymnast.metrics.catalogue import catalogue
 from gymnast.metrics.rows import STEP, is_late
 from gymnast.report.blocks import Block, Bold, Code, Heading, Items, Link, Mono, Page, Table, Video, say
-from gymnast.report.charts.model import Chart, Curve, Points, goals, thinned
+from gymnast.report.charts.model import Chart, Curve, Level, Points, goals, thinned
 from gymnast.report.files import files_of, videos_of
 from gymnast.report.next_steps import next_steps
 from gymnast.report.run_facts import EVALUATION, RETURN, RunFacts
@@ -23,6 +24,7 @@ MOMENTS = 10  # rows of the table of numbers
 COLUMNS = 8  # of it, at most
 SAMPLE = ("eval/std_reward", "eval/episodes")
 LEARNING = ("rollout/ep_len_mean", "train/policy_gradient_loss", "train/value_loss", "train/grad_norm")  # always drawn
+FORGOTTEN = "the score at a stage's end minus the later one"
 PHASES = {
     "env": "stepping envs",
     "act": "choosing actions",
@@ -37,7 +39,7 @@ PHASES = {
 
 def build_page(facts: RunFacts) -> Page:
     verdict = judge(facts)
-    sections = [_head, _verdict, _next, _curves, _alerts, _time, _settings, _made_with, _videos, _files]
+    sections = [_head, _verdict, _next, _curves, _stages, _alerts, _time, _settings, _made_with, _videos, _files]
     return [block for section in sections for block in section(facts, verdict)]
 
 
@@ -77,6 +79,7 @@ def _verdict(facts: RunFacts, verdict: Verdict) -> list[Block]:
         "score": "" if verdict.score is None else amount(verdict.score) + interval,
         "agent": verdict.agent or "",
         "measured on": f"{verdict.episodes} fresh episodes, {verdict.policy or ''}" if verdict.episodes else "",
+        "in stage": facts.stages[-1]["stage"] if facts.stages else "",
         "evaluated on": verdict.evaluated_on or "",
         "exact value": "" if verdict.exact_value is None else amount(verdict.exact_value, 4) + exact,
         "solved at": "" if verdict.threshold is None else f"{verdict.threshold:g}",
@@ -123,6 +126,35 @@ def _curves(facts: RunFacts, verdict: Verdict) -> list[Block]:
         titles = ("metric", "over the run", "first", "lowest", "highest", "last")
         page.append(Table(titles, tuple(trends), right=(2, 3, 4, 5), in_text=(1,)))
     return [*page, *_moments(facts, names)]
+
+
+def _stages(facts: RunFacts, verdict: Verdict) -> list[Block]:
+    """Scores in every stage over the run, and what was forgotten since each of them ended."""
+    scores, forgotten = stage_charts(facts)
+    if not scores.curves:
+        return []
+    episodes = f"{facts.config.eval.episodes} episodes" if facts.config else "an evaluation's episodes"
+    page: list[Block] = [Heading("Stages"), say(f"Each score is the mean of {episodes}; forgotten is {FORGOTTEN}.")]
+    if facts.stages:
+        titles = ("stage", "from step", "steps", "score at its end", "last score", "forgotten")
+        page.append(Table(titles, tuple(stage_cells(one) for one in facts.stages), right=(1, 2, 3, 4, 5)))
+    page.append(scores)
+    page += [forgotten] if forgotten.curves else []
+    return page
+
+
+def stage_cells(stage: Mapping[str, Any]) -> tuple[str, ...]:
+    counts = (f"{stage['began']:,}", f"{stage['steps']:,}")
+    scores = (stage[name] for name in ("score_at_end", "score", "forgetting"))
+    return (stage["stage"], *counts, *("" if score is None else f"{score:,.2f}" for score in scores))
+
+
+def stage_charts(facts: RunFacts) -> tuple[Chart, Chart]:
+    names = [] if facts.config is None else list(facts.config.stages)
+    scores = [Curve(name, facts.curve(f"stage/{name}/mean_reward")) for name in names]
+    forgotten = [Curve(name, facts.curve(f"forgetting/{name}")) for name in names]
+    drawn = (tuple(curve for curve in curves if curve.points) for curves in (scores, forgotten))
+    return Chart("score by stage", next(drawn)), Chart("forgotten", next(drawn), (Level(0.0, "nothing forgotten"),))
 
 
 def return_chart(facts: RunFacts) -> Chart:

@@ -161,6 +161,11 @@ class RunFacts:
         return None if self.config is None else self.config.evaluated_on
 
     @property
+    def stages(self) -> list[dict[str, Any]]:
+        """What came of each stage of a curriculum; of a run that has ended, or is interrupted."""
+        return self.summary.get("stages", [])
+
+    @property
     def goal(self) -> float | None:
         """stop.target: what training goes on for when the env is solved."""
         if "target" in self.summary:

@@ -13,7 +13,7 @@ import math
 import os
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -23,7 +23,7 @@ from pydantic import TypeAdapter
 from typing_extensions import TypedDict
 
 from gymnast import config as configs
-from gymnast.core.errors import DISTRIBUTION, UserError
+from gymnast.core.errors import DISTRIBUTION, UserError, did_you_mean
 from gymnast.core.files import LARGEST, number_from_json, number_to_json, open_regular, write_atomic, write_json
 from gymnast.core.machine import free_memory
 from gymnast.core.text import cut, printable
@@ -100,6 +100,33 @@ class Checkpoint:
             return str(self.state["config"]["env"]["id"])
         except (KeyError, TypeError):
             return None
+
+    @property
+    def stage(self) -> str | None:
+        """The one that this agent was in; None: its run has none."""
+        config, counters = self.state.get("config"), self.state.get("counters")
+        names = list(config.get("stages") or ()) if isinstance(config, dict) else []
+        index = counters.get("stage") if isinstance(counters, dict) else None
+        return names[index] if isinstance(index, int) and 0 <= index < len(names) else None
+
+    def in_stage(self, name: str | None = None) -> configs.RunConfig:
+        """The settings of a stage, by name; None: of the one that this agent was in."""
+        config, name = self.config, name or self.stage
+        names = list(config.stages)
+        if name is None:
+            return config
+        if name not in names:
+            known = f"{did_you_mean(name, names)} It has {', '.join(names)}." if names else " It has none."
+            raise UserError(f"--stage {name}: the run has no such stage.{known}")
+        return config.in_stage(names.index(name))
+
+    def alone(self) -> Checkpoint:
+        """As one of a run without stages, in the env of the stage that it was in."""
+        if self.stage is None:
+            return self
+        counters = self.state["counters"] | {"stage": 0, "stage_began": 0, "advancing": False}
+        config = self.in_stage().model_dump(mode="json")
+        return replace(self, state=self.state | {"config": config, "counters": counters})
 
     def require_env(self) -> None:
         """A command can make an env by its id, and no other."""

@@ -6,8 +6,8 @@
       metrics.jsonl   one row a line: the truth every chart and tracker mirrors
       alerts.json     what its rows say is wrong, most urgent first (alerts/)
       diagnostics.jsonl   histograms, observations, actions and layers, now and then (training/diagnostics.py)
-      checkpoints/    best, last, step_N: NAME.safetensors, NAME.json with the metrics of exactly that moment, and (not
-                      of last) NAME.csv with some of the steps before it
+      checkpoints/    best, last, step_N, stage_NAME (a stage's end): NAME.safetensors, NAME.json with the metrics of
+                      exactly that moment, and (not of last) NAME.csv with some of the steps before it
       videos/         videos: best, step_N, what `gymnast video` made; NAME.mp4, and NAME.json with what it shows
       report.md       all of it on a page, made when training ends; report.html when `gymnast report --html` was asked
       log.txt         notices and warnings with their time
@@ -44,11 +44,24 @@ TOKEN_LENGTH = 5
 CHECKPOINT_SUFFIX = ".safetensors"
 ENDINGS = ("finished", "interrupted", "crashed")
 
+
+class _Stage(TypedDict):
+    """What came of a stage of a curriculum."""
+
+    stage: str
+    began: Count
+    steps: Count
+    score_at_end: Number | None
+    score: Number | None
+    forgetting: Number | None
+
+
 IN_SUMMARY: dict[str, TypeAdapter[Any]] = {  # what is not a number or null
     **dict.fromkeys(("solved", "on_target", "exact_resume"), TypeAdapter(bool | None)),
     **dict.fromkeys(("env_steps", "episodes", "best_at", "last_at"), TypeAdapter(Count | None)),
     "interval": TypeAdapter(Annotated[list[Number], Field(min_length=2, max_length=2)] | None),
     **dict.fromkeys(("stop_reason", "engine", "evaluated_on"), TypeAdapter(str | None)),
+    "stages": TypeAdapter(list[_Stage]),
 }
 NUMBER = TypeAdapter(Number | None)
 

@@ -2,8 +2,8 @@
 
 One resolver serves every command: `@last` (the newest run), `@best` (the best score among the runs of the newest run's
 env), `@best:ENV`, an id, a unique prefix of one, the name it was given, a path to a run folder or to a checkpoint file;
-with `/best`, `/last` or `/step_20000` behind it to choose the checkpoint. Where an agent is all that is needed, a file
-that `model.save` wrote will do as well.
+with `/best`, `/last`, `/step_20000` or `/stage_NAME` behind it to choose the checkpoint. Where an agent is all that is
+needed, a file that `model.save` wrote will do as well.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = [
     "list_runs",
 ]  # from there
 
-CHECKPOINT_NAME = re.compile(r"best|last|step_\d+")
+CHECKPOINT_NAME = re.compile(r"best|last|step_\d+|stage_[\w-]+")
 
 
 def resolve(ref: str, runs_dir: str | Path) -> Run:

@@ -39,6 +39,10 @@ class RunInfo:
         return int(self.config["train"]["total_timesteps"])
 
     @property
+    def stages(self) -> list[str]:
+        return list(self.config.get("stages", {}))
+
+    @property
     def title(self) -> str:
         scored = "" if self.evaluated_on is None else f"evaluated on {self.evaluated_on}"
         parts = (self.env, self.algo, f"seed {self.config['train']['seed']}", self.id, scored)

@@ -19,6 +19,7 @@ from gymnast.report.verdict import agent_text, goal_text, stop_text
 from gymnast.runs.references import runs_dir_option
 from gymnast.sinks.console.panels import Dashboard
 from gymnast.terminal.format import Cell, Column, facts_grid, output, panel_width, right, status_text, table, yes_no
+from gymnast.terminal.summary import stage_text
 from gymnast.verbs.result import Facts
 from gymnast.verbs.runs.show import RunsList, ShownRun
 
@@ -128,6 +129,7 @@ def _about(facts: RunFacts) -> list[tuple[str, Cell]]:
         ("evaluated on", facts.evaluated_on or ""),
         ("agent", agent_text(facts.summary)),
         ("target", goal_text(facts.goal, facts.on_target)),
+        *(("stage", stage_text(stage)) for stage in facts.stages),
         ("command", shlex.join(info.command)),
         ("versions", versions),
         ("process", f"{info.pid} on {info.host}" if facts.live else ""),

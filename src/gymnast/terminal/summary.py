@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from rich import box
 from rich.console import Group, RenderableType
 from rich.panel import Panel
@@ -53,6 +56,16 @@ def summary_panel(result: Scored) -> RenderableType:
     return Panel(Group(*parts), border_style=colour, box=box.ROUNDED, padding=(0, 1))
 
 
+def stage_text(stage: Mapping[str, Any]) -> str:
+    """plain: 300,000 steps, 212.40 at its end, 180.10 now: 32.30 forgotten"""
+    text = f"{stage['stage']}: {stage['steps']:,} steps"
+    if stage["score_at_end"] is not None:
+        text += f", {stage['score_at_end']:,.2f} at its end"
+    if stage["score"] is not None:
+        text += f", {stage['score']:,.2f} now"
+    return text if stage["forgetting"] is None else f"{text}: {stage['forgetting']:,.2f} forgotten"
+
+
 def _facts(result: Scored) -> list[tuple[str, Cell]]:
     data = result.data
     score, exact, training, episodes = Text(), Text(), Text(), ""
@@ -60,6 +73,8 @@ def _facts(result: Scored) -> list[tuple[str, Cell]]:
         score.append(f"{data['eval_mean']:,.2f}", style="bold")
         score.append("  95% interval {:,.2f} to {:,.2f}".format(*data["interval"]) if data["interval"] else "")
         episodes = f"{data['episodes']:,} fresh episodes, {data.get('policy', result.config.stop.judge)}"
+        stage = data.get("stage") or next((one["stage"] for one in reversed(data.get("stages", []))), None)
+        episodes += f", in stage {stage}" if stage else ""
         episodes += f", on {data['evaluated_on']}" if data.get("evaluated_on") else ""
     if data["exact_value"] is not None:
         exact.append(f"{data['exact_value']:,.4f}", style="bold")
@@ -78,6 +93,7 @@ def _facts(result: Scored) -> list[tuple[str, Cell]]:
         ("solved at", "" if result.threshold is None else f"{result.threshold:g}{why_undecided}"),
         ("target", goal_text(data.get("target"), data.get("on_target"))),
         ("training", training),
+        *(("stage", stage_text(stage)) for stage in data.get("stages", [])),
         ("stopped", stop_text(reason) if reason else ""),
         ("run", Text("/".join(filter(None, (result.run, data.get("checkpoint")))), style="bold")),
     ]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from operator import eq
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -16,8 +17,10 @@ from gymnast.core.pulse import Pulse
 from gymnast.core.registry import ALGOS
 from gymnast.core.seeds import derive_seed
 from gymnast.envs.make import is_endless, make_training_vec, make_vec
+from gymnast.envs.spaces import looks_alike
 from gymnast.envs.tabular.oracle import table_of
 from gymnast.judge.judge import Judge
+from gymnast.judge.stages import NO_STAGES, Stage
 from gymnast.play.step_table import labels_of
 from gymnast.rl.collector import Collector
 from gymnast.rl.extensions import make_extensions
@@ -37,15 +40,17 @@ def build(config: RunConfig, threshold: float | None, factory: EnvFactory | None
     if config.log.video != "off":
         require_packages(f"log.video: {config.log.video}")
     choose_threads(config)
-    env = make_training_vec(config, factory)
+    if config.stages:
+        refuse_unfit_stages(config, factory)
+    first = config.in_stage(0)
+    env = make_training_vec(first, factory)
     extensions = make_extensions(config)
     agent = build_agent(config, env)
     # a term of the loss may read observations, which the compiled network keeps in a form of its own
     net = TorchNet(agent) if any(extension.adds_loss for extension in extensions) else choose_net(agent)
     shuffle = torch.Generator().manual_seed(derive_seed(config.train.seed, "minibatches"))
     learner = ALGOS.get(config.algo.name)(net, config, shuffle, extensions)
-    facts, pulse = load_facts(config.env.id), Pulse()
-    comparable = threshold if config.evaluated_on is None else None  # with what training episodes return
+    pulse = Pulse()
     uniform = None if config.env.action_masks else net.agent.head.uniform_entropy
     return TrainState(
         config=config,
@@ -53,12 +58,59 @@ def build(config: RunConfig, threshold: float | None, factory: EnvFactory | None
         collector=Collector(env, net, config.train.seed, pulse),
         learner=learner,
         rollout=make_rollout(config, learner),
-        judge=make_judge(config, threshold, net, env, factory, pulse),
-        alerts=AlertBook(Known(config, facts, comparable, uniform), (*RULES, *learner.rules)),
-        labels=labels_of(net.agent, config.env, env.action_labels),
+        judge=make_judge(first, threshold, net, env, factory, pulse, Stage.of(config, 0)),
+        alerts=AlertBook(known_of(config, 0, threshold, uniform), (*RULES, *learner.rules)),
+        labels=labels_of(net.agent, first.env, env.action_labels),
         factory=factory,
         pulse=pulse,
+        open_stage=lambda state, index: open_stage(state, index, threshold, uniform),
     )
+
+
+def known_of(config: RunConfig, index: int, threshold: float | None, uniform: float | None) -> Known:
+    """What alerts lean on, in a stage."""
+    here = config.in_stage(index)
+    comparable = here.evaluated_on is None and Stage.of(config, index).is_last  # with what training episodes return
+    return Known(here, load_facts(here.env.id), threshold if comparable else None, uniform)
+
+
+def open_stage(state: TrainState, index: int, threshold: float | None, uniform: float | None) -> None:
+    """Puts a stage's envs, evaluations and facts in the place of the last one's; the agent and what it learned stay."""
+    before, config = state.judge, state.config
+    here = config.in_stage(index)
+    state.env.close()
+    before.close()
+    state.collector.env = env = make_training_vec(here, state.factory)
+    state.judge = make_judge(here, threshold, state.net, env, state.factory, state.pulse, Stage.of(config, index))
+    state.judge.succeed(before)
+    state.alerts.begin_stage(known_of(config, index, threshold, uniform))
+    state.labels = labels_of(state.agent, here.env, env.action_labels)
+
+
+def refuse_unfit_stages(config: RunConfig, factory: EnvFactory | None) -> None:
+    """Before the first step: an agent can go through stages only where it sees and does the same in all of them."""
+    if factory is not None:
+        raise UserError("stages: are made by id, and this env is a Python object. Train with `gymnast train`.")
+    found: dict[str, tuple[Any, Any]] = {}
+    for index, name in enumerate(config.stages):
+        here = config.in_stage(index)
+        envs = {f"{name}.env": here.env, f"{name} with eval.env": here.eval_env}
+        for label, cfg in envs.items() if here.eval_env != here.env else [*envs.items()][:1]:
+            try:
+                env = make_vec(cfg, 1, "train")
+            except UserError as error:
+                raise UserError(f"stages.{label}: {error}") from None
+            found[f"stages.{label}: {cfg.id}"] = env.obs_space, env.action_space
+            env.close()
+    (first, spaces), *others = found.items()
+    unfit = [
+        f"{name} has {what} {theirs}, but {first} has {ours}. All stages must have the same."
+        for name, other in others
+        for what, fits, ours, theirs in zip(("observations", "actions"), (looks_alike, eq), spaces, other, strict=True)
+        if not fits(ours, theirs)
+    ]
+    if unfit:
+        raise UserError("\n".join(unfit))
 
 
 def make_rollout(config: RunConfig, learner: Learner) -> Rollout:
@@ -70,13 +122,19 @@ def make_rollout(config: RunConfig, learner: Learner) -> Rollout:
 
 
 def make_judge(
-    config: RunConfig, threshold: float | None, net: Net, env: VecEnv, factory: EnvFactory | None, pulse: Pulse
+    config: RunConfig,
+    threshold: float | None,
+    net: Net,
+    env: VecEnv,
+    factory: EnvFactory | None,
+    pulse: Pulse,
+    stage: Stage = NO_STAGES,
 ) -> Judge:
     """A threshold that nobody can reach, wherever it comes from, is refused before the first step."""
     scored = config.eval_env
     factory = factory if scored.id == config.env.id else None
     table = table_of(scored, env) if factory is None else None
-    for key, goal in (("stop.threshold", threshold), ("stop.target", config.stop.target)):
+    for key, goal in (("stop.threshold", threshold if stage.is_last else None), ("stop.target", config.stop.target)):
         problem = None if table is None or goal is None else table.optimum.problem(goal, scored.id)
         if problem is not None:
             env.close()
@@ -90,6 +148,8 @@ def make_judge(
         can_leave_process=factory is None,
         endless=is_endless(scored, factory),
         pulse=pulse,
+        stage=stage,
+        make_earlier=lambda earlier: make_vec(earlier, config.eval_n_envs, "eval"),
     )
     if scored != config.env:
         refuse_other_spaces(judge, env)
@@ -99,7 +159,7 @@ def make_judge(
 def refuse_other_spaces(judge: Judge, env: VecEnv) -> None:
     """Before the first step: an agent can be scored only where it sees and does the same as in training."""
     scored = judge.env
-    if scored.obs_space != env.obs_space or scored.action_space != env.action_space:
+    if not looks_alike(scored.obs_space, env.obs_space) or scored.action_space != env.action_space:
         judge.close()
         env.close()
         raise UserError(

@@ -33,6 +33,8 @@ class Keeper:
         if state.kept.due(step):
             names.append(f"step_{step}")
             state.kept.done(step)
+        if state.counters.advancing:
+            names.append(f"stage_{state.judge.stage.name}")
         if names or ending or state.clock.elapsed - self._saved_at >= state.config.train.checkpoint_seconds:
             names.append("last")
         return names

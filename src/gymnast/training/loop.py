@@ -12,7 +12,7 @@ from gymnast.core.seeds import derive_seed
 from gymnast.judge.verdict import Verdict
 from gymnast.training.diagnostics import diagnose
 from gymnast.training.keep import Keeper
-from gymnast.training.rows import Observer, Reporter, Row, late_row, make_row, moment
+from gymnast.training.rows import Observer, Reporter, Row, late_row, make_row, moment, stage_line
 from gymnast.training.state import TrainState, snapshot
 from gymnast.video.maker import VideoMaker
 
@@ -52,8 +52,14 @@ def train(
     pulse.start(counters.env_steps, elapsed_before, config.stop.seconds)
     reporter, keeper = Reporter(state, sinks, observer), Keeper(state, checkpoints)
 
-    with pulse.listening(), judge.open(reporter.warn), closing(VideoMaker(state, videos, reporter)) as maker:
+    with pulse.listening(), state.judging(reporter.warn), closing(VideoMaker(state, videos, reporter)) as maker:
         while True:
+            # Next stage, where the last round has ended one: its envs, from fresh episodes.
+            if counters.advancing:
+                state.advance()
+                judge = state.judge
+                reporter.notice(stage_line(state))
+
             resumed = counters.unjudged  # in the middle of a round: its rollout is there and learned from
             # Collect: every env steps n_steps times, nothing is lost between two rollouts. Nothing is learned from one
             # that the time limit cuts.
@@ -80,10 +86,9 @@ def train(
             # and the time limit break it off.
             stop: str | None = None
             new_best = False
-            ending = state.out_of_budget is not None
-            request, later = judge.begin(counters.env_steps, meter.train_score(), ending, again=resumed)
+            request, later = judge.begin(counters.env_steps, meter.train_score(), state.ending, again=resumed)
             try:
-                while stop is None and (found := judge.poll(ending=state.out_of_budget is not None)) is not None:
+                while stop is None and (found := judge.poll(state.ending)) is not None:
                     result, copy = found
                     values, best = judge.take(result, copy)
                     verdict = result.verdict or verdict
@@ -101,6 +106,9 @@ def train(
                 if stop is None and (stop := state.out_of_budget) and judge.judges_at_the_end:
                     verdict, values = judge.finish(counters.env_steps)
                     meter.put(values)
+                if stop is None and state.stage_over:
+                    meter.put(judge.end_stage(counters.env_steps))
+                    counters.advancing = True
             except BrokenOff:
                 stop = "interrupted" if pulse.stopping else "seconds"
             counters.unjudged = stop == "interrupted"
@@ -116,7 +124,7 @@ def train(
                 record = diagnose(state) if due else None
                 clock.lap("diagnostics")
                 evaluated = request is not None and request.evaluation is not None
-                if state.rows.due(counters.env_steps) or evaluated or stop or record is not None:
+                if state.rows.due(counters.env_steps) or evaluated or stop or counters.advancing or record is not None:
                     row = make_row(state)
                     state.rows.done(counters.env_steps)
                     reporter.row(row, record)
@@ -125,7 +133,7 @@ def train(
             # Keep. An interruption comes last, so that a run which goes on later has missed nothing of this round.
             stop = stop or ("interrupted" if pulse.stopping else "callback" if reporter.asked_to_stop else None)
             names = keeper.due(new_best, ending=stop is not None)
-            if later and request is not None and stop in (None, "interrupted", "callback"):
+            if later and request is not None and stop in (None, "interrupted", "callback") and not counters.advancing:
                 judge.hand_over(snapshot(state, request, moment(state) if row is None else row))
             keeper.save(names, row, reporter)
             maker.update(state)

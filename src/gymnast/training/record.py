@@ -71,7 +71,7 @@ def solved_threshold(config: RunConfig, facts: configs.EnvFacts | None) -> float
         return facts.solved.threshold
     from gymnast.envs.suites import find_spec
 
-    return find_spec(config.eval_env.id).reward_threshold
+    return find_spec(config.in_stage(-1).eval_env.id).reward_threshold
 
 
 def record(
@@ -82,6 +82,7 @@ def record(
     from gymnast.sinks import make_sinks
     from gymnast.sinks.base import RunInfo
     from gymnast.training.loop import train
+    from gymnast.training.rows import stage_line
 
     config = state.config
     run.start()
@@ -110,9 +111,12 @@ def record(
         notes = [*notes, f"compiling the {what}: a few seconds, once on this machine"]
     if config.evaluated_on is not None:
         notes = [*notes, f"evaluated on {config.evaluated_on}"]
+    if config.stages:
+        notes = [*notes, stage_line(state)]
     status, result = "crashed", None
     try:
-        missed = missed_engine(config.env, config.env.n_envs) if state.factory is None else None
+        env = config.in_stage(state.counters.stage).env
+        missed = missed_engine(env, env.n_envs) if state.factory is None else None
         about = f"{state.env.engine} engine, {state.env.n_envs} envs; {run.path}"
         for text in filter(None, [*notes, about, missed]):
             note(text)
@@ -172,7 +176,30 @@ def summary_of(state: TrainState, result: Result | None) -> dict[str, Any]:
     goals = {"threshold": state.judge.threshold, "target": state.judge.target}
     agents = {"score": score, "best_at": record.best_at, "last_score": record.last_score, "last_at": record.last_at}
     more = {"training_return": state.meter.mean_return, "evaluated_on": state.config.evaluated_on}
-    return scored | goals | agents | more
+    return scored | goals | agents | more | ({"stages": stage_results(state)} if state.config.stages else {})
+
+
+def stage_results(state: TrainState) -> list[dict[str, Any]]:
+    """What came of each stage that was begun: where it began, its steps, its score at its end and by the last
+    evaluation, and what was forgotten in between. Null: not known."""
+    record, counters = state.judge.record, state.counters
+    results: list[dict[str, Any]] = []
+    began = 0
+    for name in list(state.config.stages)[: counters.stage + 1]:
+        end, now = record.stage_ends.get(name), record.stage_scores.get(name)
+        until = counters.env_steps if end is None else end.step
+        results.append(
+            {
+                "stage": name,
+                "began": began,
+                "steps": until - began,
+                "score_at_end": None if end is None else end.score,
+                "score": now,
+                "forgetting": None if end is None or now is None else end.score - now,
+            }
+        )
+        began = until
+    return results
 
 
 def json_result(result: Result) -> dict[str, Any]:

@@ -80,15 +80,22 @@ def moment(state: TrainState) -> Row:
     return state.meter.peek() | known | {"time/elapsed": state.clock.elapsed}
 
 
+def stage_line(state: TrainState) -> str:
+    """Which stage begins."""
+    stages, here = list(state.config.stages), state.counters.stage
+    return f"stage {here + 1} of {len(stages)}: {stages[here]}, from step {state.counters.stage_began:,} on"
+
+
 def _position(state: TrainState) -> Row:
     counters = state.counters
-    return {
+    position = {
         "time/total_timesteps": float(counters.env_steps),
         "time/vec_steps": float(counters.vec_steps),
         "time/updates": float(counters.updates),
         "time/progress": state.progress,
         "solved": float(state.judge.record.solved),
     } | ({"on_target": float(state.judge.record.on_target)} if state.judge.target is not None else {})
+    return position | {"time/stage": counters.stage + 1.0} if state.config.stages else position
 
 
 def mean_and_std(numbers: NDArray[Any]) -> tuple[float, float]:

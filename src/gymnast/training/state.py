@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -50,6 +51,9 @@ class Counters:
     updates: Count = 0
     frames: Count = 0  # raw env steps of finished episodes
     unjudged: bool = False  # an interruption broke off the evaluation that follows the last update: it is still to come
+    stage: Count = 0  # from 0
+    stage_began: Count = 0  # env steps
+    advancing: bool = False  # this stage is over: the next round begins the next one
 
 
 COUNTERS, NEXT = TypeAdapter(Counters), TypeAdapter(dict[str, Count])
@@ -73,6 +77,7 @@ class TrainState:
     clock: Clock = field(default_factory=Clock)
     pulse: Pulse = field(default_factory=Pulse)
     about: dict[str, Any] = field(default_factory=dict)  # what its builder wants to find in every checkpoint
+    open_stage: Callable[[TrainState, int], None] = lambda state, index: None  # puts another stage's envs in place
 
     def __post_init__(self) -> None:
         self.plan()
@@ -96,7 +101,46 @@ class TrainState:
             return "steps"
         if self.clock.last >= self.pulse.until:
             return "seconds"
-        return "plateau" if self.judge.on_plateau else None
+        return "plateau" if self.judge.on_plateau and self.judge.stage.is_last else None
+
+    @property
+    def stage_over(self) -> bool:
+        """Whether this stage's rule to advance is met; the last one has none, it ends with the run."""
+        stages = list(self.config.stages.values())
+        rule = stages[self.counters.stage].advance if stages else None
+        if rule is None:
+            return False
+        made, best = self.counters.env_steps - self.counters.stage_began, self.judge.record.best_score
+        by_steps = rule.steps is not None and made >= rule.steps
+        by_score = rule.score is not None and best is not None and best >= rule.score
+        return by_steps or by_score or self.judge.on_plateau
+
+    @property
+    def ending(self) -> bool:
+        """Whether the run or its stage ends with this round: nothing is left to the background."""
+        return self.out_of_budget is not None or self.stage_over
+
+    def advance(self) -> None:
+        """The next stage begins: other envs, with episodes and evaluations of their own. The agent, all it has learned,
+        schedules and the clock go on."""
+        counters = self.counters
+        counters.stage, counters.stage_began, counters.advancing = counters.stage + 1, counters.env_steps, False
+        self.enter_stage()
+        self.meter.forget_episodes()
+        self.judge.plan(counters.env_steps)
+
+    def enter_stage(self) -> None:
+        self.open_stage(self, self.counters.stage)
+        self.restart_episodes(derive_seed(self.config.train.seed, "stage", self.counters.stage))
+
+    @contextmanager
+    def judging(self, warn: Callable[[str], None]) -> Iterator[None]:
+        """While training: the judge may be that of another stage in the end."""
+        self.judge.open(warn)
+        try:
+            yield
+        finally:
+            self.judge.background.close()
 
     def plan(self) -> None:
         """When rows, evaluations and the like are due next, by the config and from where the run stands."""
@@ -191,15 +235,23 @@ def _restore(state: TrainState, tensors: dict[str, Tensor], values: dict[str, An
     notes = [] if optimizer else ["the optimizer starts again, as asked"]
     load_agent(state.agent, group(tensors, "agent"))
     state.counters = typed(COUNTERS, values["counters"])
+    # validated, because a config saved by an older version lacks the settings that are new
+    saved = type(state.config).model_validate(values["config"])
+    stage = state.counters.stage
+    been = list(saved.stages)[: stage + 1]
+    if list(state.config.stages)[: stage + 1] != been:
+        has = f"has been in {', '.join(been)}: keep these, in this order" if been else "has none: keep it so"
+        raise UserError(f"stages: the run {has}, or start a new one with --init-from.")
+    if stage:
+        state.enter_stage()
     following = typed(NEXT, values["next"])
     state.rows.next, state.kept.next, state.diagnoses.next = (following[k] for k in ("row", "kept", "diagnosis"))
     state.meter.load(values["meter"])
     state.alerts.load(values["alerts"])
     state.clock.elapsed = number_from_json(values["elapsed"])
-    # validated, because a config saved by an older version lacks the settings that are new
-    saved = type(state.config).model_validate(values["config"])
-    same_env = saved.env == state.config.env
-    same_scores = same_env and saved.eval.env == state.config.eval.env
+    was, here = saved.in_stage(stage), state.config.in_stage(stage)
+    same_env = was.env == here.env
+    same_scores = same_env and was.eval.env == here.eval.env
     state.judge.load_state(group(tensors, "judge"), values["judge"], same_scores)
     if state.counters.unjudged and saved == state.config:
         for name, tensor in group(tensors, "rollout").items():

@@ -33,6 +33,7 @@ def evaluate_ref(
     seed: int | None,
     stochastic: bool,
     overrides: Sequence[str] = (),
+    stage: str | None = None,
     progress: Progress = SILENT,
 ) -> Scored:
     """`gymnast eval`: a saved agent on fresh episodes of the env of its scores, as many as its verdict takes."""
@@ -41,7 +42,7 @@ def evaluate_ref(
     from gymnast.envs.make import make_vec
     from gymnast.envs.tabular.oracle import table_of
     from gymnast.judge.evaluate import evaluate
-    from gymnast.judge.evidence import Range, weigh
+    from gymnast.judge.evidence import NOTHING_SEEN, Range, weigh
     from gymnast.judge.exact import exact_score
     from gymnast.play.player import command_seed
     from gymnast.runs import checkpoint
@@ -50,7 +51,7 @@ def evaluate_ref(
     saved = checkpoint.load(path)
     saved.require_env()
     # what training went on for does not matter here, and may be out of reach in an env that is made otherwise
-    config = configs.override(saved.config, ["stop.target=null", *overrides])
+    config = configs.override(saved.in_stage(stage), ["stop.target=null", *overrides])
     episodes = episodes or config.stop.episodes
     env = make_vec(config.eval_env, min(episodes, 32), "eval")
     try:
@@ -64,7 +65,8 @@ def evaluate_ref(
     finally:
         env.close()
     threshold = solved_threshold(config, configs.load_facts(config.env.id))
-    seen = Range(**saved.state["judge"]["seen"]).over(scores.returns)
+    same = saved.in_stage().env == saved.in_stage(stage).env  # returns of another stage say nothing about this one
+    seen = (Range(**saved.state["judge"]["seen"]) if same else NOTHING_SEEN).over(scores.returns)
     if threshold is None:
         solved = False
     else:
@@ -76,6 +78,7 @@ def evaluate_ref(
         "checkpoint": path.stem,
         "env": config.eval_env.id,
         "evaluated_on": config.evaluated_on,
+        **({"stage": stage or saved.stage} if saved.stage else {}),
         "policy": "stochastic" if stochastic else "greedy",
         "episodes": scores.episodes,
         "eval_mean": scores.mean,

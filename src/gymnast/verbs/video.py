@@ -39,6 +39,7 @@ def record_video(
     no_overlay: bool = False,
     objects: bool = False,
     overrides: Sequence[str] = (),
+    stage: str | None = None,
     progress: Progress = SILENT,
 ) -> RecordedVideo:
     """`seconds`: at most of each part of a progression."""
@@ -53,6 +54,7 @@ def record_video(
         points = [describe(path)]
     if out is None:
         name = "progression" if progression else points[0].name
+        name += f"_in_{stage}" if stage else ""
         out = run.videos_dir / default_name(name, episodes, seed, stochastic, objects)
     elif out.suffix != ".mp4":
         raise UserError(f"--out {out}: videos are .mp4 files; call it {out.with_suffix('.mp4')}.")
@@ -67,7 +69,8 @@ def record_video(
     with VideoWriter(out, overlay=not no_overlay, progress=count) as video:
         limit = seconds if progression else None
         parts = [
-            add_checkpoint(video, run, point, episodes, seed, stochastic, overrides, limit, objects) for point in points
+            add_checkpoint(video, run, point, episodes, seed, stochastic, overrides, stage, limit, objects)
+            for point in points
         ]
     return RecordedVideo({"run": run.id, "video": out, "frames": video.frames, "parts": parts}, progression)
 
@@ -96,6 +99,7 @@ def add_checkpoint(
     seed: int | None,
     stochastic: bool,
     overrides: Sequence[str],
+    stage_name: str | None,
     seconds: float | None,
     objects: bool,
 ) -> dict[str, Any]:
@@ -110,7 +114,7 @@ def add_checkpoint(
 
     saved = checkpoint.load(point.path)
     saved.require_env()
-    config = configs.override(saved.config, overrides)
+    config = configs.override(saved.in_stage(stage_name), overrides)
     root = command_seed(config.train.seed) if seed is None else seed
     about = {
         "run": run.id,

@@ -16,6 +16,7 @@ from gymnast.video.encode import unfinished
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from gymnast.config import RunConfig
     from gymnast.training.rows import Reporter
     from gymnast.training.state import TrainState
 
@@ -30,6 +31,7 @@ class Order:
     name: str
     step: int
     agent: dict[str, Tensor]
+    config: RunConfig  # of its stage
 
 
 class VideoMaker:
@@ -38,6 +40,7 @@ class VideoMaker:
     def __init__(self, state: TrainState, folder: Path | None, reporter: Reporter) -> None:
         self._config, self._folder, self._reporter = state.config, folder, reporter
         self._worker: Worker | None = None
+        self._made_in = state.config  # the settings that the worker has its env from
         self._hurried = False
         self._waiting: list[Order] = []
         self._current: Order | None = None
@@ -59,14 +62,15 @@ class VideoMaker:
         if not self._on:
             return
         step, judge = state.counters.env_steps, state.judge
+        config = judge.config
         if self._every.due(step):
             self._every.done(step)
             weights = {name: tensor.detach().clone() for name, tensor in state.agent.state_dict().items()}
-            self._order(Order(f"step_{step}", step, weights))
+            self._order(Order(f"step_{step}", step, weights, config))
         if judge.best_agent is not None and judge.record.best_at != self._best_at:
             self._best_at = judge.record.best_at
             self._waiting = [order for order in self._waiting if order.name != "best"]
-            self._order(Order("best", self._best_at, judge.best_agent))
+            self._order(Order("best", self._best_at, judge.best_agent, config))
         self._tend()
 
     def finish(self, interrupted: Callable[[], bool]) -> None:
@@ -101,20 +105,27 @@ class VideoMaker:
         if self._worker is None and not self._waiting:
             return
         try:
-            if self._worker is None:
+            if self._worker is None or (self._worker.free and self._waiting and self._moved()):
                 self._worker = self._start()
             while (event := self._worker.hear()) is not None:
                 if event.kind == "result" and self._current is not None:
                     self._report(self._current, event.data["return"])
                     self._current = None
-            if self._worker.free and self._waiting:
+            if self._worker.free and self._waiting and not self._moved():
                 self._current = order = self._waiting.pop(0)
                 self._worker.give({"path": str(self._path(order)), "step": order.step}, order.agent)
         except WorkerLost as lost:
             self._stop(str(lost))
 
+    def _moved(self) -> bool:
+        """Whether the next order is of another stage than the worker's env."""
+        return self._waiting[0].config.env != self._made_in.env
+
     def _start(self) -> Worker:
-        job = Job("gymnast.video.work:make_videos", {"config": self._config.model_dump(mode="json", exclude={"log"})})
+        if self._worker is not None:
+            self._worker.close()
+        self._made_in = self._waiting[0].config
+        job = Job("gymnast.video.work:make_videos", {"config": self._made_in.model_dump(mode="json", exclude={"log"})})
         return Worker(job, niceness=0 if self._hurried else NICENESS, threads=1, log=Path(os.devnull))
 
     def _report(self, order: Order, score: float) -> None:

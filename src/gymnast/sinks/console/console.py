@@ -50,6 +50,7 @@ class ConsoleSink(Sink):
 
     def __init__(self, info: RunInfo, stream: IO[str] | None = None) -> None:
         self._title, self._total_steps, self._threshold = info.title, info.total_steps, info.threshold
+        self._stages = info.stages
         self._stream = stream if stream is not None else sys.stdout
         self._quiet = info.quiet
         self._pulse = Pulse()
@@ -147,7 +148,7 @@ class ConsoleSink(Sink):
         with self._lock:
             return Dashboard(
                 row=dict(self._latest),
-                title=self._title,
+                title=f"{self._title}{self._stage()}",
                 total_steps=self._total_steps,
                 previous=dict(self._previous),
                 threshold=self._threshold,
@@ -162,6 +163,11 @@ class ConsoleSink(Sink):
                 doing=doing(pulse, activity, done),
                 stopping=self._stopping(activity),
             )
+
+    def _stage(self) -> str:
+        """stage 2 of 3: wind"""
+        here = int(self._latest.get("time/stage", 1))
+        return f" · stage {here} of {len(self._stages)}: {self._stages[here - 1]}" if self._stages else ""
 
     def _tick(self) -> None:
         """In the ticker's thread."""

@@ -93,6 +93,7 @@ def brief(facts: RunFacts) -> dict[str, Any]:
         "path": facts.info.path,
         "interval": facts.summary.get("interval"),
         "evaluated_on": facts.summary.get("evaluated_on"),
+        **({"stages": facts.stages} if facts.stages else {}),
     }
 
 
