@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -26,11 +26,23 @@ if TYPE_CHECKING:
     from gymnast.agent.nets import Net
     from gymnast.config import RunConfig
     from gymnast.envs.tabular.oracle import Table
-    from gymnast.envs.types import VecEnv
+    from gymnast.envs.types import EpisodeRecord, VecEnv
 
 Row = dict[str, float]
 Weights = dict[str, Tensor]
 SOLVED, TARGET = "solved", "target"  # the goals of a run
+
+
+@dataclass
+class TaskRecord:
+    """What a run knows of one of its tasks, in that env's own reward."""
+
+    threshold: float
+    seen: Range = NOTHING_SEEN
+    score: float | None = None  # of the last verdict, or of the last evaluation before any
+    interval: tuple[float, float] | None = None  # of a verdict's score
+    episodes: int = 0
+    solved: bool = False  # the last verdict on it has shown that
 
 
 @dataclass
@@ -52,6 +64,7 @@ class Record:
     solved: bool = False
     on_target: bool = False
     seen: Range = NOTHING_SEEN  # returns, of training and of evaluations
+    tasks: dict[str, TaskRecord] = field(default_factory=dict)  # of a run with several
     due: EvalRequest | None = None  # begun, and not done yet; it stays so where it is broken off
 
 
@@ -124,10 +137,10 @@ class Judge:
 
     # In the order in which the loop calls them
 
-    def watch(self, returns: Sequence[float]) -> None:
+    def watch(self, episodes: Sequence[EpisodeRecord]) -> None:
         """Training episodes have ended: how low and high returns can get, where scores are of the same env."""
-        if returns and self.config.evaluated_on is None:
-            self.record.seen = self.record.seen.over(np.array(returns, np.float64))
+        if episodes and self.config.evaluated_on is None:
+            self.record.seen = self.record.seen.over(np.array([episode.raw_return for episode in episodes], np.float64))
 
     def begin(
         self, step: int, train_score: float | None, ending: bool, again: bool = False
@@ -149,7 +162,8 @@ class Judge:
         if calls:
             self._postpone_verdicts(step)
         asked = number is not None or calls
-        request = EvalRequest(step, number, calls, self.record.seen) if asked else None
+        by_task = {name: task.seen for name, task in self.record.tasks.items()}
+        request = EvalRequest(step, number, calls, self.record.seen, by_task) if asked else None
         later = request is not None and not ending and self.background.is_on
         self.record.due = None if later else request
         return request, later

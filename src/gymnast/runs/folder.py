@@ -44,10 +44,24 @@ TOKEN_LENGTH = 5
 CHECKPOINT_SUFFIX = ".safetensors"
 ENDINGS = ("finished", "interrupted", "crashed")
 
+Interval = Annotated[list[Number], Field(min_length=2, max_length=2)]
+
+
+class TaskSummary(TypedDict):
+    """How one of several tasks ended, in its env's own reward."""
+
+    score: Number | None
+    interval: Interval | None
+    episodes: Count
+    threshold: Number
+    solved: bool
+
+
 IN_SUMMARY: dict[str, TypeAdapter[Any]] = {  # what is not a number or null
     **dict.fromkeys(("solved", "on_target", "exact_resume"), TypeAdapter(bool | None)),
     **dict.fromkeys(("env_steps", "episodes", "best_at", "last_at"), TypeAdapter(Count | None)),
-    "interval": TypeAdapter(Annotated[list[Number], Field(min_length=2, max_length=2)] | None),
+    "interval": TypeAdapter(Interval | None),
+    "tasks": TypeAdapter(dict[str, TaskSummary]),
     **dict.fromkeys(("stop_reason", "engine", "evaluated_on"), TypeAdapter(str | None)),
 }
 NUMBER = TypeAdapter(Number | None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -17,7 +17,10 @@ from gymnast.core.registry import ALGOS
 from gymnast.core.seeds import derive_seed
 from gymnast.envs.make import is_endless, make_training_vec, make_vec
 from gymnast.envs.tabular.oracle import table_of
+from gymnast.envs.tasks import TaskEnvs, TaskVecEnv, make_training_tasks
 from gymnast.judge.judge import Judge
+from gymnast.judge.tasks import ALL_SOLVED, TaskJudge, task_thresholds
+from gymnast.metrics.meter import Meter
 from gymnast.play.step_table import labels_of
 from gymnast.rl.collector import Collector
 from gymnast.rl.extensions import make_extensions
@@ -37,14 +40,14 @@ def build(config: RunConfig, threshold: float | None, factory: EnvFactory | None
     if config.log.video != "off":
         require_packages(f"log.video: {config.log.video}")
     choose_threads(config)
-    env = make_training_vec(config, factory)
+    env = make_training_vec(config, factory) if not config.tasks else open_tasks(config, factory)
     extensions = make_extensions(config)
     agent = build_agent(config, env)
     # a term of the loss may read observations, which the compiled network keeps in a form of its own
     net = TorchNet(agent) if any(extension.adds_loss for extension in extensions) else choose_net(agent)
     shuffle = torch.Generator().manual_seed(derive_seed(config.train.seed, "minibatches"))
     learner = ALGOS.get(config.algo.name)(net, config, shuffle, extensions)
-    facts, pulse = load_facts(config.env.id), Pulse()
+    facts, pulse = None if config.tasks else load_facts(config.env.id), Pulse()
     comparable = threshold if config.evaluated_on is None else None  # with what training episodes return
     uniform = None if config.env.action_masks else net.agent.head.uniform_entropy
     return TrainState(
@@ -57,6 +60,7 @@ def build(config: RunConfig, threshold: float | None, factory: EnvFactory | None
         alerts=AlertBook(Known(config, facts, comparable, uniform), (*RULES, *learner.rules)),
         labels=labels_of(net.agent, config.env),
         factory=factory,
+        meter=Meter(thresholds=task_thresholds(config)),
         pulse=pulse,
     )
 
@@ -73,6 +77,8 @@ def make_judge(
     config: RunConfig, threshold: float | None, net: Net, env: VecEnv, factory: EnvFactory | None, pulse: Pulse
 ) -> Judge:
     """A threshold that nobody can reach, wherever it comes from, is refused before the first step."""
+    if config.tasks:
+        return make_task_judge(config, net, env, pulse)
     scored = config.eval_env
     factory = factory if scored.id == config.env.id else None
     table = table_of(scored, env) if factory is None else None
@@ -94,6 +100,20 @@ def make_judge(
     if scored != config.env:
         refuse_other_spaces(judge, env)
     return judge
+
+
+def open_tasks(config: RunConfig, factory: EnvFactory | None) -> VecEnv:
+    if factory is not None:
+        raise UserError("tasks: are made from ids, and this env is an object. Register it and name its id.")
+    return make_training_tasks(config)
+
+
+def make_task_judge(config: RunConfig, net: Net, env: VecEnv, pulse: Pulse) -> Judge:
+    assert isinstance(env, TaskVecEnv)
+    spaces, endless = env.tasks, any(is_endless(cfg, None) for cfg in config.task_envs)
+    make_envs: Any = lambda: TaskEnvs(config, spaces)  # noqa: E731
+    judge = TaskJudge(config, ALL_SOLVED, net, None, make_envs, endless=endless, pulse=pulse)
+    return judge.begin_tasks(task_thresholds(config))
 
 
 def refuse_other_spaces(judge: Judge, env: VecEnv) -> None:

@@ -18,6 +18,7 @@ from gymnast.runs.references import Run, create_run
 if TYPE_CHECKING:
     from gymnast.config import RunConfig
     from gymnast.judge.exact import ExactScore
+    from gymnast.judge.judge import Record
     from gymnast.training.loop import Result
     from gymnast.training.rows import Observer
     from gymnast.training.state import TrainState
@@ -64,6 +65,8 @@ def solved_threshold(config: RunConfig, facts: configs.EnvFacts | None) -> float
 
     `facts`: about the training env; the threshold is that of the env that agents are scored in.
     """
+    if config.tasks:  # each has its own, and the run's score is relative to them
+        return 0.0
     if config.stop.threshold is not None:
         return config.stop.threshold
     facts = configs.scored_facts(config, facts)
@@ -112,7 +115,9 @@ def record(
         notes = [*notes, f"evaluated on {config.evaluated_on}"]
     status, result = "crashed", None
     try:
-        missed = missed_engine(config.env, config.env.n_envs) if state.factory is None else None
+        missed = None
+        if state.factory is None and not config.tasks:
+            missed = missed_engine(config.env, config.env.n_envs)
         about = f"{state.env.engine} engine, {state.env.n_envs} envs; {run.path}"
         for text in filter(None, [*notes, about, missed]):
             note(text)
@@ -167,9 +172,31 @@ def summary_of(state: TrainState, result: Result | None) -> dict[str, Any]:
     scored = {"env_steps": state.counters.env_steps, "eval_mean": None} if result is None else json_result(result)
     score = scored["eval_mean"] if scored["eval_mean"] is not None else record.best_score
     goals = {"threshold": state.judge.threshold, "target": state.judge.target}
-    agents = {"score": score, "best_at": record.best_at, "last_score": record.last_score, "last_at": record.last_at}
+    agents: dict[str, Any] = {
+        "score": score,
+        "best_at": record.best_at,
+        "last_score": record.last_score,
+        "last_at": record.last_at,
+    }
+    if record.tasks:
+        agents["tasks"] = tasks_result(record)
     more = {"training_return": state.meter.mean_return, "evaluated_on": state.config.evaluated_on}
-    return scored | goals | agents | more
+    tasks = {"tasks": tasks_result(record)} if record.tasks else {}
+    return scored | goals | agents | more | tasks
+
+
+def tasks_result(record: Record) -> dict[str, Any]:
+    """By task, in its env's own reward: the last verdict's score, or the last evaluation's where there was none."""
+    return {
+        name: {
+            "score": task.score,
+            "interval": None if task.interval is None else list(task.interval),
+            "episodes": task.episodes,
+            "threshold": task.threshold,
+            "solved": task.solved,
+        }
+        for name, task in record.tasks.items()
+    }
 
 
 def json_result(result: Result) -> dict[str, Any]:

@@ -125,7 +125,7 @@ class TrainState:
     def forget_run(self) -> None:
         """Another run of the same agent begins: counters, metrics, alerts and scores start again."""
         self.alerts.forget(fresh=self.counters.env_steps == 0)
-        self.counters, self.meter, self.clock = Counters(), Meter(self.meter.window), Clock()
+        self.counters, self.meter, self.clock = Counters(), Meter(self.meter.window, self.meter.thresholds), Clock()
         self.judge.forget()
 
     def close(self) -> None:
@@ -198,7 +198,7 @@ def _restore(state: TrainState, tensors: dict[str, Tensor], values: dict[str, An
     state.clock.elapsed = number_from_json(values["elapsed"])
     # validated, because a config saved by an older version lacks the settings that are new
     saved = type(state.config).model_validate(values["config"])
-    same_env = saved.env == state.config.env
+    same_env = saved.env == state.config.env and saved.tasks == state.config.tasks
     same_scores = same_env and saved.eval.env == state.config.eval.env
     state.judge.load_state(group(tensors, "judge"), values["judge"], same_scores)
     if state.counters.unjudged and saved == state.config:
