@@ -47,6 +47,10 @@ class Head(nn.Module):
         """What the actor's last layer says of each row's own task; here one layer serves them all."""
         return actor_out
 
+    def choices_of(self, task: int | None = None) -> int:
+        """How many numbers `describe` gives of an action; of a task that has fewer, the first ones mean something."""
+        return self.n_mask or math.prod(self.shape)
+
     def initial_state(self, n: int) -> State:
         """What lasts between steps, for n envs; empty where nothing does."""
         return {}

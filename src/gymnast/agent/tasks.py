@@ -66,6 +66,9 @@ class TaskCategoricalHead(CategoricalHead):
         self.uniform_entropy = math.log(sizes[0]) if len(set(sizes)) == 1 else None
         self.register_buffer("allowed", torch.arange(max(sizes)) < torch.tensor(sizes)[:, None], persistent=False)
 
+    def choices_of(self, task: int | None = None) -> int:
+        return super().choices_of() if task is None else int(self.allowed[task].sum())
+
     def of_task(self, actor_out: Tensor, task: Tensor) -> Tensor:
         return _own(actor_out, task, len(self.allowed)).masked_fill(~self.allowed[task], MASKED)
 
@@ -88,6 +91,9 @@ class TaskGaussianHead(GaussianHead):
         self.n_outputs = len(sizes) * max(sizes)
         self.log_std = nn.Parameter(torch.full((len(sizes), max(sizes)), cfg.log_std_init))
         self.register_buffer("real", torch.arange(max(sizes)) < torch.tensor(sizes)[:, None], persistent=False)
+
+    def choices_of(self, task: int | None = None) -> int:
+        return super().choices_of() if task is None else int(self.real[task].sum())
 
     def of_task(self, actor_out: Tensor, task: Tensor) -> Tensor:
         return torch.cat([_own(actor_out, task, len(self.real)), task[:, None].to(actor_out.dtype)], 1)

@@ -12,6 +12,7 @@ from gymnast.cli.verbs import BAR_AFTER_SECONDS, app, sets, verb
 @click.option("--episodes", type=click.IntRange(min=1), help="How many.  [default: the run's stop.episodes]")
 @click.option("--seed", type=click.IntRange(min=0), help="Other episodes than the default ones.")
 @click.option("--stochastic", is_flag=True, help="Sample actions instead of taking the likeliest.")
+@click.option("--task", help="Which one, of a run with several tasks.  [default: all of them]")
 @sets
 @verb("eval:evaluate_ref", "summary:print_summary", bar_after=BAR_AFTER_SECONDS)
 def evaluate() -> None:
@@ -23,4 +24,5 @@ def evaluate() -> None:
     gymnast eval                              the best agent of the newest run
     gymnast eval k3x9/last --stochastic --episodes 500
     gymnast eval @best:LunarLander-v3 --set env.kwargs.enable_wind=true
+    gymnast eval k3x9 --task acrobot          of a run with several tasks
     """

@@ -17,6 +17,7 @@ from gymnast.cli.verbs import Finite, app, sets, verb
 @click.option("--progression", is_flag=True, help="An episode of every checkpoint of the run, in order.")
 @click.option("--seconds", type=Finite(min=1), default=10.0, show_default=True, help="At most, of each then.")
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="File; default: in the run's videos.")
+@click.option("--task", help="Which one, of a run with several tasks.  [default: the first]")
 @click.option("--no-overlay", is_flag=True, help="The env's pictures alone.")
 @sets
 @verb("video:record_video", "video:print_video")
@@ -30,4 +31,5 @@ def video() -> None:
     gymnast video                             the best agent of the newest run
     gymnast video k3x9/last --episodes 3 --stochastic --out three.mp4
     gymnast video @best:LunarLander-v3 --progression
+    gymnast video k3x9 --task acrobot         of a run with several tasks
     """

@@ -11,7 +11,7 @@ from pydantic_core import PydanticCustomError
 
 from gymnast.config.algos import AlgoSettings, settings_of
 from gymnast.config.fields import Count, Float, Int, Named, Natural, Positive, Section, Size
-from gymnast.core.errors import did_you_mean
+from gymnast.core.errors import UserError, did_you_mean
 from gymnast.core.registry import ALGOS, ENGINES
 
 
@@ -328,6 +328,16 @@ class RunConfig(Section):
         """What the learner multiplies each task's rewards by."""
         usual = self.env.reward.scale
         return [usual if task.reward_scale is None else task.reward_scale for task in self.tasks]
+
+    def task_number(self, name: str | None) -> int | None:
+        """The place of a task that is asked for by name, the first where none is; None: the run has no tasks."""
+        names = [task.name for task in self.tasks]
+        if name is None:
+            return 0 if names else None
+        if name not in names:
+            known = f" Known: {', '.join(names)}." if names else " This run has no tasks; leave it out."
+            raise UserError(f"--task {name}: unknown.{did_you_mean(name, names)}{known}")
+        return names.index(name)
 
     def of_task(self, number: int) -> RunConfig:
         """The config as if this task were all there is."""

@@ -48,21 +48,23 @@ class Labels:
         return ", ".join(self.actions[choice] for choice in self.chosen(action)) or "nothing"
 
 
-def labels_of(agent: Agent, env: EnvConfig, own: Sequence[str] | None = None) -> Labels:
-    """Names from the facts of the env where they fit the spaces, the env's `own` names of actions, or numbers."""
+def labels_of(agent: Agent, env: EnvConfig, own: Sequence[str] | None = None, task: int | None = None) -> Labels:
+    """Names from the facts of the env where they fit the spaces, the env's `own` names of actions, or numbers. `task`:
+    which of the agent's, where it is for several and only this one is looked at."""
     facts, head = configs.load_facts(env.id), agent.head
     observations: dict[str, list[str]] = {}
-    for key, space in agent.obs_space.items():
+    leaves = agent.obs_space if agent.tasks is None or task is None else agent.tasks.obs[task]
+    for key, space in leaves.items():
         count = 1 if isinstance(space, gym.spaces.Discrete) else math.prod(space.shape or ())
-        known = [fact.name for fact in facts.observations] if facts is not None and len(agent.obs_space) == 1 else []
+        known = [fact.name for fact in facts.observations] if facts is not None and len(leaves) == 1 else []
         names = [key] if count == 1 else [f"{key} {i}" for i in range(min(count, NAMED_COMPONENTS))]
         observations[key] = [] if count > NAMED_COMPONENTS else known if len(known) == count else names
     sizes = head.sizes if isinstance(head, CategoricalHead) else None
     bounds = None
     if isinstance(head, GaussianHead):
         low, high = np.where(np.isfinite(head.low), head.low, -1.0), np.where(np.isfinite(head.high), head.high, 1.0)
-        bounds = list(zip(low.tolist(), high.tolist(), strict=True))
-    count = head.n_mask or math.prod(head.shape)
+        bounds = list(zip(low.tolist(), high.tolist(), strict=True))[: head.choices_of(task)]
+    count = head.choices_of(task)
     renamed = bool(RENAMED_BY & {spec.name for spec in env.wrappers})
     chosen = None if renamed else suite_of(env.id).action_labels(env.kwargs)
     actions = chosen or list(facts.actions if facts is not None and not renamed else ()) or list(own or ())

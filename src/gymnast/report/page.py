@@ -16,7 +16,7 @@ from gymnast.report.charts.model import Chart, Curve, Points, goals, thinned
 from gymnast.report.files import files_of, videos_of
 from gymnast.report.next_steps import next_steps
 from gymnast.report.run_facts import EVALUATION, RETURN, RunFacts
-from gymnast.report.verdict import Verdict, goal_text, judge, meaning
+from gymnast.report.verdict import RELATIVE, Verdict, goal_text, judge, meaning, task_lines
 from gymnast.runs.references import runs_dir_option
 
 MOMENTS = 10  # rows of the table of numbers
@@ -73,8 +73,9 @@ def _verdict(facts: RunFacts, verdict: Verdict) -> list[Block]:
 
     interval = "" if verdict.low is None else f", 95 % interval {amount(verdict.low)} to {amount(verdict.high)}"
     exact = "" if verdict.regret is None else f", by the transition table; regret {amount(verdict.regret, 4)}"
-    lines: dict[str, str] = {
-        "score": "" if verdict.score is None else amount(verdict.score) + interval,
+    tasks = task_lines(facts.summary)
+    lines: dict[str, str] = tasks | {
+        "score": "" if verdict.score is None else amount(verdict.score) + interval + (f", {RELATIVE}" if tasks else ""),
         "agent": verdict.agent or "",
         "measured on": f"{verdict.episodes} fresh episodes, {verdict.policy or ''}" if verdict.episodes else "",
         "evaluated on": verdict.evaluated_on or "",

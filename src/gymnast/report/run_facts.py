@@ -150,6 +150,8 @@ class RunFacts:
     def threshold(self) -> float | None:
         if "threshold" in self.summary:
             return self.summary["threshold"]
+        if self.settings.get("tasks"):  # each has its own, and the score is relative to them
+            return 0.0
         own = self._said("threshold", "verdict/threshold")
         own = self._setting("stop", "threshold") if own is None else own
         facts = self.env_facts if self.config is None else configs.scored_facts(self.config, self.env_facts)

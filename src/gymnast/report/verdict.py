@@ -44,6 +44,25 @@ class Verdict:
     stopped: str | None = None
 
 
+RELATIVE = "the worst task, relative to its threshold"  # what the score of a run with several tasks is
+
+
+def task_lines(summary: Mapping[str, Any]) -> dict[str, str]:
+    """How each of several tasks ended, in its env's own reward."""
+    lines: dict[str, str] = {}
+    for name, task in (summary.get("tasks") or {}).items():
+        if task["score"] is None:
+            continue
+        said = f"{task['score']:,.2f}"
+        if task["interval"]:
+            said += "  95% interval {:,.2f} to {:,.2f}".format(*task["interval"])
+        said += (
+            f"  {task['episodes']} episodes, {'solved' if task['solved'] else 'not solved'} at {task['threshold']:g}"
+        )
+        lines[f"task {name}"] = said
+    return lines
+
+
 def judge(facts: RunFacts) -> Verdict:
     latest, summary = facts.latest, facts.summary
     low, high = summary.get("interval") or (latest.get("verdict/low"), latest.get("verdict/high"))

@@ -113,6 +113,10 @@ def record(
         notes = [*notes, f"compiling the {what}: a few seconds, once on this machine"]
     if config.evaluated_on is not None:
         notes = [*notes, f"evaluated on {config.evaluated_on}"]
+    if config.tasks:
+        of = zip(state.judge.record.tasks.items(), config.task_shares, strict=True)
+        each = (f"{name} in {n} {'env' if n == 1 else 'envs'}, solved at {task.threshold:g}" for (name, task), n in of)
+        notes = [*notes, f"tasks: {'; '.join(each)}"]
     status, result = "crashed", None
     try:
         missed = None
