@@ -90,6 +90,9 @@ def config_page() -> str:
         if section == "algo":
             for name, model in ((name, settings_of(name)) for name in ALGOS):
                 parts += [f"## algo (name: {name})\n", settings_table(model, "algo.")]
+        elif get_origin(info.annotation) is list:
+            (item,) = get_args(info.annotation)
+            parts += [f"## {section}\n", f"{info.description}\n", settings_table(item, f"{section}[].")]
         else:
             assert isinstance(info.annotation, type)
             parts += [f"## {section}\n", settings_table(info.annotation, f"{section}.")]
