@@ -14,6 +14,7 @@ import numpy as np
 
 from gymnast.core.pulse import Pulse
 from gymnast.core.seeds import derive_seed
+from gymnast.core.tasks import relative
 from gymnast.judge.evaluate import Evaluation, evaluate
 from gymnast.judge.evidence import NOTHING_SEEN, Evidence, Range, error_of, weigh
 from gymnast.judge.exact import ExactScore, exact_score
@@ -46,7 +47,10 @@ class Verdict:
 
     @property
     def interval(self) -> tuple[float, float]:
-        return self.evaluation.interval(self.seen)
+        if not self.tasks:
+            return self.evaluation.interval(self.seen)
+        ends = [[relative(end, *own.goals.values()) for end in own.interval] for own in self.tasks.values()]
+        return min(low for low, _ in ends), min(high for _, high in ends)
 
 
 @dataclass(frozen=True)

@@ -129,7 +129,9 @@ def _evaluate_tasks(
 
     spaces, thresholds = task_spaces(config), task_thresholds(config)
     root = command_seed(config.train.seed) if seed is None else seed
-    known, tasks, found = saved.state["judge"].get("tasks", {}), {}, {}
+    known = saved.state["judge"].get("tasks", {})
+    tasks: dict[str, dict[str, Any]] = {}
+    found: dict[str, Evaluation] = {}
     progress.step("evaluating")
     progress.plan(episodes * len(numbers))
     for number in numbers:
@@ -141,7 +143,7 @@ def _evaluate_tasks(
         finally:
             env.close()
         seen = (Range(**known[name]["seen"]) if name in known else NOTHING_SEEN).over(scores.returns)
-        found[name] = scores, seen
+        found[name] = scores
         tasks[name] = {
             "score": scores.mean,
             "interval": list(scores.interval(seen)),
@@ -149,11 +151,12 @@ def _evaluate_tasks(
             "threshold": thresholds[name],
             "solved": weigh(scores.returns, thresholds[name], seen).shown,
         }
-    worst = min(found, key=lambda name: relative(found[name][0].mean, thresholds[name]))
-    (scores, seen), threshold = found[worst], thresholds[worst]
+    worst = min(found, key=lambda name: relative(found[name].mean, thresholds[name]))
+    scores, threshold, interval = found[worst], thresholds[worst], tasks[worst]["interval"]
     if len(numbers) > 1:  # of several the worst one's, relative to its threshold
-        scores = Evaluation(relative(scores.returns, threshold), scores.lengths)
-        seen, threshold = Range(relative(seen.low, threshold), relative(seen.high, threshold)), 0.0
+        scores, threshold = Evaluation(relative(scores.returns, threshold), scores.lengths), 0.0
+        ends = [[relative(end, task["threshold"]) for end in task["interval"]] for task in tasks.values()]
+        interval = [min(low for low, _ in ends), min(high for _, high in ends)]
     data: dict[str, Any] = {
         "run": run.id,
         "checkpoint": path.stem,
@@ -163,7 +166,7 @@ def _evaluate_tasks(
         "episodes": scores.episodes,
         "eval_mean": scores.mean,
         "eval_std": scores.std,
-        "interval": list(scores.interval(seen)),
+        "interval": interval,
         **exact_result(None),
         "mean_length": float(scores.lengths.mean()),
         "threshold": threshold,
