@@ -339,6 +339,9 @@ def test_every_task_has_its_own_scale_of_rewards_and_of_advantages() -> None:
             torch.testing.assert_close(scaled[own].std(), torch.tensor(1.0))
         one_alone = learner.normalized(advantage[:2], Batch({OBS + TASK: task[:2], "action": task[:2]}))
         assert one_alone.tolist() == [0.0, 0.0]
+        equal = learner.normalized(torch.tensor([0.1, 7.0, 0.1, 8.0, 0.1, 9.0]), batch)
+        assert equal[task == 0].tolist() == [0.0, 0.0, 0.0]  # not 1 or -1 by rounding
+        torch.testing.assert_close(equal[task == 1], torch.tensor([-1.0, 0.0, 1.0]))
     finally:
         state.close()
 

@@ -156,15 +156,9 @@ class Learner:
         return advantage if self.algo.normalize_advantage == "off" else self.normalized(advantage, batch)
 
     def normalized(self, advantage: Tensor, batch: Batch) -> Tensor:
-        """Of several tasks each by itself: together, the one with the largest rewards would decide alone. A task with
-        one sample has no standard deviation, and waits for another batch."""
-        if self.agent.tasks is None:
-            return normalized(advantage)
-        task, scaled = batch[OBS + TASK], torch.zeros_like(advantage)
-        for number in range(len(self.agent.tasks.names)):
-            if (own := task == number).sum() > 1:
-                scaled[own] = normalized(advantage[own])
-        return scaled
+        """Of several tasks each by itself: together, the one with the largest rewards would decide alone."""
+        tasks = self.agent.tasks
+        return normalized(advantage) if tasks is None else normalized_by(advantage, batch[OBS + TASK], len(tasks.names))
 
     def policy_gradient(self, batch: Batch, weight: Tensor, target: Tensor | None, progress: float) -> Metrics:
         """One step on -mean(weight * logp), the value loss (none without a target) and the entropy."""
@@ -330,6 +324,21 @@ def normalized(advantage: Tensor) -> Tensor:
     low, high = torch.aminmax(advantage)
     scaled = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
     return torch.where(low == high, torch.zeros_like(scaled), scaled)  # NaN equals nothing: it is passed on
+
+
+def normalized_by(advantage: Tensor, task: Tensor, count: int) -> Tensor:
+    """The same for each task by itself. A task with a single sample gets 0: that
+    has no standard deviation, and as it is it may be of any size."""
+    member = torch.nn.functional.one_hot(task, count).to(advantage.dtype)
+    samples = member.sum(0)
+    centred = advantage - ((advantage @ member) / samples.clamp(min=1.0))[task]
+    std = ((centred.square() @ member) / (samples - 1.0).clamp(min=1.0)).sqrt()
+    low, high = (
+        advantage.new_full((count,), start).scatter_reduce(0, task, advantage, which)
+        for start, which in ((torch.inf, "amin"), (-torch.inf, "amax"))
+    )
+    scaled = centred / (std[task] + 1e-8)
+    return torch.where((low == high)[task], torch.zeros_like(scaled), scaled)
 
 
 def explained_variance(value: Tensor, returns: Tensor) -> Tensor | float:
