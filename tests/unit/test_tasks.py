@@ -268,6 +268,8 @@ def test_a_row_is_read_as_it_is_alone() -> None:
     for row in range(6):
         alone = agent.values({key: leaf[row : row + 1] for key, leaf in obs.items()})["value"]
         torch.testing.assert_close(alone, every[row : row + 1])
+    order = torch.tensor([4, 0, 5, 2, 1, 3])  # as a batch comes
+    torch.testing.assert_close(agent.values({key: leaf[order] for key, leaf in obs.items()})["value"], every[order])
 
 
 def test_padded_numbers_count_neither_in_probabilities_nor_in_the_entropy() -> None:
