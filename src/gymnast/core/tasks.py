@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import gymnasium as gym
 
+ALL_SOLVED = 0.0  # the goal of a run with several tasks, in relative scores
 TASK = "task"  # the leaf of an observation that says which task a row is of
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from gymnast import config as configs
 from gymnast.core.errors import UserError
 from gymnast.core.pulse import Pulse
-from gymnast.core.tasks import relative
+from gymnast.core.tasks import ALL_SOLVED, relative
 from gymnast.envs.suites import find_spec
 from gymnast.judge.evaluate import Evaluation
 from gymnast.judge.evidence import NOTHING_SEEN, Range
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from gymnast.envs.tasks import TaskEnvs
     from gymnast.envs.types import EpisodeRecord
     from gymnast.judge.snapshot import Snapshot
-
-ALL_SOLVED = 0.0  # the goal of a run with several tasks, in relative scores
 
 
 def task_thresholds(config: RunConfig) -> dict[str, float]:

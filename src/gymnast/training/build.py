@@ -15,11 +15,12 @@ from gymnast.core.errors import UserError
 from gymnast.core.pulse import Pulse
 from gymnast.core.registry import ALGOS
 from gymnast.core.seeds import derive_seed
+from gymnast.core.tasks import ALL_SOLVED
 from gymnast.envs.make import is_endless, make_training_vec, make_vec
 from gymnast.envs.tabular.oracle import table_of
 from gymnast.envs.tasks import TaskEnvs, TaskVecEnv, make_training_tasks
 from gymnast.judge.judge import Judge
-from gymnast.judge.tasks import ALL_SOLVED, TaskJudge, task_thresholds
+from gymnast.judge.tasks import TaskJudge, task_thresholds
 from gymnast.metrics.meter import Meter
 from gymnast.play.step_table import labels_of
 from gymnast.rl.collector import Collector

@@ -13,6 +13,7 @@ from gymnast import config as configs
 from gymnast.core.errors import EnvFailure
 from gymnast.core.files import write_atomic
 from gymnast.core.machine import cores, cpu_model, package_versions
+from gymnast.core.tasks import ALL_SOLVED
 from gymnast.runs.references import Run, create_run
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def solved_threshold(config: RunConfig, facts: configs.EnvFacts | None) -> float
     `facts`: about the training env; the threshold is that of the env that agents are scored in.
     """
     if config.tasks:  # each has its own, and the run's score is relative to them
-        return 0.0
+        return ALL_SOLVED
     if config.stop.threshold is not None:
         return config.stop.threshold
     facts = configs.scored_facts(config, facts)
