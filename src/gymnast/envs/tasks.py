@@ -36,6 +36,8 @@ class TaskVecEnv:
         self.obs_space, self.action_space = joint_obs_space(tasks), joint_action_space(tasks)
         self.engine = "+".join(dict.fromkeys(part.engine for part in parts.values()))
         self.exact_resume = all(part.exact_resume for part in parts.values())
+        labels = [getattr(part, "action_labels", None) for part in parts.values()]  # of engines that name actions
+        self.action_labels: list[str] | None = labels[0] if all(one == labels[0] for one in labels) else None
         ends = np.cumsum([part.n_envs for part in parts.values()]).tolist()
         self._rows = {
             number: slice(end - part.n_envs, end) for (number, part), end in zip(parts.items(), ends, strict=True)
