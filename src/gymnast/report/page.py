@@ -80,7 +80,7 @@ def _verdict(facts: RunFacts, verdict: Verdict) -> list[Block]:
         "measured on": f"{verdict.episodes} fresh episodes, {verdict.policy or ''}" if verdict.episodes else "",
         "evaluated on": verdict.evaluated_on or "",
         "exact value": "" if verdict.exact_value is None else amount(verdict.exact_value, 4) + exact,
-        "solved at": "" if verdict.threshold is None else f"{verdict.threshold:g}",
+        "solved at": "" if verdict.threshold is None or tasks else f"{verdict.threshold:g}",
         "target": goal_text(verdict.target, verdict.on_target),
         "best possible": "" if verdict.optimum is None else f"{verdict.optimum:.6g}",
         "best evaluation": amount(verdict.best_evaluation),
