@@ -95,6 +95,9 @@ def config_page() -> str:
         elif get_origin(info.annotation) is dict:
             (_, model), text = get_args(info.annotation), info.description or ""
             parts += [f"## {section}\n", f"{text}\n", settings_table(model, f"{section}.NAME.")]
+        elif get_origin(info.annotation) is list:
+            (item,) = get_args(info.annotation)
+            parts += [f"## {section}\n", f"{info.description}\n", settings_table(item, f"{section}[].")]
         else:
             assert isinstance(info.annotation, type)
             parts += [f"## {section}\n", settings_table(info.annotation, f"{section}.")]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from gymnast import config as configs
-from gymnast.config import EnvConfig
+from gymnast.config import EnvConfig, RunConfig
 from gymnast.core.errors import UserError
 from gymnast.core.seeds import derive_seed
 from gymnast.envs.make import make_vec
@@ -111,7 +111,7 @@ def test_drawing_pictures_changes_nothing(target: str) -> None:
         pytest.skip("it draws none")
     scored = stream(make_vec(env.model_copy(update={"engine": "sync"}), 1, "eval"), 12)
     try:
-        stage = Stage(env, 1)
+        stage = Stage(RunConfig(env=env.model_copy(update={"n_envs": 1})), 1)
     except UserError as error:
         if "found no OpenGL" in str(error):  # a machine without EGL and OSMesa
             pytest.skip(str(error))

@@ -43,7 +43,7 @@ def test_it_is_learned_and_seen_by_everybody(memory: bool, make_session: Any) ->
         assert evaluate(session.net, session.judge.env, 20, 5, deterministic).mean >= least
     rows = step_table(rollout_steps(session.agent, session.rollout), session.labels)
     assert {f"p {label}" for label in LABELS} <= rows[0].keys()
-    stage = Stage(session.config.env, 2)
+    stage = Stage(session.config, 2)
     steps = list(play_episodes(session.net, stage, 7, deterministic=False))
     stage.engine.close()
     for step in steps:

@@ -50,6 +50,7 @@ def test_cartpole_is_solved(variant: str, seed: int) -> None:
         "Taxi-v4:ppo",
         "Blackjack-v1:ppo",
         "LunarLander-v3:ppo",
+        "CartPole-v1:and-acrobot",
     ],
 )
 def test_most_runs_solve_and_none_of_these_raises_an_alert(target: str) -> None:

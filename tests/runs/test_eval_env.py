@@ -11,6 +11,7 @@ from click.testing import CliRunner
 
 from gymnast.cli import app
 from gymnast.core.errors import UserError
+from gymnast.envs.types import EpisodeRecord
 from gymnast.judge import background
 from gymnast.judge.background import EvaluationWorker
 from gymnast.judge.snapshot import Snapshot
@@ -93,7 +94,7 @@ def test_threshold_and_exact_value_are_those_of_the_eval_env() -> None:
     try:
         assert state.judge.table is not None
         assert state.judge.table.best_value == 1.0  # 0.7442 where it is slippery
-        state.judge.watch([0.0])
+        state.judge.watch([EpisodeRecord(0, 0.0, 1, 1, 0, True)])
         assert state.judge.record.seen.low == float("inf")  # returns of training say nothing about it
     finally:
         state.close()

@@ -144,7 +144,7 @@ def test_the_strip_shows_these_numbers(runs: Path) -> None:
     _, pictures, said = record("@best:CartPole-v1", runs)
     saved = saved_agent("@best:CartPole-v1", runs)
     part = said["parts"][0]
-    stage = Stage(saved.config.env, 1)
+    stage = Stage(saved.config, 1)
     labels = labels_of(saved.agent, saved.config.env, stage.engine.action_labels)
     steps = list(play_episodes(saved.net, stage, part["seed"]))
     stage.engine.close()
@@ -178,7 +178,7 @@ def test_a_video_shows_what_the_table_says(env: str, runs: Path) -> None:
     """Two episodes as the video's JSON has them, and the table of the same episodes."""
     _, _, said = record(f"@best:{env}", runs, episodes=2, seed=3)
     saved = saved_agent(f"@best:{env}", runs)
-    stage = Stage(saved.config.env, 2)
+    stage = Stage(saved.config, 2)
     labels = labels_of(saved.agent, saved.config.env, stage.engine.action_labels)
     steps = list(play_episodes(saved.net, stage, 3))
     stage.engine.close()

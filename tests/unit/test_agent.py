@@ -148,7 +148,7 @@ def test_reward_normaliser_on_paper() -> None:
 def test_a_value_is_shown_in_the_envs_own_reward() -> None:
     """The learner's reward is the env's times 0.5, then divided by the returns' standard deviation, sqrt(2/3)."""
     cfg = AgentConfig(normalize_reward=True)
-    agent = Agent(VECTOR, gym.spaces.Discrete(2), cfg, 0.5, reward_scale=0.5)
+    agent = Agent(VECTOR, gym.spaces.Discrete(2), cfg, 0.5, reward_scales=(0.5,))
     assert agent.reward_normalizer is not None
     reward, ended = torch.tensor([[2.0], [2.0], [4.0]]), torch.tensor([[False], [True], [False]])
     agent.reward_normalizer.update_and_scale(reward, ended, torch.zeros(1, dtype=torch.float64))

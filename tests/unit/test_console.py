@@ -96,7 +96,7 @@ def test_what_matters_is_shown_first_when_there_is_little_room() -> None:
     drawn = picture(80, 14)
     text = "\n".join(drawn)
     for metric in catalogue():
-        if metric.emphasis:
+        if metric.emphasis and not metric.name.endswith("/*"):  # only a run with several tasks has those
             assert metric.label in text or metric.name == "time/fps", metric.name
     assert "more in metrics.jsonl" in drawn[-1]
     assert "obs_std" not in text

@@ -16,7 +16,7 @@ from tests.envs_for_tests import full_id
 
 def record(name: str, episodes: int, *settings: str) -> list[Step]:
     config = configs.load(f"{full_id(name)}:ppo", settings).config
-    stage = Stage(config.env, episodes)
+    stage = Stage(config, episodes)
     steps = list(play_episodes(SavedAgent.build(config, stage.engine).net, stage, 7, deterministic=False))
     stage.engine.close()
     return steps

@@ -33,6 +33,7 @@ class Episode:
     frames: int = 0
     components: dict[str, float] = field(default_factory=dict)
     shaped_return: float | None = None
+    task: str | None = None
 
     def __post_init__(self) -> None:
         self.frames = self.frames or self.length

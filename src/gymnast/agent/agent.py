@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import gymnasium as gym
 import torch
@@ -15,7 +15,9 @@ from gymnast.agent.bodies.norms import measure
 from gymnast.agent.heads import GaussianHead, State, make_head
 from gymnast.agent.memory import Memory
 from gymnast.agent.normalizer import ObsNormalizer, RewardNormalizer
+from gymnast.agent.tasks import TaskEncoder, make_task_head
 from gymnast.core.registry import ENCODERS
+from gymnast.core.tasks import TASK, TaskSpaces
 
 if TYPE_CHECKING:
     from gymnast.config import AgentConfig
@@ -45,14 +47,23 @@ class Agent(nn.Module):
         cfg: AgentConfig,
         gamma: float,
         values: Sequence[str] = (VALUE,),
-        reward_scale: float = 1.0,
+        reward_scales: Sequence[float] = (1.0,),
+        tasks: TaskSpaces | None = None,
     ) -> None:
+        """`reward_scales`: one a task. `tasks`: several that it is for; None: one."""
         super().__init__()
-        self.cfg, self.value_names, self.reward_scale = cfg, tuple(values), reward_scale
+        self.cfg, self.value_names, self.reward_scales, self.tasks = cfg, tuple(values), list(reward_scales), tasks
         self.obs_space, self.action_space = obs_space, action_space
-        self.normalizer = ObsNormalizer(obs_space, cfg.clip_obs) if cfg.normalize_obs else None
-        self.reward_normalizer = RewardNormalizer(gamma, cfg.clip_reward) if cfg.normalize_reward else None
-        encoder = ENCODERS.get(cfg.encoder)
+        owners = {} if tasks is None else tasks.owners
+        self.normalizer = ObsNormalizer(obs_space, cfg.clip_obs, owners) if cfg.normalize_obs else None
+        self.reward_normalizer = self.reward_normalizers = None
+        if cfg.normalize_reward and tasks is None:
+            self.reward_normalizer = RewardNormalizer(gamma, cfg.clip_reward)
+        elif cfg.normalize_reward:  # the rewards of different tasks are of different sizes
+            self.reward_normalizers = nn.ModuleList(RewardNormalizer(gamma, cfg.clip_reward) for _ in reward_scales)
+        encoder: Any = ENCODERS.get(cfg.encoder)
+        if tasks is not None and not tasks.alike:
+            encoder = TaskEncoder.of(tasks)
         critic_cfg = cfg if cfg.critic_hidden is None else cfg.model_copy(update={"hidden": cfg.critic_hidden})
         self.actor_body = encoder(obs_space, cfg)
         self.critic_body = None if cfg.shared else encoder(obs_space, critic_cfg)
@@ -63,10 +74,13 @@ class Agent(nn.Module):
             self.actor_memory = Memory(width, cfg)
             self.critic_memory = None if cfg.shared else Memory(critic_width, cfg)
             width = critic_width = cfg.memory_size
-        self.head = make_head(action_space, cfg, width)
+        if tasks is None or tasks.alike:
+            self.head = make_head(action_space, cfg, width)
+        else:
+            self.head = make_task_head(action_space, tasks, cfg)
         # A gain of 0.01 starts the policy near uniform (or near a zero mean): nothing is preferred before learning.
         self.actor_out = orthogonal(nn.Linear(width, self.head.n_outputs), 0.01, cfg)
-        self.critic_out = orthogonal(nn.Linear(critic_width, 1), 1.0, cfg)
+        self.critic_out = orthogonal(nn.Linear(critic_width, len(self.reward_scales)), 1.0, cfg)  # one a task
         others = self.value_names[1:]
         self.critic_outs = nn.ModuleDict({name: orthogonal(nn.Linear(critic_width, 1), 1.0, cfg) for name in others})
 
@@ -104,29 +118,29 @@ class Agent(nn.Module):
         `state`: what the previous call returned; None: all envs start. `starts` [N]: which envs start an episode.
         """
         actor, critic, state = self._step(obs, state, starts)
-        outputs = self.head.outputs(self.actor_out(actor), actor, mask)
-        action, logp, state = self.head.act(outputs, sample, state)
-        return Acted(action, logp, self._values(critic), state)
+        action, logp, state = self.head.act(self._outputs(actor, obs, mask), sample, state)
+        return Acted(action, logp, self._values(critic, obs), state)
 
     def evaluate(self, batch: Batch) -> Outputs:
         """Log-probability and entropy of the actions taken, and values, all with gradients."""
         actor, critic = self._features(batch)
-        outputs = self.head.outputs(self.actor_out(actor), actor, batch.mask)
-        logp, entropy = self.head.evaluate(outputs, batch["action"])
-        return Outputs(logp, entropy, self._values(critic))
+        obs = batch.obs
+        logp, entropy = self.head.evaluate(self._outputs(actor, obs, batch.mask), batch["action"])
+        return Outputs(logp, entropy, self._values(critic, obs))
 
     @torch.no_grad()
     def describe(self, batch: Batch) -> dict[str, Tensor]:
         """What it thinks of observations, for people: `value` [B] in the env's own reward, and its choices as
         `probability`, or as `mean` and `std`."""
         actor, critic = self._features(batch)
-        choices = self.head.describe(self.head.outputs(self.actor_out(actor), actor, batch.mask))
-        return {VALUE: self.to_env(self._values(critic)[VALUE]), **choices}
+        obs = batch.obs
+        choices = self.head.describe(self._outputs(actor, obs, batch.mask))
+        return {VALUE: self.to_env(self._values(critic, obs)[VALUE], obs.get(TASK)), **choices}
 
     @torch.no_grad()
     def values(self, obs: TensorObs, state: State | None = None, starts: Tensor | None = None) -> dict[str, Tensor]:
         """What each value estimates for N envs that are about to act."""
-        return self._values(self._step(obs, state, starts)[1])
+        return self._values(self._step(obs, state, starts)[1], obs)
 
     def measure(self, obs: TensorObs) -> None:
         """Moves the statistics of batch norms, where there are any, by what these observations give."""
@@ -134,9 +148,16 @@ class Agent(nn.Module):
         some = {key: leaf[:: -(-rows // MEASURED)].to(self.device) for key, leaf in obs.items()}
         measure(self, lambda: self._bodies(some))
 
-    def to_env(self, value: Tensor) -> Tensor:
+    def to_env(self, value: Tensor, task: Tensor | None = None) -> Tensor:
         """A value in the env's own reward: scaling and normalisation of the learner's reward undone."""
-        value = value / self.reward_scale
+        if self.tasks is not None and task is not None:
+            scales = value.new_tensor(self.reward_scales)
+            if self.reward_normalizers is not None:
+                scales = scales * torch.stack(
+                    [cast(RewardNormalizer, each).moments.scale for each in self.reward_normalizers]
+                )
+            return value / scales[task]
+        value = value / self.reward_scales[0]
         return value if self.reward_normalizer is None else value / self.reward_normalizer.moments.scale
 
     def std(self) -> Tensor | None:
@@ -187,6 +208,15 @@ class Agent(nn.Module):
             features[owner] = memory.sequences(features[owner], mine, batch["starts"])
         return features["actor"], features.get("critic", features["actor"])
 
-    def _values(self, features: Tensor) -> dict[str, Tensor]:
-        outs = {VALUE: self.critic_out, **self.critic_outs}
-        return {name: out(features).squeeze(1) for name, out in outs.items()}
+    def _outputs(self, features: Tensor, obs: TensorObs, mask: Tensor | None) -> Tensor:
+        """What the head takes."""
+        out = self.actor_out(features)
+        if self.tasks is not None:
+            out = self.head.of_task(out, obs[TASK])
+        return self.head.outputs(out, features, mask)
+
+    def _values(self, features: Tensor, obs: TensorObs) -> dict[str, Tensor]:
+        """The value of the env's reward is that of each row's own task; others are the same for all."""
+        value = self.critic_out(features)
+        value = value.squeeze(1) if self.tasks is None else value.gather(1, obs[TASK][:, None]).squeeze(1)
+        return {VALUE: value} | {name: out(features).squeeze(1) for name, out in self.critic_outs.items()}

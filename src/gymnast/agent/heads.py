@@ -44,6 +44,14 @@ class Head(nn.Module):
         """What the other methods take, of the actor's last layer, the features below it and what is allowed."""
         return actor_out if mask is None else actor_out.masked_fill(~mask, MASKED)
 
+    def of_task(self, actor_out: Tensor, task: Tensor) -> Tensor:
+        """What the actor's last layer says of each row's own task; here one layer serves them all."""
+        return actor_out
+
+    def choices_of(self, task: int | None = None) -> int:
+        """How many numbers `describe` gives of an action; of a task that has fewer, the first ones mean something."""
+        return self.n_mask or math.prod(self.shape)
+
     def initial_state(self, n: int) -> State:
         """What lasts between steps, for n envs; empty where nothing does."""
         return {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Self, cast
 
 import gymnasium as gym
@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from gymnast.core.observations import is_normalizable
+from gymnast.core.tasks import TASK
 
 STATISTICS = ("mean", "var", "count")
 
@@ -67,9 +68,12 @@ class ObsNormalizer(nn.Module):
     from they stand still, so the probabilities of acting and of learning are the same.
     """
 
-    def __init__(self, obs_space: dict[str, gym.Space[Any]], clip: float) -> None:
+    def __init__(
+        self, obs_space: dict[str, gym.Space[Any]], clip: float, owners: Mapping[str, int] | None = None
+    ) -> None:
+        """`owners`: leaves that mean something in the rows of one task only, and which one that is."""
         super().__init__()
-        self.clip = clip
+        self.clip, self.owners = clip, dict(owners or {})
         shapes = {key: space.shape or () for key, space in obs_space.items() if is_normalizable(space)}
         self.keys = list(shapes)
         # A list, not a dict: a leaf's name may hold dots, a module's may not.
@@ -81,7 +85,7 @@ class ObsNormalizer(nn.Module):
 
     def update(self, obs: dict[str, Tensor]) -> None:
         for key, moments in self._leaves():
-            moments.update(obs[key])
+            moments.update(obs[key][obs[TASK] == self.owners[key]] if key in self.owners else obs[key])
 
     def forward(self, obs: dict[str, Tensor]) -> dict[str, Tensor]:
         scaled = dict(obs)

@@ -44,6 +44,8 @@ def load(
     if not about:  # a run of `gymnast train`: learn() trains on for the given steps, like any other model's
         leave_judgement_to_the_user(data, given)
     before = configs.validate(data)
+    if before.tasks:
+        raise UserError(f"{ref} has several tasks: `gymnast eval`, `gymnast video` and `gymnast resume` take it.")
     was_object = about.get("env") == "object"
     source = source_of(env) if env is not None else EnvSource(before.env.id)
     config = moved_to(kind.__name__, before, source, given)

@@ -103,7 +103,7 @@ class Model(Names):
         if self._saved is not None:
             self._saved.require_training_state()
         session = build(self.config, _threshold(self.config, source), source.factory)
-        session.meter = Meter(self._window)
+        session.meter = Meter(self._window, session.meter.thresholds)
         session.about = self.spaces.to_json() | {"env": "id" if source.is_id else "object", "window": self._window}
         if self._saved is not None:
             restore(session, self._saved.tensors, self._saved.state)

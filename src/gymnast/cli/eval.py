@@ -13,6 +13,7 @@ from gymnast.cli.verbs import BAR_AFTER_SECONDS, app, sets, verb
 @click.option("--seed", type=click.IntRange(min=0), help="Seed of the episodes; other seeds give other episodes.")
 @click.option("--stochastic", is_flag=True, help="Sample actions instead of taking the most likely one.")
 @click.option("--stage", metavar="NAME", help="Stage of a curriculum.  [default: the one this agent was trained in]")
+@click.option("--task", metavar="NAME", help="Task of a run with several tasks.  [default: all of them]")
 @sets
 @verb("eval:evaluate_ref", "summary:print_summary", bar_after=BAR_AFTER_SECONDS)
 def evaluate() -> None:
@@ -25,4 +26,5 @@ def evaluate() -> None:
     gymnast eval k3x9/last --stochastic --episodes 500
     gymnast eval k3x9 --stage plain           in an earlier stage of its curriculum
     gymnast eval @best:LunarLander-v3 --set env.kwargs.enable_wind=true
+    gymnast eval k3x9 --task acrobot          of a run with several tasks
     """

@@ -28,6 +28,7 @@ from gymnast.cli.verbs import Finite, app, sets, verb
 @click.option("--no-overlay", is_flag=True, help="Show only the images of the env.")
 @click.option("--objects", is_flag=True, help="Draw boxes around the objects of an Atari game, found in its RAM.")
 @click.option("--stage", metavar="NAME", help="Stage of a curriculum.  [default: the one this agent was trained in]")
+@click.option("--task", metavar="NAME", help="Task of a run with several tasks.  [default: the first]")
 @sets
 @verb("video:record_video", "video:print_video")
 def video() -> None:
@@ -41,4 +42,5 @@ def video() -> None:
     gymnast video k3x9/last --episodes 3 --stochastic --out three.mp4
     gymnast video @best:LunarLander-v3 --progression
     gymnast video @best:ALE/Pong-v5 --objects
+    gymnast video k3x9 --task acrobot         of a run with several tasks
     """

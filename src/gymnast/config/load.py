@@ -18,6 +18,7 @@ from gymnast.config.problems import ConfigError, explain_errors, line, rule_line
 from gymnast.config.schema import EnvConfig, RunConfig, StopConfig
 from gymnast.config.tuned import settle_n_envs
 from gymnast.core.errors import UserError
+from gymnast.core.tasks import ALL_SOLVED
 
 SPACES = "from the spaces"
 
@@ -39,6 +40,8 @@ class Resolved:
     @property
     def threshold(self) -> float | None:
         """Mean return that counts as solved, from the config or the facts."""
+        if self.config.tasks:  # each has its own, and the run's score is relative to them
+            return ALL_SOLVED
         if self.config.stop.threshold is not None:
             return self.config.stop.threshold
         facts = scored_facts(self.config, self.facts)

@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from gymnast.config.algos import AlgoSettings, RuleProblem, settings_of
+from gymnast.config.fields import Named
 from gymnast.core.errors import UserError, did_you_mean
 from gymnast.core.registry import ALGOS
 from gymnast.core.text import cut, setting
@@ -54,8 +55,10 @@ def rule_line(problem: RuleProblem, sources: Mapping[str, str]) -> str:
 def models_of(annotation: Any) -> list[type[BaseModel]]:
     """The models a field may hold: itself, the members of a union or a mapping, none for a plain value."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        if issubclass(annotation, Named):  # written as one value
+            return []
         return [settings_of(name) for name in ALGOS] if annotation is AlgoSettings else [annotation]
-    if typing.get_origin(annotation) in (typing.Union, types.UnionType, typing.Annotated, dict):
+    if typing.get_origin(annotation) in (typing.Union, types.UnionType, typing.Annotated, dict, list):
         return [model for part in typing.get_args(annotation) for model in models_of(part)]
     return []
 

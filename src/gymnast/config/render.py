@@ -11,7 +11,6 @@ from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from ruamel.yaml.representer import RoundTripRepresenter
 
-from gymnast.config.fields import Named
 from gymnast.config.load import Resolved
 from gymnast.config.problems import known_keys, unknown_key_advice
 from gymnast.config.schema import RunConfig
@@ -52,7 +51,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Schedule):
         return value.to_form()
     if isinstance(value, list):
-        return [item.model_dump() if isinstance(item, Named) else item for item in value]
+        return [item.model_dump(mode="json") if isinstance(item, BaseModel) else item for item in value]
     return value
 
 
@@ -78,13 +77,22 @@ def dump(config: RunConfig) -> str:
     yaml.width = 1000
     parts = []
     for section, values in config.model_dump(mode="json").items():
-        if not values:  # a run without stages
+        if not values:  # a run without tasks or stages does not mention them
             continue
-        block = CommentedMap({section: CommentedMap({key: _in_one_line(value) for key, value in values.items()})})
+        if isinstance(values, list):  # one a line, with what is set
+            block = CommentedMap({section: CommentedSeq([_in_one_line(_set(item)) for item in values])})
+        else:
+            block = CommentedMap({section: CommentedMap({key: _in_one_line(value) for key, value in values.items()})})
         text = io.StringIO()
         yaml.dump(block, text)
-        parts.append(text.getvalue())
+        parts.append(text.getvalue().rstrip("\n") + "\n")
     return "\n".join(parts)
+
+
+def _set(values: dict[str, Any]) -> dict[str, Any]:
+    """Without what is null."""
+    kept = {key: _set(value) if isinstance(value, dict) else value for key, value in values.items()}
+    return {key: value for key, value in kept.items() if value is not None}
 
 
 class _NullInWords(RoundTripRepresenter):

@@ -163,6 +163,7 @@ def _env(config: RunConfig) -> Iterator[RuleProblem]:
     env = config.env
     sections = {"env": env} if config.eval.env is None else {"env": env, "eval.env": config.eval_env}
     sections |= {f"stages.{name}.env": stage.env.applied(env) for name, stage in config.stages.items()}
+    sections |= {f"tasks[{number}].env": cfg for number, cfg in enumerate(config.task_envs)}
     if any(cfg.wrappers for cfg in sections.values()):
         from gymnast.envs import wrappers
     for section, cfg in sections.items():
@@ -181,7 +182,7 @@ def _env(config: RunConfig) -> Iterator[RuleProblem]:
 
 def _stages(config: RunConfig) -> Iterator[RuleProblem]:
     names, total = list(config.stages), config.train.total_timesteps
-    if names and getattr(config, "tasks", None):
+    if names and config.tasks:
         yield RuleProblem(("stages", "tasks"), "a run has stages or tasks, not both yet. Drop one of them.")
     for name, stage in config.stages.items():
         key, rule = f"stages.{name}.advance", stage.advance
@@ -208,4 +209,30 @@ def _stages(config: RunConfig) -> Iterator[RuleProblem]:
         )
 
 
-RULES = (_sizes, _algorithm, _agent, _stop, _names, _env, _stages)
+def _tasks(config: RunConfig) -> Iterator[RuleProblem]:
+    """Several tasks share the run: each needs envs, a name, and goals of its own."""
+    from gymnast.config.schema import shares_of
+
+    if not config.tasks:
+        return
+    names = [task.name for task in config.tasks]
+    for name in sorted({name for name in names if names.count(name) > 1}):
+        yield RuleProblem(("tasks",), f"two tasks are called {name!r}. Give each a name of its own.")
+    if 0 in config.task_shares:
+        weights = [task.weight for task in config.tasks]
+        enough = range(config.env.n_envs, math.ceil(sum(weights) / min(weights)) + 1)
+        least = next(n for n in enough if 0 not in shares_of(n, weights))
+        text = f"{config.env.n_envs} leave none for the task {names[config.task_shares.index(0)]!r} by its weight."
+        yield RuleProblem(("env.n_envs", "tasks"), f"{text} Use at least {least}, or weights that differ less.")
+    for key, value in (("stop.threshold", config.stop.threshold), ("stop.target", config.stop.target)):
+        if value is not None:
+            text = "each task has a threshold of its own. Set tasks[...].threshold, and null here."
+            yield RuleProblem((key, "tasks"), text)
+    if config.stop.watch == "train":
+        text = "a verdict on several tasks is called for by their evaluations. Use stop.watch=eval."
+        yield RuleProblem(("stop.watch", "tasks"), text)
+    if config.eval.env is not None:
+        yield RuleProblem(("eval.env", "tasks"), "tasks are scored in their own envs. Drop one of the two.")
+
+
+RULES = (_sizes, _algorithm, _agent, _stop, _names, _env, _stages, _tasks)

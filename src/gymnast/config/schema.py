@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator, SerializeAsAny, model_validator
@@ -9,7 +11,7 @@ from pydantic_core import PydanticCustomError
 
 from gymnast.config.algos import AlgoSettings, settings_of
 from gymnast.config.fields import Count, Float, Int, Named, Natural, Positive, Section, Size
-from gymnast.core.errors import did_you_mean
+from gymnast.core.errors import UserError, did_you_mean
 from gymnast.core.registry import ALGOS, ENGINES
 
 
@@ -166,6 +168,29 @@ class EvalEnvConfig(Section):
         return env.model_copy(update=changes)
 
 
+class TaskConfig(Section):
+    """One of several tasks that a run trains at once."""
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")] = Field(description="What metrics call it.")
+    env: EvalEnvConfig = Field(
+        EvalEnvConfig(),
+        description="What differs from `env`. Another id starts from its own engine, kwargs, wrappers and time limit.",
+    )
+    weight: Positive = Field(1.0, description="Its share of env.n_envs, and so of every batch, relative to the others.")
+    reward_scale: Positive | None = Field(
+        None, description="The learner's reward is the env's times this; null: env.reward.scale."
+    )
+    threshold: Float | None = Field(None, description="Mean return that counts as solved; null: the env's own.")
+
+
+def shares_of(n_envs: int, weights: Sequence[float]) -> list[int]:
+    """Envs by weight: what rounding down leaves over goes to the largest remainders."""
+    exact = [n_envs * weight / sum(weights) for weight in weights]
+    shares = [math.floor(share + 1e-9) for share in exact]
+    by_rest = sorted(range(len(exact)), key=lambda i: shares[i] - exact[i])
+    return [share + (i in by_rest[: n_envs - sum(shares)]) for i, share in enumerate(shares)]
+
+
 class EvalConfig(Section):
     env: EvalEnvConfig | None = Field(
         None,
@@ -272,6 +297,10 @@ class RunConfig(Section):
         {},
         description="A curriculum: the same agent goes through these envs, by name and in this order; {}: no stages.",
     )
+    tasks: list[TaskConfig] = Field(
+        [],
+        description="Several tasks for one agent, each {name, env, weight, reward_scale, threshold}; none: only env.",
+    )
 
     @model_validator(mode="after")
     def _rules_hold(self) -> RunConfig:
@@ -321,6 +350,42 @@ class RunConfig(Section):
         given = self.model_dump(mode="json")["eval"]["env"]
         parts = [f"{key} {value}" for key, value in given.items() if value is not None and key != "id"]
         return f"{self.eval_env.id}{' with ' if parts else ''}{', '.join(parts)} (eval.env)"
+
+    @property
+    def task_shares(self) -> list[int]:
+        """How many of env.n_envs each task gets."""
+        return shares_of(self.env.n_envs, [task.weight for task in self.tasks])
+
+    @property
+    def task_envs(self) -> list[EnvConfig]:
+        """The env of each task, with its share of the copies. Another id leaves behind what is meant for `env`."""
+        found = []
+        for task, share in zip(self.tasks, self.task_shares, strict=True):
+            other = task.env.id not in (None, self.env.id)
+            without: dict[str, Any] = {"wrappers": [], "shaping": {}, "forbid": []} if other else {}
+            base = self.env.model_copy(update={"n_envs": share} | without)
+            found.append(task.env.applied(base))
+        return found
+
+    @property
+    def task_scales(self) -> list[float]:
+        """What the learner multiplies each task's rewards by."""
+        usual = self.env.reward.scale
+        return [usual if task.reward_scale is None else task.reward_scale for task in self.tasks]
+
+    def task_number(self, name: str | None) -> int | None:
+        """The place of a task that is asked for by name, the first where none is; None: the run has no tasks."""
+        names = [task.name for task in self.tasks]
+        if name is None:
+            return 0 if names else None
+        if name not in names:
+            known = f" Known: {', '.join(names)}." if names else " This run has no tasks; leave it out."
+            raise UserError(f"--task {name}: unknown.{did_you_mean(name, names)}{known}")
+        return names.index(name)
+
+    def of_task(self, number: int) -> RunConfig:
+        """The config as if this task were all there is."""
+        return self.model_copy(update={"env": self.task_envs[number], "tasks": []})
 
     @property
     def log_every(self) -> int:

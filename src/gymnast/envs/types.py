@@ -43,6 +43,7 @@ class EpisodeRecord:
     components: dict[str, float] = field(default_factory=dict)  # named parts of the return
     info: dict[str, Any] = field(default_factory=dict)
     shaped_return: float | None = None  # what the learner was paid; None: the raw return
+    task: str | None = None  # of a run with several
 
 
 @dataclass(slots=True)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from gymnast.agent.nets import Net
     from gymnast.config import EnvConfig, RunConfig
     from gymnast.envs.tabular.oracle import Table
-    from gymnast.envs.types import VecEnv
+    from gymnast.envs.types import EpisodeRecord, VecEnv
 
 Weights = dict[str, Tensor]
 
@@ -112,10 +112,10 @@ class Judge:
 
     # In the order in which the loop calls them
 
-    def watch(self, returns: Sequence[float]) -> None:
+    def watch(self, episodes: Sequence[EpisodeRecord]) -> None:
         """Training episodes have ended: how low and high returns can get, where scores are of the same env."""
-        if returns and self.config.evaluated_on is None:
-            self.record.seen = self.record.seen.over(np.array(returns, np.float64))
+        if episodes and self.config.evaluated_on is None:
+            self.record.seen = self.record.seen.over(np.array([episode.raw_return for episode in episodes], np.float64))
 
     def begin(
         self, step: int, train_score: float | None, ending: bool, again: bool = False
@@ -137,7 +137,8 @@ class Judge:
         if calls:
             self._postpone_verdicts(step)
         asked = number is not None or calls
-        request = EvalRequest(step, number, calls, self.record.seen) if asked else None
+        by_task = {name: task.seen for name, task in self.record.tasks.items()}
+        request = EvalRequest(step, number, calls, self.record.seen, by_task) if asked else None
         later = request is not None and not ending and self.background.is_on
         self.record.due = None if later else request
         return request, later

@@ -15,6 +15,18 @@ SOLVED, TARGET = "solved", "target"  # the goals of a run
 
 
 @dataclass
+class TaskRecord:
+    """What a run knows of one of its tasks, in that env's own reward."""
+
+    threshold: float
+    seen: Range = NOTHING_SEEN
+    score: float | None = None  # of the last verdict, or of the last evaluation before any
+    interval: tuple[float, float] | None = None  # of a verdict's score
+    episodes: int = 0
+    solved: bool = False  # the last verdict on it has shown that
+
+
+@dataclass
 class Record:
     """What a run knows of its evaluations and verdicts; all of it is part of a checkpoint."""
 
@@ -34,6 +46,7 @@ class Record:
     solved: bool = False
     on_target: bool = False
     seen: Range = NOTHING_SEEN  # returns, of training and of evaluations
+    tasks: dict[str, TaskRecord] = field(default_factory=dict)  # of a run with several
     due: EvalRequest | None = None  # begun, and not done yet; it stays so where it is broken off
     stage_ends: dict[str, StageEnd] = field(default_factory=dict)
     stage_scores: dict[str, float] = field(default_factory=dict)  # the latest known

@@ -14,6 +14,7 @@ import numpy as np
 
 from gymnast.core.pulse import Pulse
 from gymnast.core.seeds import derive_seed
+from gymnast.core.tasks import relative
 from gymnast.judge.evaluate import Evaluation, evaluate
 from gymnast.judge.evidence import NOTHING_SEEN, Evidence, Range, error_of, weigh
 from gymnast.judge.exact import ExactScore, exact_score
@@ -37,6 +38,7 @@ class Verdict:
     seen: Range  # returns of the run, these among them
     test: Evidence | None = None  # on the hardest goal that was asked for; None: none was, or the exact value decides
     exact: ExactScore | None = None  # of the same policy, where the env's transitions are a table
+    tasks: dict[str, Verdict] = field(default_factory=dict)  # on each of several; the rest is then on the worst of them
 
     @property
     def score(self) -> float:
@@ -45,7 +47,10 @@ class Verdict:
 
     @property
     def interval(self) -> tuple[float, float]:
-        return self.evaluation.interval(self.seen)
+        if not self.tasks:
+            return self.evaluation.interval(self.seen)
+        ends = [[relative(end, *own.goals.values()) for end in own.interval] for own in self.tasks.values()]
+        return min(low for low, _ in ends), min(high for _, high in ends)
 
 
 @dataclass(frozen=True)
@@ -56,6 +61,7 @@ class EvalRequest:
     evaluation: int | None  # its number, which its seed comes from; None: only a verdict is called for
     calls: tuple[str, ...] = ()  # goals that the training return calls for a verdict on (`stop.watch: train`)
     seen: Range = NOTHING_SEEN  # returns of the run until then
+    tasks: dict[str, Range] = field(default_factory=dict)  # the same by task
 
 
 @dataclass(frozen=True)
@@ -82,6 +88,7 @@ class EvalResult:
     seconds: float  # that the evaluation took
     exact: ExactScore | None  # of that policy, where the env's transitions are a table
     earlier: dict[str, Evaluation] = field(default_factory=dict)  # of the same agent in earlier stages, by name
+    tasks: dict[str, Evaluation] = field(default_factory=dict)  # by that policy, of each of several tasks
 
     @property
     def score(self) -> float | None:
@@ -194,36 +201,45 @@ class Court:
 
 def result_to_json(result: EvalResult) -> dict[str, Any]:
     """What crosses from one process to another; floats survive JSON exactly."""
-    data = asdict(replace(result, scores={}, verdict=None, earlier={}))
+    data = asdict(replace(result, scores={}, verdict=None, earlier={}, tasks={}))
     data["scores"] = {policy: _to_json(scores) for policy, scores in result.scores.items()}
     data["earlier"] = {stage: _to_json(scores) for stage, scores in result.earlier.items()}
-    if result.verdict is not None:
-        data["verdict"] = asdict(result.verdict) | {"evaluation": _to_json(result.verdict.evaluation)}
-    return data
+    data["tasks"] = {name: _to_json(scores) for name, scores in result.tasks.items()}
+    return data | {"verdict": result.verdict and _verdict_to_json(result.verdict)}
 
 
 def result_from_json(data: Mapping[str, Any]) -> EvalResult:
-    verdict = data["verdict"]
-    if verdict is not None:
-        verdict = Verdict(
-            **verdict
-            | {
-                "evaluation": _from_json(verdict["evaluation"]),
-                "shown": tuple(verdict["shown"]),
-                "seen": Range(**verdict["seen"]),
-                "test": verdict["test"] and Evidence(**verdict["test"]),
-                "exact": verdict["exact"] and ExactScore(**verdict["exact"]),
-            }
-        )
     scores = {policy: _from_json(scores) for policy, scores in data["scores"].items()}
+    tasks = {name: _from_json(scores) for name, scores in data["tasks"].items()}
     exact = data["exact"] and ExactScore(**data["exact"])
     earlier = {stage: _from_json(scores) for stage, scores in data["earlier"].items()}
+    verdict = data["verdict"] and _verdict_from_json(data["verdict"])
     request = request_from_json(data["request"])
-    return EvalResult(request, scores, data["policy"], verdict, data["seconds"], exact, earlier)
+    return EvalResult(request, scores, data["policy"], verdict, data["seconds"], exact, earlier, tasks)
 
 
 def request_from_json(data: Mapping[str, Any]) -> EvalRequest:
-    return EvalRequest(**{**data, "calls": tuple(data["calls"]), "seen": Range(**data["seen"])})
+    tasks = {name: Range(**seen) for name, seen in data.get("tasks", {}).items()}  # not in older checkpoints
+    return EvalRequest(**{**data, "calls": tuple(data["calls"]), "seen": Range(**data["seen"]), "tasks": tasks})
+
+
+def _verdict_to_json(verdict: Verdict) -> dict[str, Any]:
+    data = asdict(replace(verdict, tasks={})) | {"evaluation": _to_json(verdict.evaluation)}
+    return data | {"tasks": {name: _verdict_to_json(own) for name, own in verdict.tasks.items()}}
+
+
+def _verdict_from_json(data: Mapping[str, Any]) -> Verdict:
+    return Verdict(
+        **{
+            **data,
+            "evaluation": _from_json(data["evaluation"]),
+            "shown": tuple(data["shown"]),
+            "seen": Range(**data["seen"]),
+            "test": data["test"] and Evidence(**data["test"]),
+            "exact": data["exact"] and ExactScore(**data["exact"]),
+            "tasks": {name: _verdict_from_json(own) for name, own in data["tasks"].items()},
+        }
+    )
 
 
 def _to_json(scores: Evaluation) -> dict[str, Any]:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 from gymnast import config as configs
 from gymnast.envs.make import make_vec
 from gymnast.envs.tabular.oracle import table_of
+from gymnast.envs.tasks import TaskEnvs, task_spaces
+from gymnast.judge.tasks import TaskCourt, task_thresholds
 from gymnast.judge.verdict import Allowance, Court, request_from_json, result_to_json
 from gymnast.runs.saved_agent import SavedAgent
 
@@ -17,12 +19,20 @@ if TYPE_CHECKING:
 def evaluate_copies(channel: Channel, config: dict[str, Any], goals: dict[str, float], earlier: dict[str, Any]) -> None:
     """`earlier`: envs of the stages before this one, by name."""
     checked = configs.validate(config)
+    if checked.tasks:
+        envs = TaskEnvs(checked, task_spaces(checked), threads=1)
+        saved = SavedAgent.build(checked, envs)
+        answer(channel, saved, TaskCourt(saved.net, envs, checked, task_thresholds(checked)))
+        return
     env = make_vec(checked.eval_env, checked.eval_n_envs, "eval", threads=1)
     saved = SavedAgent.build(checked, env)
     table = None if saved.agent.has_memory else table_of(checked.eval_env, env)
     left = {name: configs.EnvConfig.model_validate(one) for name, one in earlier.items()}
     opened = {name: make_vec(one, checked.eval_n_envs, "eval", threads=1) for name, one in left.items()}
-    court = Court(saved.net, env, table, checked, goals, earlier=opened)
+    answer(channel, saved, Court(saved.net, env, table, checked, goals, earlier=opened))
+
+
+def answer(channel: Channel, saved: SavedAgent, court: Court | TaskCourt) -> None:
     channel.ready()
     for job, tensors in channel:
         saved.load(tensors)

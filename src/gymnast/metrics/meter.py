@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, NotRequired
 
 from pydantic import TypeAdapter
 from typing_extensions import TypedDict
 
+from gymnast.core.tasks import relative
 from gymnast.core.typed import Count, Number, typed
 from gymnast.metrics.catalogue import catalogue
 
@@ -26,6 +27,7 @@ class Kept(NamedTuple):
     terminated: bool
     components: dict[str, Number]
     shaped_return: Number | None = None  # what the learner was paid, where that is not the raw return
+    task: str | None = None  # of a run with several
 
 
 class Saved(TypedDict):
@@ -36,6 +38,7 @@ class Saved(TypedDict):
     best: Number | None
     added: dict[str, list[Number]]
     put: dict[str, list[Number]]
+    tasks: NotRequired[dict[str, list[Kept]]]  # not in older checkpoints
 
 
 SAVED = TypeAdapter(Saved)
@@ -48,9 +51,12 @@ class Meter:
     hand over tensors that nobody writes to later.
     """
 
-    def __init__(self, window: int = 100) -> None:
+    def __init__(self, window: int = 100, thresholds: Mapping[str, float] | None = None) -> None:
+        """`thresholds`: of each task, in a run with several."""
         self.episode_count = 0
         self._window: deque[Kept] = deque(maxlen=window)
+        self.thresholds = dict(thresholds or {})
+        self._tasks: dict[str, deque[Kept]] = {name: deque(maxlen=window) for name in self.thresholds}
         self._best: float | None = None
         self._added: dict[str, list[float | torch.Tensor]] = {}
         self._put: dict[str, list[float | torch.Tensor]] = {}  # one value each
@@ -76,7 +82,8 @@ class Meter:
         for record in records:
             for name in record.components:
                 self._catalogue.get(f"rollout/component/{name}")
-            self._window.append(Kept(*(getattr(record, name) for name in Kept._fields)))
+            kept = Kept(*(getattr(record, name) for name in Kept._fields))
+            (self._window if kept.task is None else self._tasks[kept.task]).append(kept)
             self.episode_count += 1
 
     def forget_episodes(self) -> None:
@@ -85,9 +92,9 @@ class Meter:
         self._best = None
 
     def train_score(self) -> float | None:
-        """Mean raw return of the window; None until it is full, because few episodes say little."""
-        full = len(self._window) == self._window.maxlen
-        return sum(episode.raw_return for episode in self._window) / len(self._window) if full else None
+        """Mean return of the window; None until it is full, because few episodes say little."""
+        full = all(len(window) == window.maxlen for window in self._tasks.values() or [self._window])
+        return self.mean_return if full else None
 
     def row(self) -> dict[str, float]:
         """All values since the last row, in catalogue order. What was added or put is forgotten, the window stays."""
@@ -112,6 +119,7 @@ class Meter:
             "best": self._best,
             "added": {name: [float(value) for value in values] for name, values in self._added.items()},
             "put": {name: [float(value) for value in values] for name, values in self._put.items()},
+            "tasks": {name: [list(episode) for episode in window] for name, window in self._tasks.items()},
         }
 
     def load(self, state: Mapping[str, Any]) -> None:
@@ -120,6 +128,9 @@ class Meter:
         self.episode_count, self._best = saved["episode_count"], saved["best"]
         self._window.clear()
         self._window.extend(saved["window"])
+        for name, window in self._tasks.items():
+            window.clear()
+            window.extend(saved.get("tasks", {}).get(name, ()))
         self._added = {name: [*values] for name, values in saved["added"].items()}
         self._put = {name: [*values] for name, values in saved["put"].items() if values}
         for name in (*self._added, *self._put):
@@ -144,14 +155,25 @@ class Meter:
     @property
     def mean_return(self) -> float | None:
         """Of the last episodes."""
-        return sum(episode[0] for episode in self._window) / len(self._window) if self._window else None
+        return sum(episode[0] for episode in seen) / len(seen) if (seen := self._seen()) else None
+
+    def _seen(self) -> Sequence[Kept]:
+        """The window; in a run with several tasks that of the worst one, its returns relative to its threshold."""
+        if not self._tasks:
+            return self._window
+        each = [
+            [one._replace(raw_return=relative(one.raw_return, self.thresholds[name])) for one in window]
+            for name, window in self._tasks.items()
+            if window
+        ]
+        return min(each, key=lambda window: sum(one.raw_return for one in window) / len(window), default=[])
 
     def _episode_row(self) -> dict[str, float]:
         row: dict[str, float] = {"time/episodes": self.episode_count}
-        if not self._window:
+        if not (seen := self._seen()):
             return row
-        count = len(self._window)
-        returns, lengths, frames, terminated, components, shaped = zip(*self._window, strict=True)
+        count = len(seen)
+        returns, lengths, frames, terminated, components, shaped, _ = zip(*seen, strict=True)
         mean = sum(returns) / count
         self._best = mean if self._best is None else max(self._best, mean)
         row |= {
@@ -168,6 +190,9 @@ class Meter:
         paid = [value for value in shaped if value is not None]
         if paid:
             row["rollout/ep_shaped_rew_mean"] = sum(paid) / len(paid)
+        for task, window in ((task, window) for task, window in self._tasks.items() if window):
+            row[f"rollout/ep_rew_mean/{task}"] = sum(episode.raw_return for episode in window) / len(window)
+            row[f"rollout/ep_len_mean/{task}"] = sum(episode.length for episode in window) / len(window)
         parts: dict[str, list[float]] = {}
         for named in filter(None, components):
             for name, value in named.items():

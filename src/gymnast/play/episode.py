@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gymnast.agent.batch import OBS, Batch
+from gymnast.agent.tasks import TaskGaussianHead
 from gymnast.envs.types import Box, EpisodeRecord
 from gymnast.play.player import play
 
@@ -60,6 +61,8 @@ def _play_together(net: Net, stage: Stage, seed: int, deterministic: bool) -> It
         env.begin()
     open_steps: dict[int, Step] = {}
     playing = set(range(len(stage.envs)))
+    head = net.agent.head
+    count, padded = head.choices_of(stage.task), isinstance(head, TaskGaussianHead)
     for t, moment in enumerate(play(net, stage.engine, seed, deterministic)):
         now, thoughts = moment.now, moment.describe(net)
         records = {record.env: record for record in now.episodes}
@@ -78,8 +81,8 @@ def _play_together(net: Net, stage: Stage, seed: int, deterministic: bool) -> It
                 here,
                 mask=None if now.mask is None else now.mask[i].copy(),
                 state={name: rows[i].cpu().numpy().copy() for name, rows in moment.state.items()},
-                action=moment.actions[i].tolist(),
-                choices={name: rows[i].tolist() for name, rows in thoughts.items() if name != "value"},
+                action=(moment.actions[i, :count] if padded else moment.actions[i]).tolist(),
+                choices={name: rows[i, :count].tolist() for name, rows in thoughts.items() if name != "value"},
                 value=float(thoughts["value"][i]),
             )
         if not playing:

@@ -13,11 +13,12 @@ from gymnast.envs.engines.sync import SyncEngine
 from gymnast.envs.make import EnvMaker
 from gymnast.envs.recorder import recorder_of
 from gymnast.envs.suites import missing_package
+from gymnast.envs.tasks import TaskVecEnv, task_spaces
 from gymnast.play.episode import NO_PICTURE, Picture
 
 if TYPE_CHECKING:
-    from gymnast.config import EnvConfig
-    from gymnast.envs.types import Box
+    from gymnast.config import RunConfig
+    from gymnast.envs.types import Box, VecEnv
 
 DEFAULT_FPS = 30.0  # of an env that does not say
 
@@ -79,15 +80,20 @@ class Watched(gym.Wrapper[Any, Any, Any, Any]):
 class Stage:
     """As many plain envs as episodes, made as evaluation makes them; each is watched for its first episode.
 
-    `objects`: also where the objects are in the pictures.
+    `task`: of a run with several; None: the first. `objects`: also where the objects are in the pictures.
     """
 
-    def __init__(self, config: EnvConfig, episodes: int, objects: bool = False) -> None:
-        maker = EnvMaker(config, "eval", None, "rgb_array")
-        find = maker.suite.objects_of(config.id, config.kwargs) if objects else None
+    def __init__(self, config: RunConfig, episodes: int, task: str | None = None, objects: bool = False) -> None:
+        number = config.task_number(task)
+        self.config = cfg = config.eval_env if number is None else config.task_envs[number]
+        maker = EnvMaker(cfg, "eval", None, "rgb_array")
+        find = maker.suite.objects_of(cfg.id, cfg.kwargs) if objects else None
         self.envs = [Watched(maker(), find) for _ in range(episodes)]
         ready = iter(self.envs)
-        self.engine = SyncEngine(lambda: next(ready), episodes, name=config.id, action_masks=config.action_masks)
+        self.engine: VecEnv = SyncEngine(lambda: next(ready), episodes, name=cfg.id, action_masks=cfg.action_masks)
+        self.task = number
+        if number is not None:
+            self.engine = TaskVecEnv(task_spaces(config), {number: self.engine})
 
     @property
     def fps(self) -> float:

@@ -49,13 +49,15 @@ class Labels:
         return ", ".join(self.actions[choice] for choice in self.chosen(action)) or "nothing"
 
 
-def labels_of(agent: Agent, env: EnvConfig, own: Sequence[str] | None = None) -> Labels:
-    """Names from the facts of the env where they fit the spaces, the env's `own` names of actions, or numbers."""
+def labels_of(agent: Agent, env: EnvConfig, own: Sequence[str] | None = None, task: int | None = None) -> Labels:
+    """Names from the facts of the env where they fit the spaces, the env's `own` names of actions, or numbers. `task`:
+    which of the agent's, where it is for several and only this one is looked at."""
     facts, head = configs.load_facts(env.id), agent.head
-    described = [fact.name for fact in facts.observations] if facts is not None and len(agent.obs_space) == 1 else []
+    leaves = agent.obs_space if agent.tasks is None or task is None else agent.tasks.obs[task]
+    described = [fact.name for fact in facts.observations] if facts is not None and len(leaves) == 1 else []
     known = suite_of(env.id).observation_labels(env.kwargs) or described
     observations: dict[str, list[str]] = {}
-    for key, space in agent.obs_space.items():
+    for key, space in leaves.items():
         count = 1 if isinstance(space, gym.spaces.Discrete) else math.prod(space.shape or ())
         names = [key] if count == 1 else [f"{key} {i}" for i in range(min(count, NAMED_COMPONENTS))]
         observations[key] = [] if count > NAMED_COMPONENTS else known if len(known) == count else names
@@ -63,8 +65,8 @@ def labels_of(agent: Agent, env: EnvConfig, own: Sequence[str] | None = None) ->
     bounds = None
     if isinstance(head, GaussianHead):
         low, high = np.where(np.isfinite(head.low), head.low, -1.0), np.where(np.isfinite(head.high), head.high, 1.0)
-        bounds = list(zip(low.tolist(), high.tolist(), strict=True))
-    count = head.n_mask or math.prod(head.shape)
+        bounds = list(zip(low.tolist(), high.tolist(), strict=True))[: head.choices_of(task)]
+    count = head.choices_of(task)
     if RENAMED_BY & {spec.name for spec in env.wrappers}:
         actions = numbered(count, sizes)
     elif env.forbid:  # what is left of the env's actions has names of its own

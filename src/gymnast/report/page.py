@@ -17,7 +17,7 @@ from gymnast.report.charts.model import Chart, Curve, Level, Points, goals, thin
 from gymnast.report.files import files_of, videos_of
 from gymnast.report.next_steps import next_steps
 from gymnast.report.run_facts import EVALUATION, RETURN, RunFacts
-from gymnast.report.verdict import Verdict, goal_text, judge, meaning
+from gymnast.report.verdict import RELATIVE, Verdict, goal_text, judge, meaning, task_lines
 from gymnast.runs.references import runs_dir_option
 
 MOMENTS = 10  # rows of the table of numbers
@@ -75,14 +75,15 @@ def _verdict(facts: RunFacts, verdict: Verdict) -> list[Block]:
 
     interval = "" if verdict.low is None else f", 95 % interval {amount(verdict.low)} to {amount(verdict.high)}"
     exact = "" if verdict.regret is None else f", by the transition table; regret {amount(verdict.regret, 4)}"
-    lines: dict[str, str] = {
-        "score": "" if verdict.score is None else amount(verdict.score) + interval,
+    tasks = task_lines(facts.summary)
+    lines: dict[str, str] = tasks | {
+        "score": "" if verdict.score is None else amount(verdict.score) + interval + (f", {RELATIVE}" if tasks else ""),
         "agent": verdict.agent or "",
         "measured on": f"{verdict.episodes} fresh episodes, {verdict.policy or ''}" if verdict.episodes else "",
         "in stage": facts.stages[-1]["stage"] if facts.stages else "",
         "evaluated on": verdict.evaluated_on or "",
         "exact value": "" if verdict.exact_value is None else amount(verdict.exact_value, 4) + exact,
-        "solved at": "" if verdict.threshold is None else f"{verdict.threshold:g}",
+        "solved at": "" if verdict.threshold is None or tasks else f"{verdict.threshold:g}",
         "target": goal_text(verdict.target, verdict.on_target),
         "best possible": "" if verdict.optimum is None else f"{verdict.optimum:.6g}",
         "best evaluation": amount(verdict.best_evaluation),

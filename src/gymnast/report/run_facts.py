@@ -14,6 +14,7 @@ from gymnast.config.files import is_preset, read_file, read_preset
 from gymnast.config.layers import variant_names
 from gymnast.core.errors import UserError
 from gymnast.core.files import HUGE, read_bytes
+from gymnast.core.tasks import ALL_SOLVED
 from gymnast.core.text import printable
 from gymnast.metrics.catalogue import catalogue
 from gymnast.metrics.rows import STEP, is_late, step_of
@@ -150,6 +151,8 @@ class RunFacts:
     def threshold(self) -> float | None:
         if "threshold" in self.summary:
             return self.summary["threshold"]
+        if self.settings.get("tasks"):  # each has its own, and the score is relative to them
+            return ALL_SOLVED
         own = self._said("threshold", "verdict/threshold")
         own = self._setting("stop", "threshold") if own is None else own
         facts = self.env_facts if self.config is None else configs.scored_facts(self.config, self.env_facts)

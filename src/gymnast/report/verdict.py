@@ -44,6 +44,25 @@ class Verdict:
     stopped: str | None = None
 
 
+RELATIVE = "the worst task, relative to its threshold"  # what the score of a run with several tasks is
+
+
+def task_lines(summary: Mapping[str, Any]) -> dict[str, str]:
+    """How each of several tasks ended, in its env's own reward."""
+    lines: dict[str, str] = {}
+    for name, task in (summary.get("tasks") or {}).items():
+        if task["score"] is None:
+            continue
+        said = f"{task['score']:,.2f}"
+        if task["interval"]:
+            said += "  95% interval {:,.2f} to {:,.2f}".format(*task["interval"])
+        said += (
+            f"  {task['episodes']} episodes, {'solved' if task['solved'] else 'not solved'} at {task['threshold']:g}"
+        )
+        lines[f"task {name}"] = said
+    return lines
+
+
 def judge(facts: RunFacts) -> Verdict:
     latest, summary = facts.latest, facts.summary
     low, high = summary.get("interval") or (latest.get("verdict/low"), latest.get("verdict/high"))
@@ -101,7 +120,7 @@ def _first(*values: Any) -> Any:
 def _best(facts: RunFacts) -> float | None:
     """The best possible mean return as the preset states it, where it holds for the env of this run."""
     config = facts.config
-    known = None if config is None else configs.scored_facts(config, facts.env_facts)
+    known = None if config is None or config.tasks else configs.scored_facts(config, facts.env_facts)
     return None if known is None or config is None or not known.hold_for(config.eval_env) else known.optimum
 
 
@@ -123,6 +142,7 @@ def meaning(verdict: Verdict, facts: RunFacts) -> list[str]:
     """What the numbers say, and what they do not."""
     said = []
     threshold, score, low, high = verdict.threshold, verdict.score, verdict.low, verdict.high
+    goal = "the threshold of every task" if facts.summary.get("tasks") else f"the threshold of {threshold or 0:g}"
     if score is None:
         said.append(_without_a_verdict(verdict, facts))
     elif threshold is None:
@@ -132,14 +152,14 @@ def meaning(verdict: Verdict, facts: RunFacts) -> list[str]:
         said.append(f"The exact value decides: it is {side} the threshold of {threshold:g}.")
     elif verdict.solved:
         said.append(
-            f"Other episodes showed a mean above the threshold of {threshold:g}, with an error of at most 5 % "
+            f"Other episodes showed a mean above {goal}, with an error of at most 5 % "
             "of runs. Those of the score decided nothing."
         )
     elif low is not None and high is not None:
         if high < threshold:
-            said.append(f"The whole interval lies below the threshold of {threshold:g}: more episodes would not help.")
+            said.append(f"The whole interval lies below {goal}: more episodes would not help.")
         else:
-            said.append(f"That the mean is above the threshold of {threshold:g} could not be shown.")
+            said.append(f"That the mean is above {goal} could not be shown.")
     if verdict.target is not None:
         said.append(f"Target: {goal_text(verdict.target, verdict.on_target)}.")
     training = None if verdict.evaluated_on else verdict.training_return

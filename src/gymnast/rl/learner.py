@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
-from gymnast.agent.batch import VALUE, Batch, Outputs
+from gymnast.agent.batch import OBS, VALUE, Batch, Outputs
 from gymnast.config.algos import AlgoSettings
 from gymnast.core.files import number_from_json
 from gymnast.core.lazy import LazyModule, np, torch
+from gymnast.core.tasks import TASK
 from gymnast.rl.returns import gae, returns_of
 
 if TYPE_CHECKING:
@@ -51,6 +52,11 @@ class Learner:
         self.last_rate: float | None = None  # of the previous one
         self.optimizer_resets = 0
         self.reward_carry = torch.zeros(config.env.n_envs, dtype=torch.float64)
+        self.reward_scale = torch.tensor(self.agent.reward_scales)  # of all envs, or of each one
+        self.task_rows = [slice(None)]  # whose rewards are normalised together
+        if shares := config.task_shares:
+            self.reward_scale = self.reward_scale.repeat_interleave(torch.tensor(shares))
+            self.task_rows = [slice(sum(shares[:n]), sum(shares[: n + 1])) for n in range(len(shares))]
         net.use_optimizer(self.algo.optimizer_name, **self.algo.optimizer_numbers)
 
     # The four calls of the loop
@@ -82,14 +88,17 @@ class Learner:
     # Targets
 
     def learner_reward(self, rollout: Rollout) -> Metrics:
-        reward, normalizer = rollout["reward"], self.agent.reward_normalizer
-        reward.mul_(self.reward.scale)
+        reward = rollout["reward"]
+        reward.mul_(self.reward_scale)
         cut: Tensor | None = None
         if self.reward.clip is not None:
             cut = reward.abs() > self.reward.clip
             reward.clamp_(-self.reward.clip, self.reward.clip)
-        if normalizer is not None:
-            reward.copy_(normalizer.update_and_scale(reward, rollout.ended, self.reward_carry))
+        if self.agent.cfg.normalize_reward:
+            normalizers: Any = self.agent.reward_normalizers or [self.agent.reward_normalizer]
+            for one, rows in zip(normalizers, self.task_rows, strict=True):
+                own = one.update_and_scale(reward[:, rows], rollout.ended[:, rows], self.reward_carry[rows])
+                reward[:, rows] = own
             at_limit = reward.abs() >= self.clip_reward
             cut = at_limit if cut is None else cut | at_limit
         return {} if cut is None else {"rollout/reward_cut_fraction": int(cut.count_nonzero()) / rollout.size}
@@ -136,15 +145,20 @@ class Learner:
 
     def plain_loss(self, out: Outputs, batch: Batch, progress: float) -> Tensor:
         """The loss that every algorithm starts from, for looking at its gradients."""
-        advantage = self.weighed(batch["advantage"])
+        advantage = self.weighed(batch["advantage"], batch)
         value_loss = self.value_loss(out.values[VALUE], batch["returns"])
         if not self.algo.trains_critic:
             value_loss = torch.zeros_like(value_loss)
         return self.total_loss(-(advantage * out.logp).mean(), value_loss, out.entropy.mean(), progress)[0]
 
-    def weighed(self, advantage: Tensor) -> Tensor:
+    def weighed(self, advantage: Tensor, batch: Batch) -> Tensor:
         """What weighs the log-probabilities of a whole batch: normalised, unless the config says off."""
-        return advantage if self.algo.normalize_advantage == "off" else normalized(advantage)
+        return advantage if self.algo.normalize_advantage == "off" else self.normalized(advantage, batch)
+
+    def normalized(self, advantage: Tensor, batch: Batch) -> Tensor:
+        """Of several tasks each by itself: together, the one with the largest rewards would decide alone."""
+        tasks = self.agent.tasks
+        return normalized(advantage) if tasks is None else normalized_by(advantage, batch[OBS + TASK], len(tasks.names))
 
     def policy_gradient(self, batch: Batch, weight: Tensor, target: Tensor | None, progress: float) -> Metrics:
         """One step on -mean(weight * logp), the value loss (none without a target) and the entropy."""
@@ -310,6 +324,21 @@ def normalized(advantage: Tensor) -> Tensor:
     low, high = torch.aminmax(advantage)
     scaled = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
     return torch.where(low == high, torch.zeros_like(scaled), scaled)  # NaN equals nothing: it is passed on
+
+
+def normalized_by(advantage: Tensor, task: Tensor, count: int) -> Tensor:
+    """The same for each task by itself. A task with a single sample gets 0: that
+    has no standard deviation, and as it is it may be of any size."""
+    member = torch.nn.functional.one_hot(task, count).to(advantage.dtype)
+    samples = member.sum(0)
+    centred = advantage - ((advantage @ member) / samples.clamp(min=1.0))[task]
+    std = ((centred.square() @ member) / (samples - 1.0).clamp(min=1.0)).sqrt()
+    low, high = (
+        advantage.new_full((count,), start).scatter_reduce(0, task, advantage, which)
+        for start, which in ((torch.inf, "amin"), (-torch.inf, "amax"))
+    )
+    scaled = centred / (std[task] + 1e-8)
+    return torch.where((low == high)[task], torch.zeros_like(scaled), scaled)
 
 
 def explained_variance(value: Tensor, returns: Tensor) -> Tensor | float:

@@ -44,6 +44,8 @@ TOKEN_LENGTH = 5
 CHECKPOINT_SUFFIX = ".safetensors"
 ENDINGS = ("finished", "interrupted", "crashed")
 
+Interval = Annotated[list[Number], Field(min_length=2, max_length=2)]
+
 
 class _Stage(TypedDict):
     """What came of a stage of a curriculum."""
@@ -56,10 +58,21 @@ class _Stage(TypedDict):
     forgetting: Number | None
 
 
+class TaskSummary(TypedDict):
+    """How one of several tasks ended, in its env's own reward."""
+
+    score: Number | None
+    interval: Interval | None
+    episodes: Count
+    threshold: Number
+    solved: bool
+
+
 IN_SUMMARY: dict[str, TypeAdapter[Any]] = {  # what is not a number or null
     **dict.fromkeys(("solved", "on_target", "exact_resume"), TypeAdapter(bool | None)),
     **dict.fromkeys(("env_steps", "episodes", "best_at", "last_at"), TypeAdapter(Count | None)),
-    "interval": TypeAdapter(Annotated[list[Number], Field(min_length=2, max_length=2)] | None),
+    "interval": TypeAdapter(Interval | None),
+    "tasks": TypeAdapter(dict[str, TaskSummary]),
     **dict.fromkeys(("stop_reason", "engine", "evaluated_on"), TypeAdapter(str | None)),
     "stages": TypeAdapter(list[_Stage]),
 }

@@ -62,7 +62,10 @@ def build_agent(config: RunConfig, env: HasSpaces) -> Agent:
     values = [VALUE, *(value for spec in config.algo.extensions for value in EXTENSIONS.get(spec.name).values)]
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(derive_seed(config.train.seed, "weights"))
-        agent = Agent(env.obs_space, env.action_space, config.agent, config.algo.gamma, values, config.env.reward.scale)
+        spaces = getattr(env, "tasks", None)  # of an env that has several
+        tasks = spaces if spaces is not None and len(spaces.names) > 1 else None
+        scales = config.task_scales or [config.env.reward.scale]
+        agent = Agent(env.obs_space, env.action_space, config.agent, config.algo.gamma, values, scales, tasks)
     return agent.to(pick_device(config.train.device, is_large(config)))
 
 

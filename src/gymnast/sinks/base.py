@@ -45,7 +45,8 @@ class RunInfo:
     @property
     def title(self) -> str:
         scored = "" if self.evaluated_on is None else f"evaluated on {self.evaluated_on}"
-        parts = (self.env, self.algo, f"seed {self.config['train']['seed']}", self.id, scored)
+        tasks = ", ".join(task["name"] for task in self.config.get("tasks", ()))
+        parts = (self.env, tasks, self.algo, f"seed {self.config['train']['seed']}", self.id, scored)
         return " · ".join(part for part in parts if part)
 
     @property

@@ -15,7 +15,7 @@ from gymnast.metrics.rows import STEP
 from gymnast.report.charts.text import draw
 from gymnast.report.page import return_chart
 from gymnast.report.run_facts import RETURN, UNFINISHED, RunFacts
-from gymnast.report.verdict import agent_text, goal_text, stop_text
+from gymnast.report.verdict import RELATIVE, agent_text, goal_text, stop_text, task_lines
 from gymnast.runs.references import runs_dir_option
 from gymnast.sinks.console.panels import Dashboard
 from gymnast.terminal.format import Cell, Column, facts_grid, output, panel_width, right, status_text, table, yes_no
@@ -56,7 +56,10 @@ def print_list(result: RunsList) -> None:
 
 
 def _score(run: RunFacts) -> Cell:
-    """Of a run without an evaluation, the return of its last training episodes."""
+    """Of a run without an evaluation, the return of its last training episodes; of one with several tasks, each's."""
+    known = {name: task["score"] for name, task in run.summary.get("tasks", {}).items() if task["score"] is not None}
+    if known:
+        return ", ".join(f"{name} {score(value)}" for name, value in known.items())
     if run.score is not None or run.training_return is None:
         return score(run.score) + (" (eval.env)" if run.summary.get("evaluated_on") else "")
     return Text(f"{score(run.training_return)} in training", style="dim")
@@ -126,6 +129,7 @@ def _about(facts: RunFacts) -> list[tuple[str, Cell]]:
         ("resumes at", facts.resumes_at or ""),
         ("crash", Text(crash, style="red")),
         ("score", _verdict(facts)),
+        *task_lines(facts.summary).items(),
         ("evaluated on", facts.evaluated_on or ""),
         ("agent", agent_text(facts.summary)),
         ("target", goal_text(facts.goal, facts.on_target)),
@@ -147,6 +151,8 @@ def _verdict(facts: RunFacts) -> Text:
         text.append(f"  95% interval {low:,.2f} to {high:,.2f}, {summary['episodes']} fresh episodes")
     else:
         text.append("  the best evaluation")
+    if facts.summary.get("tasks"):
+        text.append(f"  {RELATIVE}", style="dim")
     if facts.threshold is not None:
         text.append(f"  solved at {facts.threshold:g}: ").append_text(yes_no(facts.solved))
     return text

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from gymnast.alerts.text import report
 from gymnast.core.text import duration
-from gymnast.report.verdict import agent_text, goal_text, stop_text
+from gymnast.report.verdict import RELATIVE, agent_text, goal_text, stop_text, task_lines
 from gymnast.terminal.format import Cell, facts_grid, output, panel_width
 from gymnast.verbs.result import Scored
 
@@ -85,12 +85,16 @@ def _facts(result: Scored) -> list[tuple[str, Cell]]:
             training.append(f", {data['env_steps'] - before:,} of them since it was resumed at {before:,}")
         training.append(f"  {data['fps']:,.0f} steps/s", style="dim")
     why_undecided = f"; {data['episodes']} episodes are too few to show it" if is_undecided(result) else ""
+    tasks = task_lines(data)
+    if tasks and data["eval_mean"] is not None:
+        score.append(f"  {RELATIVE}", style="dim")
     return [
+        *tasks.items(),
         ("score", score),
         ("measured on", episodes),
         ("agent", agent_text(data)),
         ("exact", exact),
-        ("solved at", "" if result.threshold is None else f"{result.threshold:g}{why_undecided}"),
+        ("solved at", "" if result.threshold is None or tasks else f"{result.threshold:g}{why_undecided}"),
         ("target", goal_text(data.get("target"), data.get("on_target"))),
         ("training", training),
         *(("stage", stage_text(stage)) for stage in data.get("stages", [])),

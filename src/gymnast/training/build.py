@@ -16,11 +16,15 @@ from gymnast.core.errors import UserError
 from gymnast.core.pulse import Pulse
 from gymnast.core.registry import ALGOS
 from gymnast.core.seeds import derive_seed
+from gymnast.core.tasks import ALL_SOLVED
 from gymnast.envs.make import is_endless, make_training_vec, make_vec
 from gymnast.envs.spaces import looks_alike
 from gymnast.envs.tabular.oracle import table_of
+from gymnast.envs.tasks import TaskEnvs, TaskVecEnv, make_training_tasks
 from gymnast.judge.judge import Judge
 from gymnast.judge.stages import NO_STAGES, Stage
+from gymnast.judge.tasks import TaskJudge, task_thresholds
+from gymnast.metrics.meter import Meter
 from gymnast.play.step_table import labels_of
 from gymnast.rl.collector import Collector
 from gymnast.rl.extensions import make_extensions
@@ -43,7 +47,7 @@ def build(config: RunConfig, threshold: float | None, factory: EnvFactory | None
     if config.stages:
         refuse_unfit_stages(config, factory)
     first = config.in_stage(0)
-    env = make_training_vec(first, factory)
+    env = make_training_vec(first, factory) if not config.tasks else open_tasks(config, factory)
     extensions = make_extensions(config)
     agent = build_agent(config, env)
     # a term of the loss may read observations, which the compiled network keeps in a form of its own
@@ -62,6 +66,7 @@ def build(config: RunConfig, threshold: float | None, factory: EnvFactory | None
         alerts=AlertBook(known_of(config, 0, threshold, uniform), (*RULES, *learner.rules)),
         labels=labels_of(net.agent, first.env, env.action_labels),
         factory=factory,
+        meter=Meter(thresholds=task_thresholds(config)),
         pulse=pulse,
         open_stage=lambda state, index: open_stage(state, index, threshold, uniform),
     )
@@ -71,7 +76,8 @@ def known_of(config: RunConfig, index: int, threshold: float | None, uniform: fl
     """What alerts lean on, in a stage."""
     here = config.in_stage(index)
     comparable = here.evaluated_on is None and Stage.of(config, index).is_last  # with what training episodes return
-    return Known(here, load_facts(here.env.id), threshold if comparable else None, uniform)
+    facts = None if config.tasks else load_facts(here.env.id)
+    return Known(here, facts, threshold if comparable else None, uniform)
 
 
 def open_stage(state: TrainState, index: int, threshold: float | None, uniform: float | None) -> None:
@@ -131,6 +137,8 @@ def make_judge(
     stage: Stage = NO_STAGES,
 ) -> Judge:
     """A threshold that nobody can reach, wherever it comes from, is refused before the first step."""
+    if config.tasks:
+        return make_task_judge(config, net, env, pulse)
     scored = config.eval_env
     factory = factory if scored.id == config.env.id else None
     table = table_of(scored, env) if factory is None else None
@@ -154,6 +162,20 @@ def make_judge(
     if scored != config.env:
         refuse_other_spaces(judge, env)
     return judge
+
+
+def open_tasks(config: RunConfig, factory: EnvFactory | None) -> VecEnv:
+    if factory is not None:
+        raise UserError("tasks: are made from ids, and this env is an object. Register it and name its id.")
+    return make_training_tasks(config)
+
+
+def make_task_judge(config: RunConfig, net: Net, env: VecEnv, pulse: Pulse) -> Judge:
+    assert isinstance(env, TaskVecEnv)
+    spaces, endless = env.tasks, any(is_endless(cfg, None) for cfg in config.task_envs)
+    make_envs: Any = lambda: TaskEnvs(config, spaces)  # noqa: E731
+    judge = TaskJudge(config, ALL_SOLVED, net, None, make_envs, endless=endless, pulse=pulse)
+    return judge.begin_tasks(task_thresholds(config))
 
 
 def refuse_other_spaces(judge: Judge, env: VecEnv) -> None:

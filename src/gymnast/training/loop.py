@@ -71,7 +71,7 @@ def train(
                 counters.vec_steps += rollout.n_steps
                 counters.frames += sum(episode.frames for episode in episodes)
                 meter.episodes(episodes)
-                judge.watch([episode.raw_return for episode in episodes])
+                judge.watch(episodes)
 
                 # Learn.
                 pulse.begin("learning", step=counters.env_steps)

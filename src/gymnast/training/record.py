@@ -13,11 +13,13 @@ from gymnast import config as configs
 from gymnast.core.errors import EnvFailure
 from gymnast.core.files import write_atomic
 from gymnast.core.machine import cores, cpu_model, package_versions
+from gymnast.core.tasks import ALL_SOLVED
 from gymnast.runs.references import Run, create_run
 
 if TYPE_CHECKING:
     from gymnast.config import RunConfig
     from gymnast.judge.exact import ExactScore
+    from gymnast.judge.record import Record
     from gymnast.training.loop import Result
     from gymnast.training.rows import Observer
     from gymnast.training.state import TrainState
@@ -64,6 +66,8 @@ def solved_threshold(config: RunConfig, facts: configs.EnvFacts | None) -> float
 
     `facts`: about the training env; the threshold is that of the env that agents are scored in.
     """
+    if config.tasks:  # each has its own, and the run's score is relative to them
+        return ALL_SOLVED
     if config.stop.threshold is not None:
         return config.stop.threshold
     facts = configs.scored_facts(config, facts)
@@ -113,10 +117,14 @@ def record(
         notes = [*notes, f"evaluated on {config.evaluated_on}"]
     if config.stages:
         notes = [*notes, stage_line(state)]
+    if config.tasks:
+        of = zip(state.judge.record.tasks.items(), config.task_shares, strict=True)
+        each = (f"{name} in {n} {'env' if n == 1 else 'envs'}, solved at {task.threshold:g}" for (name, task), n in of)
+        notes = [*notes, f"tasks: {'; '.join(each)}"]
     status, result = "crashed", None
     try:
         env = config.in_stage(state.counters.stage).env
-        missed = missed_engine(env, env.n_envs) if state.factory is None else None
+        missed = missed_engine(env, env.n_envs) if state.factory is None and not config.tasks else None
         about = f"{state.env.engine} engine, {state.env.n_envs} envs; {run.path}"
         for text in filter(None, [*notes, about, missed]):
             note(text)
@@ -174,9 +182,17 @@ def summary_of(state: TrainState, result: Result | None) -> dict[str, Any]:
     scored = {"env_steps": state.counters.env_steps, "eval_mean": None} if result is None else json_result(result)
     score = scored["eval_mean"] if scored["eval_mean"] is not None else record.best_score
     goals = {"threshold": state.judge.threshold, "target": state.judge.target}
-    agents = {"score": score, "best_at": record.best_at, "last_score": record.last_score, "last_at": record.last_at}
+    agents: dict[str, Any] = {
+        "score": score,
+        "best_at": record.best_at,
+        "last_score": record.last_score,
+        "last_at": record.last_at,
+    }
+    if record.tasks:
+        agents["tasks"] = tasks_result(record)
     more = {"training_return": state.meter.mean_return, "evaluated_on": state.config.evaluated_on}
-    return scored | goals | agents | more | ({"stages": stage_results(state)} if state.config.stages else {})
+    stages = {"stages": stage_results(state)} if state.config.stages else {}
+    return scored | goals | agents | more | stages
 
 
 def stage_results(state: TrainState) -> list[dict[str, Any]]:
@@ -200,6 +216,20 @@ def stage_results(state: TrainState) -> list[dict[str, Any]]:
         )
         began = until
     return results
+
+
+def tasks_result(record: Record) -> dict[str, Any]:
+    """By task, in its env's own reward: the last verdict's score, or the last evaluation's where there was none."""
+    return {
+        name: {
+            "score": task.score,
+            "interval": None if task.interval is None else list(task.interval),
+            "episodes": task.episodes,
+            "threshold": task.threshold,
+            "solved": task.solved,
+        }
+        for name, task in record.tasks.items()
+    }
 
 
 def json_result(result: Result) -> dict[str, Any]:

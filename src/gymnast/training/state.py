@@ -169,7 +169,7 @@ class TrainState:
     def forget_run(self) -> None:
         """Another run of the same agent begins: counters, metrics, alerts and scores start again."""
         self.alerts.forget(fresh=self.counters.env_steps == 0)
-        self.counters, self.meter, self.clock = Counters(), Meter(self.meter.window), Clock()
+        self.counters, self.meter, self.clock = Counters(), Meter(self.meter.window, self.meter.thresholds), Clock()
         self.judge.forget()
 
     def close(self) -> None:
@@ -250,7 +250,7 @@ def _restore(state: TrainState, tensors: dict[str, Tensor], values: dict[str, An
     state.alerts.load(values["alerts"])
     state.clock.elapsed = number_from_json(values["elapsed"])
     was, here = saved.in_stage(stage), state.config.in_stage(stage)
-    same_env = was.env == here.env
+    same_env = was.env == here.env and was.tasks == here.tasks
     same_scores = same_env and was.eval.env == here.eval.env
     state.judge.load_state(group(tensors, "judge"), values["judge"], same_scores)
     if state.counters.unjudged and saved == state.config:

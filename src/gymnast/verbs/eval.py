@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from gymnast import config as configs
 from gymnast.core.pulse import Pulse
-from gymnast.runs.references import SavedFile, resolve_checkpoint, runs_dir_option
+from gymnast.runs.references import Run, SavedFile, resolve_checkpoint, runs_dir_option
 from gymnast.training.record import exact_result, solved_threshold
 from gymnast.verbs.progress import SILENT, Progress
 from gymnast.verbs.result import Scored
+
+if TYPE_CHECKING:
+    from gymnast.config import RunConfig
+    from gymnast.runs.checkpoint import Checkpoint
 
 
 class Counting(Pulse):
@@ -34,9 +39,13 @@ def evaluate_ref(
     stochastic: bool,
     overrides: Sequence[str] = (),
     stage: str | None = None,
+    task: str | None = None,
     progress: Progress = SILENT,
 ) -> Scored:
-    """`gymnast eval`: a saved agent on fresh episodes of the env of its scores, as many as its verdict takes."""
+    """`gymnast eval`: a saved agent on fresh episodes of the env of its scores, as many as its verdict takes.
+
+    `task`: one of a run with several; None: all of them.
+    """
     run, path = resolve_checkpoint(ref, runs_dir)  # before torch is imported: a mistake is reported at once
 
     from gymnast.envs.make import make_vec
@@ -53,6 +62,10 @@ def evaluate_ref(
     # what training went on for does not matter here, and may be out of reach in an env that is made otherwise
     config = configs.override(saved.in_stage(stage), ["stop.target=null", *overrides])
     episodes = episodes or config.stop.episodes
+    number = config.task_number(task)
+    if number is not None:
+        numbers = range(len(config.tasks)) if task is None else [number]
+        return _evaluate_tasks(run, path, saved, config, numbers, episodes, seed, stochastic, progress)
     env = make_vec(config.eval_env, min(episodes, 32), "eval")
     try:
         net = SavedAgent.build(config, env, saved.agent).net
@@ -71,8 +84,6 @@ def evaluate_ref(
         solved = False
     else:
         solved = weigh(scores.returns, threshold, seen).shown if exact is None else exact.value >= threshold
-    show = f"gymnast runs show {run.id.split('-')[0]}{runs_dir_option(runs_dir)}"
-    follows = [] if isinstance(run, SavedFile) else [(show, "all about this run")]
     data = {
         "run": run.id,
         "checkpoint": path.stem,
@@ -90,4 +101,79 @@ def evaluate_ref(
         "solved": solved,  # these episodes alone show it, with an error of 5 %
         "seed": root,
     }
-    return Scored(data, run.id, config, threshold, follows)
+    return Scored(data, run.id, config, threshold, _follows(run))
+
+
+def _follows(run: Run | SavedFile) -> list[tuple[str, str]]:
+    if isinstance(run, SavedFile):
+        return []
+    return [(f"gymnast runs show {run.id.split('-')[0]}{runs_dir_option(run.path.parent)}", "all about this run")]
+
+
+def _evaluate_tasks(
+    run: Run | SavedFile,
+    path: Path,
+    saved: Checkpoint,
+    config: RunConfig,
+    numbers: Sequence[int],
+    episodes: int,
+    seed: int | None,
+    stochastic: bool,
+    progress: Progress,
+) -> Scored:
+    """Some tasks of a run with several. The score of one is its own; that of several is the worst one's, relative."""
+    from gymnast.core.tasks import relative
+    from gymnast.envs.tasks import make_task_vec, task_spaces
+    from gymnast.judge.evaluate import Evaluation, evaluate
+    from gymnast.judge.evidence import NOTHING_SEEN, Range, weigh
+    from gymnast.judge.tasks import task_thresholds
+    from gymnast.play.player import command_seed
+    from gymnast.runs.saved_agent import SavedAgent
+
+    spaces, thresholds = task_spaces(config), task_thresholds(config)
+    root = command_seed(config.train.seed) if seed is None else seed
+    known = saved.state["judge"].get("tasks", {})
+    tasks: dict[str, dict[str, Any]] = {}
+    found: dict[str, Evaluation] = {}
+    progress.step("evaluating")
+    progress.plan(episodes * len(numbers))
+    for number in numbers:
+        name = config.tasks[number].name
+        env = make_task_vec(config, number, min(episodes, 32), "eval", spaces)
+        try:
+            net = SavedAgent.build(config, env, saved.agent).net
+            scores = evaluate(net, env, episodes, root, deterministic=not stochastic, pulse=Counting(progress))
+        finally:
+            env.close()
+        seen = (Range(**known[name]["seen"]) if name in known else NOTHING_SEEN).over(scores.returns)
+        found[name] = scores
+        tasks[name] = {
+            "score": scores.mean,
+            "interval": list(scores.interval(seen)),
+            "episodes": scores.episodes,
+            "threshold": thresholds[name],
+            "solved": weigh(scores.returns, thresholds[name], seen).shown,
+        }
+    worst = min(found, key=lambda name: relative(found[name].mean, thresholds[name]))
+    scores, threshold, interval = found[worst], thresholds[worst], tasks[worst]["interval"]
+    if len(numbers) > 1:  # of several the worst one's, relative to its threshold
+        scores, threshold = Evaluation(relative(scores.returns, threshold), scores.lengths), 0.0
+        ends = [[relative(end, task["threshold"]) for end in task["interval"]] for task in tasks.values()]
+        interval = [min(low for low, _ in ends), min(high for _, high in ends)]
+    data: dict[str, Any] = {
+        "run": run.id,
+        "checkpoint": path.stem,
+        "env": config.task_envs[numbers[0]].id,
+        "task": worst,
+        "policy": "stochastic" if stochastic else "greedy",
+        "episodes": scores.episodes,
+        "eval_mean": scores.mean,
+        "eval_std": scores.std,
+        "interval": interval,
+        **exact_result(None),
+        "mean_length": float(scores.lengths.mean()),
+        "threshold": threshold,
+        "solved": all(task["solved"] for task in tasks.values()),
+        "seed": root,
+    } | ({"tasks": tasks} if len(numbers) > 1 else {})
+    return Scored(data, run.id, config, threshold, _follows(run))

@@ -40,9 +40,10 @@ def record_video(
     objects: bool = False,
     overrides: Sequence[str] = (),
     stage: str | None = None,
+    task: str | None = None,
     progress: Progress = SILENT,
 ) -> RecordedVideo:
-    """`seconds`: at most of each part of a progression."""
+    """`seconds`: at most of each part of a progression. `task`: of a run with several; None: the first."""
     require_packages("gymnast video")
     if progression and episodes > 1:
         raise UserError("--progression records one episode of every checkpoint; leave out --episodes.")
@@ -55,6 +56,7 @@ def record_video(
     if out is None:
         name = "progression" if progression else points[0].name
         name += f"_in_{stage}" if stage else ""
+        name += f"_{task}" if task else ""
         out = run.videos_dir / default_name(name, episodes, seed, stochastic, objects)
     elif out.suffix != ".mp4":
         raise UserError(f"--out {out}: videos are .mp4 files; call it {out.with_suffix('.mp4')}.")
@@ -68,10 +70,8 @@ def record_video(
 
     with VideoWriter(out, overlay=not no_overlay, progress=count) as video:
         limit = seconds if progression else None
-        parts = [
-            add_checkpoint(video, run, point, episodes, seed, stochastic, overrides, stage, limit, objects)
-            for point in points
-        ]
+        options = (episodes, seed, stochastic, overrides, stage, limit, objects, task)
+        parts = [add_checkpoint(video, run, point, *options) for point in points]
     return RecordedVideo({"run": run.id, "video": out, "frames": video.frames, "parts": parts}, progression)
 
 
@@ -102,6 +102,7 @@ def add_checkpoint(
     stage_name: str | None,
     seconds: float | None,
     objects: bool,
+    task: str | None,
 ) -> dict[str, Any]:
     """Adds a checkpoint's agent to a video; with a limit of seconds also its title. An episode that the video does not
     show to its end has no return and no length."""
@@ -116,10 +117,12 @@ def add_checkpoint(
     saved.require_env()
     config = configs.override(saved.in_stage(stage_name), overrides)
     root = command_seed(config.train.seed) if seed is None else seed
+    stage = Stage(config, episodes, task, objects)
     about = {
         "run": run.id,
         "checkpoint": point.name,
-        "env": config.eval_env.id,
+        "env": stage.config.id,
+        **({} if stage.task is None else {"task": config.tasks[stage.task].name}),
         **({} if config.evaluated_on is None else {"evaluated_on": config.evaluated_on}),
         "step": point.step,
         "policy": "stochastic" if stochastic else "greedy",
@@ -128,11 +131,10 @@ def add_checkpoint(
     title = (
         () if seconds is None else (config.evaluated_on or config.env.id, f"step {point.step or 0:,}", *score_of(point))
     )
-    stage = Stage(config.eval_env, episodes, objects)
     try:
         net = SavedAgent.build(config, stage.engine, saved.agent).net
         steps = play_episodes(net, stage, root, deterministic=not stochastic)
-        labels = labels_of(net.agent, config.eval_env, stage.engine.action_labels)
+        labels = labels_of(net.agent, stage.config, stage.engine.action_labels, stage.task)
         played = video.add(steps, stage.fps, labels, about, title, seconds)
     finally:
         stage.engine.close()

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 def make_videos(channel: Channel, config: dict[str, Any]) -> None:
     checked = configs.validate(config)
-    stage = Stage(checked.eval_env, 1)
+    stage = Stage(checked, 1)
     saved = SavedAgent.build(checked, stage.engine)
-    labels = labels_of(saved.agent, checked.eval_env, stage.engine.action_labels)
+    labels = labels_of(saved.agent, stage.config, stage.engine.action_labels, stage.task)
     seed, greedy = command_seed(checked.train.seed), checked.stop.judge == "greedy"
     channel.ready()
     for job, tensors in channel:

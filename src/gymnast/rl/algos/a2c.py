@@ -48,7 +48,7 @@ class A2C(Learner):
         batch = self.batch(rollout)
         return {
             **self.schedule(progress),
-            **self.policy_gradient(batch, self.weighed(batch["advantage"]), batch["returns"], progress),
+            **self.policy_gradient(batch, self.weighed(batch["advantage"], batch), batch["returns"], progress),
             "train/approx_kl": self.kl_since(batch),
             "train/explained_variance": explained_variance(batch["value"], batch["returns"]),
         }

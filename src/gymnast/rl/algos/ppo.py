@@ -11,7 +11,7 @@ from gymnast.config import algos as settings
 from gymnast.config.fields import Count, Float, Positive, Rate
 from gymnast.core.lazy import np, torch
 from gymnast.core.schedule import Schedule
-from gymnast.rl.learner import Expression, Learner, Loss, Metrics, explained_variance, kernels, loss_metrics, normalized
+from gymnast.rl.learner import Expression, Learner, Loss, Metrics, explained_variance, kernels, loss_metrics
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -113,7 +113,7 @@ class PPO(Learner):
     def update(self, rollout: Rollout, progress: float) -> Metrics:
         batch = self.batch(rollout)
         if self.algo.normalize_advantage == "rollout":
-            batch = batch.with_columns(advantage=normalized(batch["advantage"]))
+            batch = batch.with_columns(advantage=self.normalized(batch["advantage"], batch))
         metrics = {
             **self.schedule(progress),
             **self.epochs(batch, progress),
@@ -167,7 +167,7 @@ class PPO(Learner):
         clip = self.algo.clip_range.value(progress)
         advantage = batch["advantage"]
         if self.algo.normalize_advantage == "batch":
-            advantage = normalized(advantage)
+            advantage = self.normalized(advantage, batch)
         log_ratio = out.logp - batch["logp"]
         ratio = log_ratio.exp()
         policy_loss = -torch.minimum(advantage * ratio, advantage * ratio.clamp(1 - clip, 1 + clip)).mean()

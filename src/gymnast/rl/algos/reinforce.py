@@ -100,7 +100,7 @@ class Reinforce(Learner):
         obs = {key: rows.numpy() for key, rows in batch.obs.items()}
         value = self.net.values(obs, {}, np.zeros(len(batch), np.bool_))[VALUE]
         baseline = self.baseline(returns, value)
-        weight = self.weighed(returns if self.algo.target == "returns" else returns - baseline)
+        weight = self.weighed(returns if self.algo.target == "returns" else returns - baseline, batch)
         target = returns if self.algo.trains_critic else None  # nothing else teaches the critic
         metrics |= self.policy_gradient(batch, weight, target, progress)
         if self.algo.baseline == "mean":  # moved after use: an estimate that contains its own sample is biased

@@ -242,6 +242,10 @@ class ConsoleSink(Sink):
         ]
         remaining = self._remaining(self._pulse.activity, self._pulse.done, now)
         self._print(" ".join(cells) + f" {'-' if remaining is None else duration(remaining):>8}")
+        for prefix, said in (("rollout/ep_rew_mean/", "training"), ("eval/mean_reward/", "evaluation")):
+            if tasks := [name for name in row if name.startswith(prefix)]:  # a run with several, by task
+                each = (f"{name[len(prefix) :]} {catalogue().get(name).text(row[name])}" for name in tasks)
+                self._print(f"{said:>18}  {', '.join(each)}")
         self._shown_at, self._unshown, self._lines = now, False, self._lines + 1
 
     def _print(self, text: str) -> None:

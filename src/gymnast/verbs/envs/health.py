@@ -135,7 +135,7 @@ def _end_and_picture(config: RunConfig, steps: int, health: Health) -> Iterator[
 def _stage(cfg: EnvConfig) -> Stage:
     from gymnast.play.stage import Stage  # imports torch
 
-    return Stage(cfg, 1)
+    return Stage(RunConfig(env=cfg.model_copy(update={"n_envs": 1})), 1)
 
 
 def _picture(stage: Stage, health: Health) -> Iterator[str]:
