@@ -1,4 +1,4 @@
-"""Small, residual and board networks against torch's own layers; layer norm and batch norm, which stands still."""
+"""Small, residual and board networks against torch's own layers; norms of layers and pictures, which stand still."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torch.nn import functional as F
 
 from gymnast.agent.agent import Agent
 from gymnast.agent.bodies.cnn import BoardCNN, Convolution, ImpalaCNN, SmallCNN
-from gymnast.agent.bodies.norms import BatchNorm
+from gymnast.agent.bodies.norms import BatchNorm, PictureNorm
 from gymnast.agent.nets import choose_net
 from gymnast.config import AgentConfig
 from gymnast.core import devices
@@ -132,7 +132,36 @@ def test_batch_norm_moves_only_between_rollouts_and_then_to_what_the_layers_give
     torch.testing.assert_close(norms[0].mean, (inputs.mean(0) + linear(obs["obs"] + 1).mean(0)) / 2)
 
 
-@pytest.mark.parametrize("norm", ["layer_norm", "batch_norm"])
+@pytest.mark.parametrize("encoder", ["small_cnn", "impala_cnn", "nature_cnn"])
+def test_normalised_pictures_enter_with_mean_0_and_standard_deviation_1(encoder: str) -> None:
+    torch.manual_seed(0)
+    agent = Agent({"obs": pictures(2, 42, 40)}, spaces.Discrete(4), config(encoder, normalize_pictures=True), 0.99)
+    (norm,) = (m for m in agent.modules() if isinstance(m, PictureNorm))
+    (first, *_) = (m for m in agent.modules() if isinstance(m, Convolution))
+    x = frames(50, 2, 42, 40) // 4 + 80
+    same = torch.Generator().manual_seed(1)
+    torch.testing.assert_close(first(x.float()), plain(first, x.float() / 255, first.padding), rtol=1e-4, atol=1e-4)
+    before = agent.act({"obs": x}, sample=same).logp
+    assert torch.equal(norm.mean, torch.zeros(42, 40, 2))  # acting measures nothing
+    agent.measure({"obs": x})
+    mean = x.float().mean(0)
+    variance = (x.float() - mean).square().mean()  # of all pixels together: 16^2 / 3 of the range, and no more
+    torch.testing.assert_close(norm.mean.permute(2, 0, 1), mean)
+    torch.testing.assert_close(norm.var, variance)
+    expected = plain(first, (x - mean) / (variance + 1).sqrt(), first.padding)
+    torch.testing.assert_close(first(x.float()), expected, rtol=1e-4, atol=1e-4)
+    assert not torch.equal(agent.act({"obs": x}, sample=same.manual_seed(1)).logp, before)
+    agent.measure({"obs": x + 10})  # the second of two rollouts counts half
+    torch.testing.assert_close(norm.mean.permute(2, 0, 1), mean + 5)
+
+
+def test_boards_are_not_normalised_as_pictures() -> None:
+    board = spaces.Box(0, 1, (10, 10, 6), np.bool_)
+    network = BoardCNN({"obs": board}, config("board_cnn", normalize_pictures=True))
+    assert not [m for m in network.modules() if isinstance(m, PictureNorm)]
+
+
+@pytest.mark.parametrize("norm", ["layer_norm", "batch_norm", "normalize_pictures"])
 def test_the_ratio_is_1_before_the_first_step(norm: str) -> None:
     torch.manual_seed(0)
     agent = Agent({"obs": pictures(2, 36, 36)}, spaces.Discrete(4), config("small_cnn", **{norm: True}), 0.99)
