@@ -56,17 +56,32 @@ def test_every_size_of_picture_works_or_is_refused_in_one_line(encoder: str, lea
 
 def test_the_small_network_is_that_of_2013() -> None:
     torch.manual_seed(0)
-    encoder = SmallCNN({"obs": pictures(4, 42, 42)}, config("small_cnn"))
+    encoder = SmallCNN({"obs": pictures(4, 84, 84)}, config("small_cnn"))
     leaf: Any = encoder.leaves[0]
-    x = frames(5, 4, 42, 42)
+    x = frames(5, 4, 84, 84)
     y = x.float() / 255
     for convolution in leaf.convolutions:
         y = plain(convolution, y).relu()
-    assert y.shape == (5, 32, 3, 3)  # 42 -> 9 -> 3
+    assert y.shape == (5, 32, 9, 9)  # 84 -> 20 -> 9: nothing is padded
     expected = F.linear(y.permute(0, 2, 3, 1).flatten(1), leaf.linear.weight, leaf.linear.bias).relu()
     torch.testing.assert_close(encoder({"obs": x}), expected, rtol=1e-5, atol=1e-5)
-    products = 9 * 9 * 16 * 8 * 8 * 4 + 3 * 3 * 32 * 4 * 4 * 16 + 288 * 256
-    assert products < 0.06 * 9.34e6  # of those of the Nature network on 84 x 84 x 4
+
+
+def test_the_small_network_sees_every_pixel() -> None:
+    """42 + 2 of padding -> 10 -> 4. Without it 42 -> 9 -> 3: kernels would end at pixel 36."""
+    torch.manual_seed(0)
+    for side in (*range(8, 60), 84):
+        encoder = SmallCNN({"obs": pictures(1, side, side)}, config("small_cnn"))
+        black = torch.zeros(1, 1, side, side, dtype=torch.uint8)
+        for corner in ((0, 0), (0, -1), (-1, 0), (-1, -1)):
+            lit = black.clone()
+            lit[0, 0, *corner] = 255
+            convolved = [encoder.leaves[0].convolved(x.float()) for x in (black, lit)]  # type: ignore[operator, union-attr]
+            assert not torch.equal(*convolved), (side, corner)
+    leaf: Any = SmallCNN({"obs": pictures(4, 42, 42)}, config("small_cnn")).leaves[0]
+    assert leaf.linear.in_features == 4 * 4 * 32
+    products = 10 * 10 * 16 * 8 * 8 * 4 + 4 * 4 * 32 * 4 * 4 * 16 + 512 * 256
+    assert products < 0.08 * 9.34e6  # of those of the Nature network on 84 x 84 x 4
 
 
 def test_the_residual_network_equals_torchs_layers() -> None:

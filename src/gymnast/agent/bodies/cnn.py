@@ -40,7 +40,7 @@ class Convolution(nn.Module):
         stride: tuple[int, int],
         scale: float,
         cfg: AgentConfig,
-        padding: int = 0,
+        padding: tuple[int, int] = (0, 0),
         norm: PictureNorm | None = None,
     ) -> None:
         super().__init__()
@@ -86,11 +86,18 @@ class Convolutional(nn.Module):
 class Pictures(Convolutional):
     """Plain convolutions, one after another.
 
-    `layers`: channels, side of the kernel and stride of each; no stride: 2 while the picture is large.
+    `layers`: channels, side of the kernel and stride of each; no stride: 2 while the picture is large. `padded`: with
+    zeros around it, where kernels would otherwise end before the last pixels and never see them.
     """
 
     def __init__(
-        self, shape: tuple[int, ...], layers: Layers, out_features: int, cfg: AgentConfig, scale: float = 1 / 255
+        self,
+        shape: tuple[int, ...],
+        layers: Layers,
+        out_features: int,
+        cfg: AgentConfig,
+        scale: float = 1 / 255,
+        padded: bool = False,
     ) -> None:
         super().__init__(out_features)
         channels, *sides = shape
@@ -98,9 +105,13 @@ class Pictures(Convolutional):
         for i, (out, side, stride) in enumerate(layers):
             strides = [stride or (2 if n > HALVED else 1) for n in sides]
             norm = None if i or scale == 1.0 else PictureNorm.of(shape, cfg)
+            missing = [(side - n) % step if padded else 0 for n, step in zip(sides, strides, strict=True)]
+            padding = (-(-missing[0] // 2), -(-missing[1] // 2))
+            its_scale = 1.0 if i else scale
             convolutions.append(
-                Convolution(channels, out, side, (strides[0], strides[1]), 1.0 if i else scale, cfg, norm=norm)
+                Convolution(channels, out, side, (strides[0], strides[1]), its_scale, cfg, padding, norm)
             )
+            sides = [n + 2 * more for n, more in zip(sides, padding, strict=True)]
             norms.append(nn.Sequential(*norm_layers(out, cfg, pictures=True)))
             sides, channels = [(n - side) // step + 1 for n, step in zip(sides, strides, strict=True)], out
         self.convolutions, self.norms = nn.ModuleList(convolutions), nn.ModuleList(norms)
@@ -125,7 +136,7 @@ class Residual(nn.Module):
     def __init__(self, channels: int, cfg: AgentConfig) -> None:
         super().__init__()
         self.convolutions = nn.ModuleList(
-            Convolution(channels, channels, 3, (1, 1), 1.0, cfg, padding=1) for _ in range(2)
+            Convolution(channels, channels, 3, (1, 1), 1.0, cfg, padding=(1, 1)) for _ in range(2)
         )
         self.norms = nn.ModuleList(nn.Sequential(*norm_layers(channels, cfg, pictures=True)) for _ in range(2))
 
@@ -146,7 +157,7 @@ class ResidualPictures(Convolutional):
         sections = []
         for i, out in enumerate((16, 32, 32)):
             norm = None if i else PictureNorm.of(shape, cfg)
-            first = Convolution(channels, out, 3, (1, 1), 1.0 if i else 1 / 255, cfg, padding=1, norm=norm)
+            first = Convolution(channels, out, 3, (1, 1), 1.0 if i else 1 / 255, cfg, padding=(1, 1), norm=norm)
             sections.append(nn.Sequential(first, nn.MaxPool2d(3, 2, padding=1), Residual(out, cfg), Residual(out, cfg)))
             sides, channels = [-(-n // 2) for n in sides], out
         self.sections = nn.Sequential(*sections)
@@ -195,12 +206,16 @@ class NatureCNN(MLPEncoder):
 
 
 class SmallCNN(NatureCNN):
-    """For a CPU: the first network of DQN (Mnih et al., 2013). Pictures too small for its kernels get smaller ones."""
+    """For a CPU: the first network of DQN (Mnih et al., 2013). Pictures too small for its kernels get smaller ones.
+
+    Without padding it would not see the last 6 of 42 pixels, where Pong's own paddle is.
+    """
 
     def convolutional(self, shape: tuple[int, ...], cfg: AgentConfig) -> Convolutional:
         if min(shape[1:]) >= SMALLEST_PICTURE["nature_cnn"]:
-            return Pictures(shape, ((16, 8, 4), (32, 4, 2)), 256, cfg)
-        return Pictures(shape, ((32, 3, None), (64, 3, None), (64, 3, None)), 512, cfg)  # 8 x 8 becomes 6, 4 and 2
+            return Pictures(shape, ((16, 8, 4), (32, 4, 2)), 256, cfg, padded=True)
+        layers = (32, 3, None), (64, 3, None), (64, 3, None)  # 8 x 8 becomes 6, 4 and 2
+        return Pictures(shape, layers, 512, cfg, padded=True)
 
 
 class ImpalaCNN(NatureCNN):
