@@ -28,9 +28,13 @@ def trained(run: TrainState) -> tuple[TrainState, list[dict[str, float]]]:
     return run, rows
 
 
-def test_pong_learns_from_bytes_and_resumes_exactly() -> None:
+SMALL_PICTURES = ("env.kwargs.screen_size=42", "env.kwargs.crop_rows=[34, 194]", "agent.encoder=small_cnn")
+
+
+@pytest.mark.parametrize("pictures", [(), (*SMALL_PICTURES, "agent.normalize_pictures=true")], ids=["plain", "small"])
+def test_pong_learns_from_bytes_and_resumes_exactly(pictures: tuple[str, ...]) -> None:
     """256 steps at once are 128 steps, a checkpoint, and 128 more; constant schedules, because the budgets differ."""
-    constant = ("algo.learning_rate=0.00025", "algo.clip_range=0.1")
+    constant = ("algo.learning_rate=0.00025", "algo.clip_range=0.1", *pictures)
     whole, rows = trained(session(256, *constant))
     assert whole.env.engine == "ale"
     assert whole.rollout.obs["obs"].dtype == torch.uint8

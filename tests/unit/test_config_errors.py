@@ -39,6 +39,7 @@ def problems(target: str, *overrides: str) -> list[str]:
             "agent={layer_norm: true, batch_norm: true}",
             "agent.batch_norm: agent.layer_norm is true as well. Choose one",
         ),
+        ("agent.normalize_pictures=true", "agent.encoder=mlp has none. Use small_cnn, nature_cnn or impala_cnn, or"),
         ("agent.hidden=64", "agent.hidden = 64: must be a list"),
         ("agent.hidden=[64, 0]", "agent.hidden[1] = 0: must be at least 1."),
         ("algo.gamma=1.01", "must be at most 1."),

@@ -1,4 +1,4 @@
-"""Small, residual and board networks against torch's own layers; layer norm and batch norm, which stands still."""
+"""Small, residual and board networks against torch's own layers; norms of layers and pictures, which stand still."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torch.nn import functional as F
 
 from gymnast.agent.agent import Agent
 from gymnast.agent.bodies.cnn import BoardCNN, Convolution, ImpalaCNN, SmallCNN
-from gymnast.agent.bodies.norms import BatchNorm
+from gymnast.agent.bodies.norms import BatchNorm, PictureNorm
 from gymnast.agent.nets import choose_net
 from gymnast.config import AgentConfig
 from gymnast.core import devices
@@ -56,17 +56,32 @@ def test_every_size_of_picture_works_or_is_refused_in_one_line(encoder: str, lea
 
 def test_the_small_network_is_that_of_2013() -> None:
     torch.manual_seed(0)
-    encoder = SmallCNN({"obs": pictures(4, 42, 42)}, config("small_cnn"))
+    encoder = SmallCNN({"obs": pictures(4, 84, 84)}, config("small_cnn"))
     leaf: Any = encoder.leaves[0]
-    x = frames(5, 4, 42, 42)
+    x = frames(5, 4, 84, 84)
     y = x.float() / 255
     for convolution in leaf.convolutions:
         y = plain(convolution, y).relu()
-    assert y.shape == (5, 32, 3, 3)  # 42 -> 9 -> 3
+    assert y.shape == (5, 32, 9, 9)  # 84 -> 20 -> 9: nothing is padded
     expected = F.linear(y.permute(0, 2, 3, 1).flatten(1), leaf.linear.weight, leaf.linear.bias).relu()
     torch.testing.assert_close(encoder({"obs": x}), expected, rtol=1e-5, atol=1e-5)
-    products = 9 * 9 * 16 * 8 * 8 * 4 + 3 * 3 * 32 * 4 * 4 * 16 + 288 * 256
-    assert products < 0.06 * 9.34e6  # of those of the Nature network on 84 x 84 x 4
+
+
+def test_the_small_network_sees_every_pixel() -> None:
+    """42 + 2 of padding -> 10 -> 4. Without it 42 -> 9 -> 3: kernels would end at pixel 36."""
+    torch.manual_seed(0)
+    for side in (*range(8, 60), 84):
+        encoder = SmallCNN({"obs": pictures(1, side, side)}, config("small_cnn"))
+        black = torch.zeros(1, 1, side, side, dtype=torch.uint8)
+        for corner in ((0, 0), (0, -1), (-1, 0), (-1, -1)):
+            lit = black.clone()
+            lit[0, 0, *corner] = 255
+            convolved = [encoder.leaves[0].convolved(x.float()) for x in (black, lit)]  # type: ignore[operator, union-attr]
+            assert not torch.equal(*convolved), (side, corner)
+    leaf: Any = SmallCNN({"obs": pictures(4, 42, 42)}, config("small_cnn")).leaves[0]
+    assert leaf.linear.in_features == 4 * 4 * 32
+    products = 10 * 10 * 16 * 8 * 8 * 4 + 4 * 4 * 32 * 4 * 4 * 16 + 512 * 256
+    assert products < 0.08 * 9.34e6  # of those of the Nature network on 84 x 84 x 4
 
 
 def test_the_residual_network_equals_torchs_layers() -> None:
@@ -132,7 +147,36 @@ def test_batch_norm_moves_only_between_rollouts_and_then_to_what_the_layers_give
     torch.testing.assert_close(norms[0].mean, (inputs.mean(0) + linear(obs["obs"] + 1).mean(0)) / 2)
 
 
-@pytest.mark.parametrize("norm", ["layer_norm", "batch_norm"])
+@pytest.mark.parametrize("encoder", ["small_cnn", "impala_cnn", "nature_cnn"])
+def test_normalised_pictures_enter_with_mean_0_and_standard_deviation_1(encoder: str) -> None:
+    torch.manual_seed(0)
+    agent = Agent({"obs": pictures(2, 42, 40)}, spaces.Discrete(4), config(encoder, normalize_pictures=True), 0.99)
+    (norm,) = (m for m in agent.modules() if isinstance(m, PictureNorm))
+    (first, *_) = (m for m in agent.modules() if isinstance(m, Convolution))
+    x = frames(50, 2, 42, 40) // 4 + 80
+    same = torch.Generator().manual_seed(1)
+    torch.testing.assert_close(first(x.float()), plain(first, x.float() / 255, first.padding), rtol=1e-4, atol=1e-4)
+    before = agent.act({"obs": x}, sample=same).logp
+    assert torch.equal(norm.mean, torch.zeros(42, 40, 2))  # acting measures nothing
+    agent.measure({"obs": x})
+    mean = x.float().mean(0)
+    variance = (x.float() - mean).square().mean()  # of all pixels together: 16^2 / 3 of the range, and no more
+    torch.testing.assert_close(norm.mean.permute(2, 0, 1), mean)
+    torch.testing.assert_close(norm.var, variance)
+    expected = plain(first, (x - mean) / (variance + 1).sqrt(), first.padding)
+    torch.testing.assert_close(first(x.float()), expected, rtol=1e-4, atol=1e-4)
+    assert not torch.equal(agent.act({"obs": x}, sample=same.manual_seed(1)).logp, before)
+    agent.measure({"obs": x + 10})  # the second of two rollouts counts half
+    torch.testing.assert_close(norm.mean.permute(2, 0, 1), mean + 5)
+
+
+def test_boards_are_not_normalised_as_pictures() -> None:
+    board = spaces.Box(0, 1, (10, 10, 6), np.bool_)
+    network = BoardCNN({"obs": board}, config("board_cnn", normalize_pictures=True))
+    assert not [m for m in network.modules() if isinstance(m, PictureNorm)]
+
+
+@pytest.mark.parametrize("norm", ["layer_norm", "batch_norm", "normalize_pictures"])
 def test_the_ratio_is_1_before_the_first_step(norm: str) -> None:
     torch.manual_seed(0)
     agent = Agent({"obs": pictures(2, 36, 36)}, spaces.Discrete(4), config("small_cnn", **{norm: True}), 0.99)

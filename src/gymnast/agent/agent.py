@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from gymnast.config import AgentConfig
 
 TensorObs = dict[str, Tensor]
-MEASURED = 1024  # observations of a rollout, at most, that statistics of hidden layers are taken from
 
 
 class Acted(NamedTuple):
@@ -143,10 +142,9 @@ class Agent(nn.Module):
         return self._values(self._step(obs, state, starts)[1], obs)
 
     def measure(self, obs: TensorObs) -> None:
-        """Moves the statistics of batch norms, where there are any, by what these observations give."""
+        """Moves the statistics of norms, where there are any, by what these observations give."""
         rows = len(next(iter(obs.values())))
-        some = {key: leaf[:: -(-rows // MEASURED)].to(self.device) for key, leaf in obs.items()}
-        measure(self, lambda: self._bodies(some))
+        measure(self, rows, lambda some: self._bodies({key: leaf[some].to(self.device) for key, leaf in obs.items()}))
 
     def to_env(self, value: Tensor, task: Tensor | None = None) -> Tensor:
         """A value in the env's own reward: scaling and normalisation of the learner's reward undone."""

@@ -122,6 +122,9 @@ def _agent(config: RunConfig) -> Iterator[RuleProblem]:
     if agent.layer_norm and agent.batch_norm:
         text = "agent.layer_norm is true as well. Choose one of the two."
         yield RuleProblem(("agent.batch_norm", "agent.layer_norm"), text)
+    if agent.normalize_pictures and agent.encoder in ("mlp", "board_cnn"):
+        text = f"agent.encoder={agent.encoder} has none. Use small_cnn, nature_cnn or impala_cnn, or drop this key."
+        yield RuleProblem(("agent.normalize_pictures", "agent.encoder"), text)
     layers = [*agent.hidden, *([agent.memory_size] * 2 if agent.memory else [])]
     if (weights := sum(a * b for a, b in pairwise(layers))) > MOST_WEIGHTS:
         text = f"layers of {layers} have {weights:,} weights, and {MOST_WEIGHTS:,} are the most. Use smaller ones."

@@ -123,6 +123,11 @@ class AgentConfig(Section):
         "bytes, which enter as 0..1, nor categories.",
     )
     clip_obs: Positive = Field(10.0, description="Cut of normalised observations.")
+    normalize_pictures: bool = Field(
+        False,
+        description="Subtract the running mean of every pixel of a picture and divide by the standard deviation of all "
+        "pixels, from the second rollout on.",
+    )
     normalize_reward: bool = Field(False, description="Scale rewards by the running standard deviation of the return.")
     clip_reward: Positive = Field(10.0, description="Cut of normalised rewards.")
     std: Literal["state_independent", "state_dependent", "sde"] = Field(

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from gymnast.agent.bodies.mlp import MLPEncoder, orthogonal
-from gymnast.agent.bodies.norms import norm_layers
+from gymnast.agent.bodies.norms import PictureNorm, norm_layers
 from gymnast.agent.bodies.parallel import in_parts
 from gymnast.config.schema import SMALLEST_PICTURE, encoder_for
 from gymnast.core.errors import UserError
@@ -28,7 +28,8 @@ class Convolution(nn.Module):
     """A convolution whose weight lies in memory as channels-last arithmetic wants it: [out, height, width, in].
 
     A `nn.Conv2d` in that layout has parameters with strides of their own, and so would everything made of them:
-    gradients, moments, checkpoints. This one's parameters are plain arrays. `scale` is that of its input.
+    gradients, moments, checkpoints. This one's parameters are plain arrays. `scale` is that of its input, unless a
+    `norm` measures it.
     """
 
     def __init__(
@@ -39,10 +40,11 @@ class Convolution(nn.Module):
         stride: tuple[int, int],
         scale: float,
         cfg: AgentConfig,
-        padding: int = 0,
+        padding: tuple[int, int] = (0, 0),
+        norm: PictureNorm | None = None,
     ) -> None:
         super().__init__()
-        self.stride, self.scale, self.padding = stride, scale, padding
+        self.stride, self.scale, self.padding, self.norm = stride, scale, padding, norm
         self.weight = nn.Parameter(torch.empty(out, side, side, channels))
         self.bias = nn.Parameter(torch.zeros(out))
         if cfg.ortho_init:
@@ -53,7 +55,11 @@ class Convolution(nn.Module):
             nn.init.uniform_(self.bias, -bound, bound)
 
     def forward(self, x: Tensor) -> Tensor:
-        weight = self.weight if self.scale == 1.0 else self.weight * self.scale  # thousands of numbers, not millions
+        weight: Tensor = self.weight
+        if self.norm is not None:
+            x, weight = self.norm(x), weight * self.norm.scale
+        elif self.scale != 1.0:
+            weight = weight * self.scale  # thousands of numbers, not millions
         return F.conv2d(x, weight.permute(0, 3, 1, 2), self.bias, self.stride, self.padding)
 
 
@@ -80,18 +86,32 @@ class Convolutional(nn.Module):
 class Pictures(Convolutional):
     """Plain convolutions, one after another.
 
-    `layers`: channels, side of the kernel and stride of each; no stride: 2 while the picture is large.
+    `layers`: channels, side of the kernel and stride of each; no stride: 2 while the picture is large. `padded`: with
+    zeros around it, where kernels would otherwise end before the last pixels and never see them.
     """
 
     def __init__(
-        self, shape: tuple[int, ...], layers: Layers, out_features: int, cfg: AgentConfig, scale: float = 1 / 255
+        self,
+        shape: tuple[int, ...],
+        layers: Layers,
+        out_features: int,
+        cfg: AgentConfig,
+        scale: float = 1 / 255,
+        padded: bool = False,
     ) -> None:
         super().__init__(out_features)
         channels, *sides = shape
         convolutions, norms = [], []
         for i, (out, side, stride) in enumerate(layers):
             strides = [stride or (2 if n > HALVED else 1) for n in sides]
-            convolutions.append(Convolution(channels, out, side, (strides[0], strides[1]), 1.0 if i else scale, cfg))
+            norm = None if i or scale == 1.0 else PictureNorm.of(shape, cfg)
+            missing = [(side - n) % step if padded else 0 for n, step in zip(sides, strides, strict=True)]
+            padding = (-(-missing[0] // 2), -(-missing[1] // 2))
+            its_scale = 1.0 if i else scale
+            convolutions.append(
+                Convolution(channels, out, side, (strides[0], strides[1]), its_scale, cfg, padding, norm)
+            )
+            sides = [n + 2 * more for n, more in zip(sides, padding, strict=True)]
             norms.append(nn.Sequential(*norm_layers(out, cfg, pictures=True)))
             sides, channels = [(n - side) // step + 1 for n, step in zip(sides, strides, strict=True)], out
         self.convolutions, self.norms = nn.ModuleList(convolutions), nn.ModuleList(norms)
@@ -116,7 +136,7 @@ class Residual(nn.Module):
     def __init__(self, channels: int, cfg: AgentConfig) -> None:
         super().__init__()
         self.convolutions = nn.ModuleList(
-            Convolution(channels, channels, 3, (1, 1), 1.0, cfg, padding=1) for _ in range(2)
+            Convolution(channels, channels, 3, (1, 1), 1.0, cfg, padding=(1, 1)) for _ in range(2)
         )
         self.norms = nn.ModuleList(nn.Sequential(*norm_layers(channels, cfg, pictures=True)) for _ in range(2))
 
@@ -136,7 +156,8 @@ class ResidualPictures(Convolutional):
         channels, *sides = shape
         sections = []
         for i, out in enumerate((16, 32, 32)):
-            first = Convolution(channels, out, 3, (1, 1), 1.0 if i else 1 / 255, cfg, padding=1)
+            norm = None if i else PictureNorm.of(shape, cfg)
+            first = Convolution(channels, out, 3, (1, 1), 1.0 if i else 1 / 255, cfg, padding=(1, 1), norm=norm)
             sections.append(nn.Sequential(first, nn.MaxPool2d(3, 2, padding=1), Residual(out, cfg), Residual(out, cfg)))
             sides, channels = [-(-n // 2) for n in sides], out
         self.sections = nn.Sequential(*sections)
@@ -185,12 +206,16 @@ class NatureCNN(MLPEncoder):
 
 
 class SmallCNN(NatureCNN):
-    """For a CPU: the first network of DQN (Mnih et al., 2013). Pictures too small for its kernels get smaller ones."""
+    """For a CPU: the first network of DQN (Mnih et al., 2013). Pictures too small for its kernels get smaller ones.
+
+    Without padding it would not see the last 6 of 42 pixels, where Pong's own paddle is.
+    """
 
     def convolutional(self, shape: tuple[int, ...], cfg: AgentConfig) -> Convolutional:
         if min(shape[1:]) >= SMALLEST_PICTURE["nature_cnn"]:
-            return Pictures(shape, ((16, 8, 4), (32, 4, 2)), 256, cfg)
-        return Pictures(shape, ((32, 3, None), (64, 3, None), (64, 3, None)), 512, cfg)  # 8 x 8 becomes 6, 4 and 2
+            return Pictures(shape, ((16, 8, 4), (32, 4, 2)), 256, cfg, padded=True)
+        layers = (32, 3, None), (64, 3, None), (64, 3, None)  # 8 x 8 becomes 6, 4 and 2
+        return Pictures(shape, layers, 512, cfg, padded=True)
 
 
 class ImpalaCNN(NatureCNN):

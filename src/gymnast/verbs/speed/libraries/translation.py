@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 ELSEWHERE = {
     "agent.layer_norm": False,
     "agent.batch_norm": False,
+    "agent.normalize_pictures": False,
     "agent.squash": False,
     "algo.value_loss": "mse",
     "algo.reset_optimizer_on_lr_jump": None,
