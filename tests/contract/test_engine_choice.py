@@ -20,6 +20,12 @@ TABLE = {
     "LunarLander-v3": {1: "sync", 8: "envpool"},
     "LunarLanderContinuous-v3": {1: "sync", 8: "envpool"},
     "BipedalWalker-v3": {1: "sync", 8: "envpool"},
+    "HalfCheetah-v5": {1: "sync", 8: "envpool"},
+    "Hopper-v5": {1: "sync", 8: "envpool"},
+    "InvertedPendulum-v5": {1: "sync", 8: "envpool"},
+    "Reacher-v5": {1: "sync", 8: "envpool"},
+    "Swimmer-v5": {1: "sync", 8: "envpool"},
+    "Walker2d-v5": {1: "sync", 8: "envpool"},
     "ALE/Breakout-v5": {1: "ale"},
     "ALE/Pong-v5": {1: "ale"},
 }
