@@ -114,3 +114,15 @@ def test_the_compiled_network_reads_the_boards() -> None:
         assert isinstance(session.learner.net, DenseNet)
     finally:
         session.close()
+
+
+def test_the_encoder_of_boards_reads_them() -> None:
+    from gymnast.agent.bodies.cnn import Boards
+    from gymnast.training.build import build
+
+    settings = ["eval.every=0", "agent.encoder=board_cnn", "agent.hidden=[]"]
+    session = build(load("MinAtar/Breakout-v1", settings).config, None)
+    try:
+        assert any(isinstance(module, Boards) for module in session.agent.modules())
+    finally:
+        session.close()

@@ -14,8 +14,10 @@ def is_picture(space: gym.Space[Any]) -> bool:
 
 
 def is_board(space: gym.Space[Any]) -> bool:
-    """Bits in three axes: rows, columns, kinds of objects."""
-    return isinstance(space, gym.spaces.Box) and space.dtype == np.bool_ and len(space.shape) == 3
+    """Bits in three axes: rows, columns, kinds of objects. As a leaf, for torch's sake, bits are int8 of 0..1."""
+    if not isinstance(space, gym.spaces.Box) or len(space.shape) != 3:
+        return False
+    return space.dtype == np.bool_ or (space.dtype == np.int8 and space.low.min() == 0 and space.high.max() == 1)
 
 
 def is_normalizable(space: gym.Space[Any]) -> bool:
