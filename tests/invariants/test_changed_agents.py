@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import pytest
 import torch
@@ -12,7 +13,9 @@ from torch import nn
 
 import gymnast
 from gymnast import config as configs
+from gymnast.agent.agent import Agent
 from gymnast.agent.nets import TorchNet
+from gymnast.config import AgentConfig
 from gymnast.core.errors import UserError
 from gymnast.core.registry import EXTENSIONS
 from gymnast.rl.extensions import Extension
@@ -75,6 +78,15 @@ def test_a_normaliser_is_taken_whole_or_not_at_all() -> None:
     taken, left = init_agent_from(twin, donor.agent.state_dict())
     assert not left
     donor.close(), taker.close()
+
+
+def test_statistics_of_pictures_of_another_size_are_left() -> None:
+    cfg = AgentConfig(encoder="small_cnn", hidden=[], shared=True, normalize_pictures=True)
+    sizes = [{"obs": gym.spaces.Box(0, 255, (1, side, side), np.uint8)} for side in (42, 64)]
+    donor, taker = (Agent(space, gym.spaces.Discrete(2), cfg, 0.99) for space in sizes)
+    taken, left = init_agent_from(taker, donor.state_dict())
+    assert not [name for name in taken if ".norm." in name]
+    assert len([name for name in left if ".norm." in name]) == 3  # mean, variance, number of rollouts
 
 
 def test_the_scale_of_rewards_is_not_taken_to_another_env(tmp_path: Path) -> None:

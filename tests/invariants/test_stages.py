@@ -20,6 +20,7 @@ from gymnast.runs.saved_agent import SavedAgent
 from gymnast.training.build import build
 from gymnast.training.loop import Result, train
 from gymnast.training.state import TrainState, restore
+from tests import envs_for_tests  # noqa: F401  registers test/Counting-v0
 from tests.invariants.conftest import small_config
 from tests.invariants.test_resume import equal, interrupt_after
 
@@ -294,3 +295,27 @@ def test_only_the_first_stage_waits_for_a_start_level(make_session: Any) -> None
     steps = [row["time/total_timesteps"] for row in rows if "forgetting/short" in row]
     assert steps == [1024, 1536, 2048]
     assert [row["time/total_timesteps"] for row in rows if "eval/mean_reward" in row] == [1024, 1536, 2048]
+
+
+def test_a_threshold_out_of_the_last_stages_reach_is_refused_before_the_first_step() -> None:
+    """Two moves on ice reach the goal with a probability of 2/3 x 2/3 at the most."""
+    stages = {
+        "a": {"advance": {"steps": 512}},
+        "b": {"env": {"kwargs": {"desc": ["SF", "FG"]}, "max_episode_steps": 2}},
+    }
+    config = small_config(env={"id": "FrozenLake-v1", "kwargs": {"desc": ["SF", "FG"]}}, stages=stages)
+    with pytest.raises(UserError, match=r"^stop.threshold: 0.7 is above the best possible mean return"):
+        build(config, 0.7)
+
+
+def test_a_stage_in_which_no_episode_ends_has_no_score() -> None:
+    env = {"id": "test/Counting-v0", "kwargs": {"length": None}}
+    stages = {"endless": {"advance": {"steps": 512}}, "limited": {"env": {"max_episode_steps": 50}}}
+    session = build(small_config(env=env, stages=stages, train={"total_timesteps": 2048}), None)
+    try:
+        _, rows = rows_of(session)
+        assert session.judge.record.stage_ends["endless"].score is None
+        assert "stage/limited/mean_reward" in rows[-1]
+        assert not any(name.startswith("forgetting/") for row in rows for name in row)
+    finally:
+        session.close()

@@ -58,7 +58,7 @@ BROKEN = ("algo.learning_rate=1.0", "algo.vf_coef=0", "env.max_episode_steps=8")
 SPOILT = [
     ("not_finite", "CartPole-v1", ("algo.learning_rate=1e38",), {"algo.learning_rate": "lin_0.003"}),
     ("starved", "CartPole-v1", ("algo.batch_size=8192", "env.n_envs=256"), {"algo.batch_size": 256}),
-    ("starved", "CartPole-v1:a2c", ("env.n_envs=128",), {"env.n_envs": 16}),
+    ("starved", "CartPole-v1:a2c", ("env.n_envs=64",), {"env.n_envs": 8}),
     ("reward_scale", "CartPole-v1", ("env.reward.scale=1e4",), {"env.reward.scale": 1.0}),
     ("reward_scale", "CartPole-v1", ("env.reward.scale=1e-6",), {"env.reward.scale": 1.0}),
     ("reward_altered", "Pendulum-v1", ("env.reward.clip=0.01",), {"env.reward.clip": None}),

@@ -352,3 +352,11 @@ def test_nothing_heavy_is_imported() -> None:
     heavy = "torch gymnasium numpy rich ruamel"
     code = f"import sys, gymnast.runs.references; print([m for m in '{heavy}'.split() if m in sys.modules])"
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
+
+
+def test_best_compares_scores_of_one_kind(tmp_path: Path) -> None:
+    """A relative score of several tasks, -4, is above the return of -86 of an Acrobot, and says less."""
+    task = {"score": -500.0, "interval": None, "episodes": 4, "threshold": -100.0, "solved": False}
+    plain = make(tmp_path, "Acrobot-v1", score=-86.0)
+    make(tmp_path, "Acrobot-v1", seed=2, score=-4.0, tasks={"acrobot": task})
+    assert resolve("@best:Acrobot-v1", tmp_path).id == plain.id

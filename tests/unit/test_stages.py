@@ -15,6 +15,8 @@ from gymnast.config.files import parse_yaml
 from gymnast.core.errors import UserError
 from gymnast.judge.stages import NO_STAGES, Stage, StageEnd, stage_row
 from gymnast.sinks.console.console import ConsoleSink
+from gymnast.verbs.envs.check_all import _key
+from gymnast.verbs.speed.libraries.translation import refuse
 from tests.sinks_for_tests import run_info
 
 SHORT = {"env": {"max_episode_steps": 30}, "advance": {"steps": 2048}}
@@ -152,6 +154,22 @@ def test_python_models_have_no_stages() -> None:
         gymnast.PPO("LunarLander-v3:curriculum")
     with pytest.raises(UserError, match="a model trains in one env"):
         gymnast.PPO("CartPole-v1", set={"stages": {"a": SHORT, "b": {}}})
+    with pytest.raises(UserError, match="a model trains in one env"):
+        gymnast.PPO("MlpPolicy", "CartPole-v1:and-acrobot")
+
+
+@pytest.mark.parametrize("target", ["CartPole-v1:and-acrobot", "LunarLander-v3:curriculum"])
+def test_what_only_gymnast_has_is_not_compared_with_other_libraries(target: str) -> None:
+    with pytest.raises(UserError, match="only Gymnast has tasks and stages"):
+        refuse(load(target).config, "sb3", "stable-baselines3", ["ppo"])
+
+
+def test_envs_check_builds_the_envs_of_tasks_and_stages() -> None:
+    assert [part.env.id for part in load("CartPole-v1:and-acrobot").config.parts] == ["CartPole-v1", "Acrobot-v1"]
+    stages = load("LunarLander-v3:curriculum").config.parts
+    assert stages[-1].env.id == "gymnast/RandomisedLunarLander-v0"
+    assert load("CartPole-v1").config.parts == [load("CartPole-v1").config]
+    assert len({_key(load(target)) for target in ("CartPole-v1", "CartPole-v1:and-acrobot")}) == 2
 
 
 def test_the_live_console_names_the_stage() -> None:

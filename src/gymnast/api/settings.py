@@ -92,6 +92,8 @@ def with_settings(model: str, data: Mapping[str, Any], given: Mapping[str, Any],
     config = configs.validate(whole, dict.fromkeys(given, f"{model}(...)"))
     if config.stages:
         raise UserError(f"{model}: stages: a model trains in one env. Train a curriculum with `gymnast train`.")
+    if config.tasks:
+        raise UserError(f"{model}: tasks: a model trains in one env. Train several tasks with `gymnast train`.")
     if source.given is not None:
         refuse_sharing(source, config)
     return config

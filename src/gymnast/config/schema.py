@@ -388,6 +388,13 @@ class RunConfig(Section):
             raise UserError(f"--task {name}: unknown.{did_you_mean(name, names)}{known}")
         return names.index(name)
 
+    @property
+    def parts(self) -> list[RunConfig]:
+        """One config for each env that the run trains in: those of its tasks or stages, or itself."""
+        if self.tasks:
+            return [self.of_task(number) for number in range(len(self.tasks))]
+        return [self.in_stage(index) for index in range(len(self.stages))] or [self]
+
     def of_task(self, number: int) -> RunConfig:
         """The config as if this task were all there is."""
         return self.model_copy(update={"env": self.task_envs[number], "tasks": []})

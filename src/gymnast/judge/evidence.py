@@ -31,6 +31,9 @@ class Range:
         """With these returns in it; the ends of an empty range are infinite."""
         return Range(min(self.low, float(returns.min())), max(self.high, float(returns.max())))
 
+    def joined(self, other: Range) -> Range:
+        return Range(min(self.low, other.low), max(self.high, other.high))
+
 
 NOTHING_SEEN = Range(math.inf, -math.inf)
 

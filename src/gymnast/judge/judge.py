@@ -68,7 +68,10 @@ class Judge:
     @cached_property
     def earlier(self) -> dict[str, VecEnv]:
         """Those of the stages before this one, built in the same way."""
-        return {name: self._make_earlier(env) for name, env in self.stage.earlier.items() if self._make_earlier}
+        if self._make_earlier is None:
+            return {}
+        scored = {name for name, end in self.record.stage_ends.items() if end.score is not None}
+        return {name: self._make_earlier(env) for name, env in self.stage.earlier.items() if name in scored}
 
     @property
     def court(self) -> Court:
@@ -229,6 +232,9 @@ class Judge:
     def end_stage(self, step: int) -> Row:
         """The agent's scores in this stage and those before it, on fresh episodes: the ones that ended the stage may
         have been lucky."""
+        if self._waits_for_an_end:
+            self.record.stage_ends[self.stage.name] = StageEnd(step, None)
+            return {}
         scores = self.court.score_stages(self.stage.name, derive_seed(self.config.train.seed, "stage", self.stage.name))
         self.record.stage_ends[self.stage.name] = StageEnd(step, scores[self.stage.name].mean)
         return self._take_stages(scores)
@@ -361,7 +367,8 @@ class Judge:
 
     def _take_verdict(self, verdict: Verdict, step: int) -> Row:
         record = self.record
-        record.verdicts, record.seen, record.judged_at = verdict.attempts, verdict.seen, step
+        record.verdicts, record.judged_at = verdict.attempts, step
+        record.seen = record.seen.joined(verdict.seen)  # training has gone on since a verdict in the background began
         record.solved = record.solved or SOLVED in verdict.shown
         record.on_target = record.on_target or TARGET in verdict.shown
         return verdict_row(verdict, step, self.goals)

@@ -17,7 +17,7 @@ class StageEnd:
     """How a stage ended."""
 
     step: int  # env steps of the run
-    score: float  # mean return then, of episodes that decided nothing
+    score: float | None  # mean return then, of episodes that decided nothing; None: no episode ever ended
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,8 @@ def stage_row(scores: Mapping[str, float], ends: Mapping[str, StageEnd]) -> Row:
     """`scores`: mean returns of one agent, by stage. What it has forgotten of a stage is what it earned at its end and
     does not earn now."""
     row = {f"stage/{name}/mean_reward": score for name, score in scores.items()}
-    return row | {f"forgetting/{name}": ends[name].score - score for name, score in scores.items() if name in ends}
+    known = {name: end.score for name, end in ends.items() if end.score is not None}
+    return row | {f"forgetting/{name}": known[name] - score for name, score in scores.items() if name in known}
 
 
 NO_STAGES = Stage()

@@ -86,7 +86,7 @@ class TaskCourt:
         verdicts: dict[str, Verdict] = {}
         for name, threshold in self.thresholds.items():
             goals = {SOLVED: threshold} if asked.goals else {}
-            own = self._of(name).judge(Allowance(asked.number, goals), self.seen.get(name, NOTHING_SEEN), final)
+            own = self._of(name).judge(replace(asked, goals=goals), self.seen.get(name, NOTHING_SEEN), final)
             verdicts[name] = own
             if goals and SOLVED not in own.shown and not final:
                 break
@@ -157,7 +157,7 @@ class TaskJudge(Judge):
         row = super()._take_verdict(verdict, step)
         for name, own in verdict.tasks.items():
             task, (low, high) = self.record.tasks[name], own.interval
-            self._see(name, own.evaluation.returns)
+            task.seen = task.seen.joined(own.seen)
             task.score, task.interval, task.episodes = own.evaluation.mean, (low, high), own.evaluation.episodes
             row |= {f"verdict/mean/{name}": task.score, f"verdict/low/{name}": low, f"verdict/high/{name}": high}
             if own.test is not None:

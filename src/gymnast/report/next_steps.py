@@ -38,7 +38,8 @@ def next_steps(facts: RunFacts) -> list[NextStep]:
     if facts.run.checkpoints():
         steps.append(NextStep(f"gymnast eval {token}{where}", "score it on fresh episodes"))
     others = [run for run in list_runs(facts.run.path.parent) if run.env == facts.info.env and run.id != facts.info.id]
-    if others:
+    others = [run for run in others if run.has_plain_score]
+    if others and facts.info.has_plain_score:
         best = max(others, key=lambda run: float("-inf") if run.score is None else run.score)
         command = f"gymnast runs compare {token} {best.token}{where}"
         steps.append(NextStep(command, f"compare it with the best other run of {facts.info.env}"))

@@ -121,7 +121,9 @@ def _best(facts: RunFacts) -> float | None:
     """The best possible mean return as the preset states it, where it holds for the env of this run."""
     config = facts.config
     known = None if config is None or config.tasks else configs.scored_facts(config, facts.env_facts)
-    return None if known is None or config is None or not known.hold_for(config.eval_env) else known.optimum
+    return (
+        None if known is None or config is None or not known.hold_for(config.in_stage(-1).eval_env) else known.optimum
+    )
 
 
 def _headline(facts: RunFacts) -> str:

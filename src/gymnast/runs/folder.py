@@ -118,6 +118,11 @@ class RunInfo:
         return self.id.split("-")[0]
 
     @property
+    def has_plain_score(self) -> bool:
+        """Whether the score is a mean return in `env`: not relative to several tasks, nor of a curriculum's stage."""
+        return not (self.summary.get("tasks") or self.summary.get("stages"))
+
+    @property
     def score(self) -> float | None:
         """What `@best` compares, higher is better: how a run ended or, of a killed one, its best evaluation."""
         score = self.summary.get("score")

@@ -154,7 +154,8 @@ def _best(runs: RunList, env: str) -> RunInfo:
     if not of_env:
         known = sorted({run.env for run in runs})
         raise UserError(f"no run of {env!r}.{did_you_mean(env, known)} There are runs of: {', '.join(known)}.")
-    scored = [(run.score, run) for run in of_env if run.score is not None]
+    alike = [run for run in of_env if run.has_plain_score] or of_env
+    scored = [(run.score, run) for run in alike if run.score is not None]
     if not scored:
         raise UserError(f"no run of {env} has a score yet; use @last or an id ({of_env[0].id}).")
     return max(scored, key=lambda pair: pair[0])[1]

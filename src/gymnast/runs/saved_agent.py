@@ -103,12 +103,17 @@ def init_agent_from(agent: Agent, tensors: dict[str, Tensor], same_env: bool = T
     """
     mine = agent.state_dict()
     if not same_env:
-        tensors = {name: tensor for name, tensor in tensors.items() if not name.startswith("reward_normalizer.")}
+        tensors = {name: tensor for name, tensor in tensors.items() if not name.startswith(REWARD_SCALES)}
     misfits = {_owner(name) for name in mine if name not in tensors or mine[name].shape != tensors[name].shape}
     taken = [name for name in mine if _owner(name) not in misfits]
     agent.load_state_dict({name: tensors[name] for name in taken}, strict=False)
     return taken, [name for name in mine if name not in taken]
 
 
+REWARD_SCALES = ("reward_normalizer.", "reward_normalizers.")  # of one env, or of several tasks
+
+
 def _owner(name: str) -> str:
-    return name.rpartition(".")[0] if "moments" in name else name
+    """What is taken as a whole, or not at all: statistics that belong together."""
+    parent = name.rpartition(".")[0]
+    return parent if "moments" in name or parent.endswith(".norm") else name

@@ -30,6 +30,15 @@ def is_undecided(result: Scored) -> bool:
     return data["eval_mean"] is not None and data["eval_mean"] >= result.threshold
 
 
+def scored_env(result: Scored) -> str:
+    """The env of the score; of several tasks the one that was chosen, or all of them."""
+    data, config = result.data, result.config
+    if data.get("stop_reason") or "tasks" not in data or len(data["tasks"]) > 1:
+        return config.env.id
+    (name,) = data["tasks"]
+    return f"{config.task_envs[config.task_number(name) or 0].id} · task {name}"
+
+
 def summary_panel(result: Scored) -> RenderableType:
     config, reason = result.config, result.data.get("stop_reason")  # None: of a saved agent
     if result.data["solved"]:
@@ -42,7 +51,7 @@ def summary_panel(result: Scored) -> RenderableType:
         headline, colour = "UNDECIDED", "yellow"
     else:
         headline, colour = "NOT SOLVED" if result.data["eval_mean"] is not None else "NOT JUDGED", "yellow"
-    title = Text().append(headline, style=f"bold {colour}").append(f"  {config.env.id}", style="bold default")
+    title = Text().append(headline, style=f"bold {colour}").append(f"  {scored_env(result)}", style="bold default")
     if reason:
         title.append(f" · {config.algo.name}", style="bold default")
         title.append(f" · seed {config.train.seed}", style="default")

@@ -45,7 +45,7 @@ def build(config: RunConfig, threshold: float | None, factory: EnvFactory | None
         require_packages(f"log.video: {config.log.video}")
     choose_threads(config)
     if config.stages:
-        refuse_unfit_stages(config, factory)
+        refuse_unfit_stages(config, factory, threshold)
     first = config.in_stage(0)
     env = make_training_vec(first, factory) if not config.tasks else open_tasks(config, factory)
     extensions = make_extensions(config)
@@ -93,8 +93,9 @@ def open_stage(state: TrainState, index: int, threshold: float | None, uniform: 
     state.labels = labels_of(state.agent, here.env, env.action_labels)
 
 
-def refuse_unfit_stages(config: RunConfig, factory: EnvFactory | None) -> None:
-    """Before the first step: an agent can go through stages only where it sees and does the same in all of them."""
+def refuse_unfit_stages(config: RunConfig, factory: EnvFactory | None, threshold: float | None) -> None:
+    """Before the first step: an agent can go through stages only where it sees and does the same in all of them, and
+    only to a threshold that the last one allows."""
     if factory is not None:
         raise UserError("stages: are made by id, and this env is a Python object. Train with `gymnast train`.")
     found: dict[str, tuple[Any, Any]] = {}
@@ -107,7 +108,10 @@ def refuse_unfit_stages(config: RunConfig, factory: EnvFactory | None) -> None:
             except UserError as error:
                 raise UserError(f"stages.{label}: {error}") from None
             found[f"stages.{label}: {cfg.id}"] = env.obs_space, env.action_space
+            table = table_of(cfg, env) if cfg == here.eval_env and index == len(config.stages) - 1 else None
             env.close()
+            if table is not None and threshold is not None and (problem := table.optimum.problem(threshold, cfg.id)):
+                raise UserError(f"stop.threshold: {problem}")
     (first, spaces), *others = found.items()
     unfit = [
         f"{name} has {what} {theirs}, but {first} has {ours}. All stages must have the same."

@@ -211,7 +211,7 @@ def stage_results(state: TrainState) -> list[dict[str, Any]]:
                 "steps": until - began,
                 "score_at_end": None if end is None else end.score,
                 "score": now,
-                "forgetting": None if end is None or now is None else end.score - now,
+                "forgetting": None if end is None or end.score is None or now is None else end.score - now,
             }
         )
         began = until

@@ -129,7 +129,9 @@ def add_checkpoint(
         "seed": root,
     }
     title = (
-        () if seconds is None else (config.evaluated_on or config.env.id, f"step {point.step or 0:,}", *score_of(point))
+        ()
+        if seconds is None
+        else (config.evaluated_on or stage.config.id, f"step {point.step or 0:,}", *score_of(point))
     )
     try:
         net = SavedAgent.build(config, stage.engine, saved.agent).net

@@ -64,13 +64,14 @@ def _sorted(names: Sequence[str], overrides: Sequence[str]) -> tuple[dict[str, l
 
 
 def _key(resolved: Resolved) -> str:
-    config = resolved.config
-    engines = (
-        choose_engine(config.env, config.env.n_envs)[0],
-        choose_engine(config.eval_env, config.eval_n_envs, role="eval")[0],
-    )
-    sections = [cfg.model_dump_json(exclude=UNSEEN) for cfg in (config.env, config.eval_env)]
-    return "|".join((*engines, *sections))
+    found: list[str] = []
+    for config in resolved.config.parts:
+        found += (
+            choose_engine(config.env, config.env.n_envs)[0],
+            choose_engine(config.eval_env, config.eval_n_envs, role="eval")[0],
+        )
+        found += [cfg.model_dump_json(exclude=UNSEEN) for cfg in (config.env, config.eval_env)]
+    return "|".join(found)
 
 
 def _check(members: Sequence[Resolved], steps: int) -> dict[str, Any]:

@@ -49,13 +49,16 @@ class Health:
 
 
 def check_health(config: RunConfig, steps: int) -> Health:
+    """Of every env that the config trains in; what is not a problem is of the last one."""
     health = Health()
-    for check in (_train_and_eval, _end_and_picture):
-        try:
-            for problem in check(config, steps, health):
-                health.problems.append(problem)
-        except (UserError, EnvFailure) as error:
-            health.problems.append(str(error).partition("\n")[0])
+    for part in config.parts:
+        where = "" if part is config else f"{part.env.id}: "
+        for check in (_train_and_eval, _end_and_picture):
+            try:
+                for problem in check(part, steps, health):
+                    health.problems.append(where + problem)
+            except (UserError, EnvFailure) as error:
+                health.problems.append(where + str(error).partition("\n")[0])
     return health
 
 

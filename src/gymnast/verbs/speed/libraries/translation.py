@@ -32,6 +32,8 @@ def refuse(config: RunConfig, name: str, title: str, algos: Sequence[str]) -> No
     env, problem = config.env, ""
     if config.algo.name not in algos:
         problem = f"{title} has no {config.algo.name}. Use a variant with {' or '.join(algos)}."
+    elif config.tasks or config.stages:
+        problem = "only Gymnast has tasks and stages. Use another variant."
     elif env.wrappers:
         names = ", ".join(spec.name for spec in env.wrappers)
         problem = f"env.wrappers has {names}, which only Gymnast has. Add --set env.wrappers=[]."
