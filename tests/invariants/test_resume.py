@@ -137,8 +137,8 @@ def alerts_of(session: TrainState) -> list[dict[str, Any]]:
 
 
 def test_alerts_go_on_counting(tmp_path: Path, make_session: Any) -> None:
-    """A rate that breaks the agent: alerts begin before the interruption and count on after it."""
-    config = small_config(algo={"learning_rate": 1.0})
+    """Rewards that are far too small: the alert begins before the interruption and counts on after it."""
+    config = small_config(env={"reward": {"scale": 1e-6}})
     rows = resumes_exactly(config, tmp_path, make_session)
     session = make_session(config)
     for row in rows:

@@ -48,7 +48,7 @@ def test_variants_that_share_an_env_are_checked_once() -> None:
         next(preset.variants for preset in configs.list_presets() if preset.id == "CartPole-v1")
     )
     assert found[0]["variants"][:2] == ["ppo", "a2c"]
-    assert len(found) == 3 == progress.planned == progress.done_  # plain, shaped, and without velocities
+    assert len(found) == 4 == progress.planned == progress.done_  # plain, shaped, with Acrobot, and without velocities
 
 
 def health_of(name: str, **env: Any) -> Any:

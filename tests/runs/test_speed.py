@@ -216,7 +216,7 @@ def test_more_envs_keep_the_samples_of_an_update() -> None:
     assert change.overrides == ("env.n_envs=32", "algo.n_steps=8")
     assert more_envs(config(), 8) is None  # 64 x 4: too short to learn from
     assert steps_for(config(), 12) is None  # 256 is no multiple of 12
-    assert steps_for(config("CartPole-v1:a2c", "algo.n_steps=5"), 16) == 5  # as short as it is now is fine
+    assert steps_for(config("CartPole-v1:a2c", "algo.n_steps=5"), 8) == 5  # as short as it is now is fine
 
 
 def test_changes_leave_out_what_is_so_already() -> None:

@@ -186,7 +186,7 @@ def test_override_value_must_be_yaml() -> None:
 def test_variant_typo_names_the_nearest() -> None:
     assert problems("CartPole-v1:pppo") == [
         "CartPole-v1: unknown variant 'pppo'. Did you mean 'ppo'? "
-        "Known: ppo, a2c, reinforce, centred, no-velocity, no-velocity-mlp, zoo, zoo-a2c."
+        "Known: ppo, a2c, reinforce, centred, and-acrobot, no-velocity, no-velocity-mlp, zoo, zoo-a2c."
     ]
 
 

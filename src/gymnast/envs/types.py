@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 Obs = dict[str, NDArray[Any]]  # one array a leaf of the observation space, [N, ...]; {"obs": ...} for a plain space
 ObsSpace = dict[str, gym.Space[Any]]
 NewArray = Callable[[tuple[int, ...], Any], NDArray[Any]]  # of a shape and a dtype
+Picture = NDArray[np.uint8]  # [height, width, 3]
+NO_PICTURE: Picture = np.zeros((0, 0, 3), np.uint8)
 
 # An env that declares metadata[LIFE_LOST] sets info[LIFE_LOST] where a life was lost and the game goes on. For the
 # learner the episode ends there (terminated, final_obs); for scores it does not: no EpisodeRecord, no reset.

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from gymnast.agent.batch import OBS, Batch
 from gymnast.agent.tasks import TaskGaussianHead
-from gymnast.envs.types import Box, EpisodeRecord
+from gymnast.envs.types import NO_PICTURE, Box, EpisodeRecord, Picture
 from gymnast.play.player import play
 
 if TYPE_CHECKING:
@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     from gymnast.agent.nets import Net
     from gymnast.play.stage import Stage
     from gymnast.rl.rollout import Rollout
-
-Picture = NDArray[np.uint8]  # [height, width, 3]
-NO_PICTURE: Picture = np.zeros((0, 0, 3), np.uint8)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from gymnast.envs.make import EnvMaker
 from gymnast.envs.recorder import recorder_of
 from gymnast.envs.suites import missing_package
 from gymnast.envs.tasks import TaskVecEnv, task_spaces
-from gymnast.play.episode import NO_PICTURE, Picture
+from gymnast.envs.types import NO_PICTURE, Picture
 
 if TYPE_CHECKING:
     from gymnast.config import RunConfig

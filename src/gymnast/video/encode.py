@@ -11,7 +11,7 @@ from gymnast.core.errors import UserError
 from gymnast.core.files import TEMPORARY
 
 if TYPE_CHECKING:
-    from gymnast.play.episode import Picture
+    from gymnast.envs.types import Picture
 
 QUALITY = {"crf": "23", "preset": "superfast"}
 

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from PIL.Image import Image
     from PIL.ImageDraw import ImageDraw
 
-    from gymnast.envs.types import Box
-    from gymnast.play.episode import Picture, Step
+    from gymnast.envs.types import Box, Picture
+    from gymnast.play.episode import Step
     from gymnast.play.step_table import Labels
 
 HEIGHT = 400  # at least; smaller pictures are enlarged. Most envs draw that many rows: to enlarge those takes time

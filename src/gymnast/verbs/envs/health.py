@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -14,12 +14,10 @@ from gymnast.envs.make import choose_engine, make_training_vec, make_vec
 from gymnast.envs.suites import find_spec
 from gymnast.envs.suites.base import draws
 from gymnast.envs.types import StepBatch, VecEnv
+from gymnast.play.stage import Stage
 from gymnast.verbs.envs.play import fingerprint
 from gymnast.verbs.random_actions import random_actions
 from gymnast.verbs.result import Facts
-
-if TYPE_CHECKING:
-    from gymnast.play.stage import Stage
 
 N_ENVS = 2  # of those that training has
 SHORT = 20  # raw steps of the episode that is played to its end: fewer than the time limit of any env
@@ -136,8 +134,6 @@ def _end_and_picture(config: RunConfig, steps: int, health: Health) -> Iterator[
 
 
 def _stage(cfg: EnvConfig) -> Stage:
-    from gymnast.play.stage import Stage  # imports torch
-
     return Stage(RunConfig(env=cfg.model_copy(update={"n_envs": 1})), 1)
 
 
