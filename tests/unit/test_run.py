@@ -360,3 +360,15 @@ def test_best_compares_scores_of_one_kind(tmp_path: Path) -> None:
     plain = make(tmp_path, "Acrobot-v1", score=-86.0)
     make(tmp_path, "Acrobot-v1", seed=2, score=-4.0, tasks={"acrobot": task})
     assert resolve("@best:Acrobot-v1", tmp_path).id == plain.id
+
+
+def test_a_run_that_went_on_since_it_was_read_is_not_started(tmp_path: Path) -> None:
+    run = make(tmp_path)
+    read = run.read().updated
+    other = Run.open(run.path)
+    other.start(read)
+    other.finish("finished")
+    with pytest.raises(UserError, match="changed by another process in the meantime"):
+        run.start(read)
+    run.start(run.read().updated)
+    run.finish("finished")

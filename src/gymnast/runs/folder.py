@@ -201,10 +201,14 @@ class Run:
             changes["summary"] = {**data.get("summary", {}), **changes["summary"]}
         write_json(self.path / "run.json", {**data, **changes, "updated": _now()})
 
-    def start(self) -> None:
-        """This process trains into the run from now on (again). Refused while another one does."""
+    def start(self, updated: str | None = None) -> None:
+        """This process trains into the run from now on (again). Refused while another one does, and if another one did
+        since `updated`, when the run's checkpoint was read."""
         if not self._lock.acquire():
             raise UserError(f"run {self.id} is being trained by another process; wait for it or stop it first.")
+        if updated is not None and self.read().updated != updated:
+            self._lock.release()
+            raise UserError(f"run {self.id} was changed by another process in the meantime; resume it again.")
         self.update(status="running", pid=os.getpid(), host=socket.gethostname())
 
     def finish(self, status: str, summary: Mapping[str, Any] | None = None) -> None:

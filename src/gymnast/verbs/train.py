@@ -121,6 +121,7 @@ def resume(
     if origin.live():
         raise UserError(f"run {origin.id} is being trained right now; stop it before resuming it.")
     say(f"resuming {origin.id} ...")
+    updated = origin.read().updated  # before the checkpoint: whoever continues the run meanwhile changes it
     saved = checkpoint.load(path)
     saved.require_training_state()
     before = saved.config
@@ -142,7 +143,7 @@ def resume(
         session.plan()
     if continues:
         run = origin
-        run.start()  # from here on nobody else may: its files are changed
+        run.start(updated)  # from here on nobody else may: its files are changed
         run.update(resumed_at=[*run.read().resumed_at, step])
         notes.insert(0, f"resumed {run.id} at {step:,} steps")
     else:
