@@ -186,7 +186,7 @@ def make_training_tasks(config: RunConfig) -> TaskVecEnv:
             parts[number] = make_training_vec(config.of_task(number))
         spaces = [(part.obs_space, part.action_space) for part in parts.values()]
         return TaskVecEnv(join_spaces([task.name for task in config.tasks], spaces), parts)
-    except BaseException:
+    except BaseException:  # Ctrl-C too: what was opened has processes
         for part in parts.values():
             part.close()
         raise
