@@ -7,6 +7,7 @@ without a summary came to are read afterwards, the newest run first.
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import threading
@@ -15,6 +16,7 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -199,7 +201,7 @@ def _second_half(path: Path, row: dict[str, Any]) -> dict[str, Any]:
 
 def _spark(values: list[float]) -> list[float]:
     """Means of stretches."""
-    finite = [value for value in values if abs(value) < float("inf")]
-    cuts = [index * len(finite) // SPARK for index in range(SPARK + 1)] if len(finite) > SPARK else range(len(finite) + 1)
-    means = [sum(finite[a:b]) / (b - a) for a, b in zip(cuts[:-1], cuts[1:], strict=True)]
-    return [float(f"{mean:.4g}") for mean in means]
+    finite = [value for value in values if math.isfinite(value)]
+    length = min(len(finite), SPARK)
+    cuts = [index * len(finite) // length for index in range(length + 1)] if finite else []
+    return [float(f"{sum(finite[a:b]) / (b - a):.4g}") for a, b in pairwise(cuts)]
