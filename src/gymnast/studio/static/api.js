@@ -19,7 +19,7 @@ export async function get(path, params = {}) {
 }
 
 export async function post(path, body = {}) {
-  const headers = { "Content-Type": "application/json" };
+  const headers = { "Content-Type": "application/json", "X-Studio-Client": client.value ?? "" };
   return answer(await fetch(`/api${path}`, { method: "POST", headers, body: JSON.stringify(body) }));
 }
 
@@ -27,6 +27,7 @@ export async function post(path, body = {}) {
 
 export const connection = signal("connecting"); // connecting | open | lost
 export const control = signal(true); // does this window hold the control lease?
+export const client = signal(null); // the id that the server gave this window
 
 const waiting = new Map(); // id of a request -> {resolve, reject}
 const listeners = new Map(); // type of a push -> functions
@@ -62,7 +63,10 @@ function text(message) {
     else request?.resolve(message);
     return;
   }
-  if (message.type === "welcome") control.value = message.control;
+  if (message.type === "welcome") {
+    client.value = message.client;
+    control.value = message.control;
+  }
   if (message.type === "control") control.value = message.mine;
   for (const listener of listeners.get(message.type) ?? []) listener(message);
 }

@@ -4,6 +4,18 @@ import { Segmented, Switch, cls, count, html, num, useEffect, useLayoutEffect, u
 const uPlot = window.uPlot;
 const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
+/** Exponential moving average without the pull towards the first value; null stays null. factor 0 changes nothing. */
+export function smooth(ys, factor) {
+  let sum = 0;
+  let weight = 0;
+  return ys.map((y) => {
+    if (y === null || !Number.isFinite(y)) return y;
+    sum = factor * sum + (1 - factor) * y;
+    weight = factor * weight + (1 - factor);
+    return sum / weight;
+  });
+}
+
 /**
  * series: [{id, label, x, y, low?, high?, color, dash?, width?, step?}]; every series has its own x.
  * onPick(id): a click on a line. highlight: id of the series to emphasise; onHighlight(id | null) on hover.

@@ -98,8 +98,8 @@ export function Button({ icon, label, primary, danger, quiet, small, active, chi
 
 export const Badge = ({ kind = "", title, children }) => html`<span class=${cls("badge", kind)} title=${title}>${children}</span>`;
 
-const STATUS = { live: "blue", running: "blue", done: "green", solved: "green", failed: "red", stopped: "amber", interrupted: "amber", crashed: "red" };
-export const StatusBadge = ({ status }) => html`<span class=${cls("badge", STATUS[status] ?? "", status === "live" && "pulse")}>${status}</span>`;
+const STATUS = { running: "blue pulse", finished: "green", interrupted: "amber", killed: "red", crashed: "red", damaged: "red" };
+export const StatusBadge = ({ status }) => html`<span class=${cls("badge", STATUS[status] ?? "")}>${status}</span>`;
 
 export function Card({ title, actions, children, class: extra, label, ...rest }) {
   const id = useId();
