@@ -61,6 +61,13 @@ def test_a_run_without_stages_is_one() -> None:
     assert "stages" not in dump(config)
 
 
+def test_an_empty_map_switches_the_stages_of_a_preset_off() -> None:
+    assert load("LunarLander-v3:curriculum").config.stages
+    assert load("LunarLander-v3:curriculum", ["stages={}"]).config.stages == {}
+    nothing_added = load("LunarLander-v3:curriculum", ["env.kwargs={}"]).config
+    assert nothing_added.env == load("LunarLander-v3:curriculum").config.env
+
+
 def test_all_problems_at_once() -> None:
     stages = {
         "one": {},

@@ -19,6 +19,7 @@ from gymnast.core.registry import ALGOS
 
 SECTIONS = tuple(RunConfig.model_fields)
 VARIANT_KEYS = ("about", "extends", *SECTIONS)
+SWITCHED_OFF_BY_EMPTY = {("stages",), ("tasks",)}  # {} of these means none, not "nothing to add"
 RL_ZOO = (
     "this is a file of RL Zoo's. Here settings are in sections: n_timesteps is train.total_timesteps, n_envs is "
     "env.n_envs, the rest is in algo and agent. `gymnast config show CartPole-v1:zoo` shows one of its configs."
@@ -52,6 +53,7 @@ class Merged:
             if len(here) == 1 and value is None:  # a section whose keys are all commented out
                 continue
             both_maps = isinstance(value, dict) and isinstance(into.get(name), dict)
+            both_maps = both_maps and not (value == {} and here in SWITCHED_OFF_BY_EMPTY)
             if both_maps and (here in layer.inside or not _is_one_value(here)):
                 self._merge(into[name], value, here, layer)
                 if _is_one_value(here):  # a schedule is explained as one value, and its newest part is what changed it

@@ -151,9 +151,9 @@ def _verdict(facts: RunFacts) -> Text:
         text.append(f"  95% interval {low:,.2f} to {high:,.2f}, {summary['episodes']} fresh episodes")
     else:
         text.append("  the best evaluation")
-    if facts.summary.get("tasks"):
-        text.append(f"  {RELATIVE}", style="dim")
-    if facts.threshold is not None:
+    if facts.summary.get("tasks"):  # each has a threshold of its own
+        text.append(f"  {RELATIVE}", style="dim").append("  solved: ").append_text(yes_no(facts.solved))
+    elif facts.threshold is not None:
         text.append(f"  solved at {facts.threshold:g}: ").append_text(yes_no(facts.solved))
     return text
 

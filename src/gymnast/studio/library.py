@@ -1,0 +1,205 @@
+"""The runs of a folder as pages show them. What has not changed on the disk is not read again: a look at 1,000 runs
+costs a few milliseconds.
+
+A row is made in two steps. run.json alone gives nearly all of it, and the list is shown; curve, alerts and what a run
+without a summary came to are read afterwards, the newest run first.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from gymnast.core.errors import UserError
+from gymnast.core.files import read_bytes
+from gymnast.report.run_facts import RETURN, RunFacts
+from gymnast.runs.references import Run, RunInfo, resolve
+from gymnast.sinks.jsonl import LARGEST_TABLE
+from gymnast.studio.answers import NotFound
+from gymnast.studio.followed import FollowedRun
+
+SPARK = 40  # points of the curve in a row
+KEPT = 8  # runs whose rows are in memory although nobody trains them
+SETTLED = 1_000_000_000  # ns after which two changes of a folder have two different times for sure
+RETURNS = re.compile(rb'"rollout/ep_rew_mean":\s*(-?[0-9][0-9.eE+-]*)')
+OF_INFO = ("id", "token", "name", "env", "variant", "algo", "seed", "status", "tags", "created", "updated", "parent")
+
+
+class Changes(NamedTuple):
+    rows: list[dict[str, Any]]
+    removed: list[str]
+
+
+@dataclass
+class _Entry:
+    stamp: int  # when its folder changed last; 0: too lately to be sure
+    row: dict[str, Any]
+    complete: bool = False
+
+
+class Library:
+    """Used by several threads: one refreshes, others answer requests."""
+
+    def __init__(self, runs_dir: Path) -> None:
+        self.runs_dir = runs_dir
+        self.warnings: list[str] = []
+        self._entries: dict[str, _Entry] = {}
+        self._followed: OrderedDict[str, FollowedRun] = OrderedDict()
+        self._lock = threading.RLock()
+
+    def refresh(self) -> Changes:
+        """Looks for new, changed and deleted runs."""
+        with self._lock:
+            stamps = self._stamps()
+            removed = [name for name in self._entries if name not in stamps]
+            for name in removed:
+                del self._entries[name]
+                self._followed.pop(name, None)
+            changed = []
+            for name, stamp in stamps.items():
+                entry = self._entries.get(name)
+                if entry is not None and entry.stamp == stamp and entry.row["status"] != "running":
+                    continue
+                fresh = self._read(name, stamp, known=entry is not None)
+                if entry is None or fresh.row != entry.row:
+                    self._entries[name] = fresh
+                    changed.append(fresh.row)
+                else:
+                    entry.stamp = stamp
+            return Changes(changed, removed)
+
+    def complete(self, most: int) -> list[dict[str, Any]]:
+        """Rows that were given their second half now, at most so many; none: all have it."""
+        with self._lock:
+            waiting = [(entry.row["created"], name) for name, entry in self._entries.items() if not entry.complete]
+            done = []
+            for _, name in sorted(waiting, reverse=True)[:most]:
+                entry = self._entries[name]
+                entry.row, entry.complete = {**entry.row, **_second_half(self.runs_dir / name, entry.row)}, True
+                done.append(entry.row)
+            return done
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The newest first."""
+        with self._lock:
+            rows = [entry.row for entry in self._entries.values()]
+        return sorted(rows, key=lambda row: (row["created"], row["id"]), reverse=True)
+
+    def find(self, ref: str) -> Run:
+        """@last, @best, an id, the beginning of one or a name: a run in this folder and nowhere else."""
+        if not ref or ref.startswith(".") or set(ref) & set("/\\\0"):
+            raise NotFound(f"{ref!r} is not the name of a run.")
+        run = Run(self.runs_dir / ref) if self._is_run(ref) else resolve(ref, self.runs_dir)
+        if run.path.is_symlink() or run.path.resolve().parent != self.runs_dir.resolve():
+            raise NotFound(f"{ref!r} is not in the folder of the runs.")
+        return run
+
+    @contextmanager
+    def reading(self, ref: str) -> Iterator[FollowedRun]:
+        """A run with all that is in its files now; it does not change in the block."""
+        run = self.find(ref)
+        with self._lock:
+            yield self._follow(run)
+
+    def _follow(self, run: Run) -> FollowedRun:
+        followed = self._followed.get(run.id)
+        if followed is None:
+            followed = self._followed[run.id] = FollowedRun(run)
+        else:
+            followed.refresh()
+        self._followed.move_to_end(run.id)
+        idle = [name for name, one in self._followed.items() if not one.live]
+        for name in idle[: max(0, len(idle) - KEPT)]:
+            del self._followed[name]
+        return followed
+
+    def _stamps(self) -> dict[str, int]:
+        """Of the folders that hold a run, when each changed. A link is not followed: it may lead anywhere."""
+        settled = time.time_ns() - SETTLED
+        found = {}
+        try:
+            with os.scandir(self.runs_dir) as entries:
+                for entry in entries:
+                    if not entry.name.startswith(".") and entry.is_dir(follow_symlinks=False):
+                        stamp = entry.stat(follow_symlinks=False).st_mtime_ns
+                        found[entry.name] = stamp if stamp < settled else 0
+        except OSError:
+            return {}  # no run has been started yet
+        known = self._entries
+        return {name: at for name, at in found.items() if name in known or self._is_run(name)}
+
+    def _is_run(self, name: str) -> bool:
+        return os.path.lexists(self.runs_dir / name / "run.json")
+
+    def _read(self, name: str, stamp: int, known: bool) -> _Entry:
+        """`known`: a page shows it already, and its curve must not vanish."""
+        run = Run(self.runs_dir / name)
+        try:
+            info = run.read()
+        except UserError as error:
+            damaged = RunInfo(run.path, name, "damaged")
+            return _Entry(stamp, {**row_of(RunFacts(run, damaged)), "problem": str(error)}, complete=True)
+        if info.status == "running":
+            return _Entry(stamp, complete_row(self._follow(run)), complete=True)
+        row = row_of(RunFacts(run, info))
+        return _Entry(stamp, {**row, **_second_half(run.path, row)} if known else row, complete=known)
+
+
+def row_of(facts: RunFacts) -> dict[str, Any]:
+    """What run.json says, in the words of the pages; of a run that is trained, its last row of metrics as well."""
+    info, summary = facts.info, facts.summary
+    live = isinstance(facts, FollowedRun)
+    interval = summary.get("interval") or (None, None)
+    return {
+        **{name: getattr(info, name) for name in OF_INFO},
+        "changes": info.changed or {},
+        "score": facts.score if live else info.score,
+        "low": interval[0],
+        "high": interval[1],
+        "solved": facts.solved if live else summary.get("solved") if summary.get("threshold") is not None else None,
+        "on_target": summary.get("on_target"),
+        "threshold": facts.threshold if live else summary.get("threshold"),
+        "training_return": facts.training_return if live else summary.get("training_return"),
+        "env_steps": facts.env_steps if live else summary.get("env_steps"),
+        "seconds": facts.seconds if live else summary.get("seconds"),
+        "total_steps": facts.total_steps if live else None,
+        "progress": min(facts.env_steps / facts.total_steps, 1.0) if live else 1.0,
+        "eta": facts.eta if isinstance(facts, FollowedRun) else None,
+        "fps": facts.latest.get("time/fps") if live else summary.get("fps"),
+        "spark": [],
+        "alerts": 0,
+    }
+
+
+def complete_row(facts: FollowedRun) -> dict[str, Any]:
+    returns = [row[RETURN] for row in facts.rows if RETURN in row]
+    return {**row_of(facts), "spark": _spark(returns), "alerts": len(facts.alerts)}
+
+
+def _second_half(path: Path, row: dict[str, Any]) -> dict[str, Any]:
+    """Of a run that nobody trains."""
+    run = Run(path)
+    if row["status"] != "finished":  # it has no summary, or did not come to its end
+        return complete_row(FollowedRun(run))
+    try:
+        # One number of every line: reading all of them would take a hundred times as long
+        values = [float(text) for text in RETURNS.findall(read_bytes(run.metrics_path, LARGEST_TABLE))]
+    except (OSError, ValueError):
+        values = []
+    return {"spark": _spark(values), "alerts": len(RunFacts(run).alerts)}
+
+
+def _spark(values: list[float]) -> list[float]:
+    """Means of stretches."""
+    finite = [value for value in values if abs(value) < float("inf")]
+    cuts = [index * len(finite) // SPARK for index in range(SPARK + 1)] if len(finite) > SPARK else range(len(finite) + 1)
+    means = [sum(finite[a:b]) / (b - a) for a, b in zip(cuts[:-1], cuts[1:], strict=True)]
+    return [float(f"{mean:.4g}") for mean in means]
