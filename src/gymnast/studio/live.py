@@ -33,7 +33,7 @@ class Watcher:
 
     def __init__(self, library: Library) -> None:
         self._library = library
-        self._lists: set[Client] = set()
+        self._lists: dict[Client, int] = {}  # up to which revision each has the list
         self._runs: dict[Client, _Watched] = {}
         self._somebody = asyncio.Event()
 
@@ -54,12 +54,14 @@ class Watcher:
             await asyncio.sleep(EVERY)
 
     async def _push_lists(self) -> None:
-        changed, removed = await asyncio.to_thread(self._library.refresh)
-        rows = {row["id"]: row for row in changed}
-        rows |= {row["id"]: row for row in await asyncio.to_thread(self._library.complete, AT_ONCE)}
-        if rows or removed:
-            for client in self._lists:
-                client.push({"type": "runs", "changed": list(rows.values()), "removed": removed})
+        await asyncio.to_thread(self._library.refresh)
+        await asyncio.to_thread(self._library.complete, AT_ONCE)
+        for client, revision in list(self._lists.items()):
+            rows, removed, now = await asyncio.to_thread(self._library.since, revision)
+            if client in self._lists and self._lists[client] == revision:
+                self._lists[client] = now
+                if rows or removed:
+                    client.push({"type": "runs", "changed": rows, "removed": removed})
 
     async def _push_run(self, client: Client, watched: _Watched) -> None:
         try:
@@ -89,7 +91,9 @@ class Watcher:
         return messages
 
     async def _watch_runs(self, client: Client, message: dict[str, Any]) -> dict[str, Any]:
-        self._lists.add(client)
+        """`revision`: of the list that the page has."""
+        revision = message.get("revision")
+        self._lists[client] = revision if isinstance(revision, int) else -1
         self._somebody.set()
         return {}
 
@@ -113,7 +117,7 @@ class Watcher:
         return {}
 
     def _forget(self, client: Client) -> None:
-        self._lists.discard(client)
+        self._lists.pop(client, None)
         self._runs.pop(client, None)
         if not self._lists and not self._runs:
             self._somebody.clear()

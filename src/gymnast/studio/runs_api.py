@@ -86,7 +86,8 @@ def hello(request: Request) -> Json:
 def list_of_runs(request: Request) -> Json:
     library = library_of(request)
     library.refresh()
-    return Json({"runs": library.rows()})
+    rows, _, revision = library.since(-1)
+    return Json({"runs": rows, "revision": revision})
 
 
 def subjects(request: Request) -> Json:
