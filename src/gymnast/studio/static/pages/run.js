@@ -81,7 +81,7 @@ function OneRun({ id, query }) {
 
 function shownMetrics(tab, known, open, search) {
   if (tab === "overview") {
-    const emphasised = known.filter((name) => aboutOf(name).emphasis && ![RETURN, EVALUATION].includes(name) && !name.startsWith("verdict/"));
+    const emphasised = known.filter((name) => aboutOf(name).emphasis && aboutOf(name).style !== "flag" && ![RETURN, EVALUATION].includes(name) && !name.startsWith("verdict/"));
     return known.includes(RETURN) || known.includes(EVALUATION) ? [RETURN, EVALUATION, ...emphasised.slice(0, 9)] : emphasised.slice(0, 9);
   }
   if (tab !== "metrics") return [];
@@ -134,7 +134,7 @@ function Overview({ row, data, chart, names, tools, onFix }) {
   const { series, smoothing, axis, log, color } = chart;
   const curves = useMemo(() => {
     const training = lines(RETURN, "training", series[RETURN], color, smoothing);
-    const evaluation = series[EVALUATION] ? [{ id: EVALUATION, label: "evaluation", color: "var(--text)", width: 1.4, ...series[EVALUATION] }] : [];
+    const evaluation = series[EVALUATION] ? [{ id: EVALUATION, label: "evaluation", color: "var(--text)", width: 1, dots: true, ...series[EVALUATION] }] : [];
     const xs = [...training, ...evaluation].flatMap((one) => [one.x[0], one.x[one.x.length - 1]]).filter((x) => x !== undefined);
     const level = row.threshold !== null && xs.length ? [{ id: "solved", label: `solved at ${num(row.threshold)}`, color: "var(--green)", dash: [4, 4], width: 1, x: [Math.min(...xs), Math.max(...xs)], y: [row.threshold, row.threshold] }] : [];
     return [...level, ...training, ...evaluation];
