@@ -9,14 +9,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from gymnast.core.errors import UserError
-from gymnast.core.files import numbers_to_json
 from gymnast.core.text import printable
+from gymnast.studio.socket import to_json
 
-LARGEST_REQUEST = 1 << 20
+LARGEST_REQUEST = 1 << 20  # bytes
 
 
 class Refused(UserError):
-    """Not now, or not from here."""
+    """Not now, or not from this window."""
 
     status = 409
 
@@ -29,17 +29,12 @@ class Json(Response):
     media_type = "application/json"
 
     def render(self, content: Any) -> bytes:
-        return json.dumps(content, allow_nan=False, default=str, separators=(",", ":")).encode()
-
-
-def answer(data: Any, status: int = 200) -> Json:
-    """`data` may hold numbers that JSON has not; they become strings, as in every file of ours."""
-    return Json(numbers_to_json(data), status)
+        return to_json(content).encode()
 
 
 async def on_mistake(request: Request, error: Exception) -> Json:
-    status = getattr(error, "status", 400)
-    return Json({"error": "\n".join(printable(line) for line in str(error).splitlines())}, status)
+    said = "\n".join(printable(line) for line in str(error).splitlines())
+    return Json({"error": said}, getattr(error, "status", 400))
 
 
 async def body_of(request: Request) -> dict[str, Any]:
@@ -56,3 +51,17 @@ async def body_of(request: Request) -> dict[str, Any]:
     if not isinstance(data, dict):
         raise UserError("the request is not a JSON object.")
     return data
+
+
+def text_of(data: dict[str, Any], key: str) -> str:
+    value = data.get(key)
+    if not isinstance(value, str) or not value.strip():
+        raise UserError(f"{key}: must be a text.")
+    return value.strip()
+
+
+def texts_of(data: dict[str, Any], key: str) -> list[str]:
+    value = data.get(key) or []
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise UserError(f"{key}: must be a list of texts.")
+    return [item.strip() for item in value if item.strip()]

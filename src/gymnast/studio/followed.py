@@ -7,7 +7,8 @@ from pathlib import Path
 
 from gymnast.core.files import open_regular
 from gymnast.metrics.catalogue import catalogue
-from gymnast.report.run_facts import STEP, RunFacts
+from gymnast.metrics.rows import STEP
+from gymnast.report.run_facts import RunFacts
 from gymnast.runs.references import Run, RunInfo
 from gymnast.sinks.jsonl import LARGEST_TABLE, rows_of
 
@@ -75,4 +76,3 @@ class FollowedRun(RunFacts):
             return None
         steps, seconds = (clocked[-1][name] - clocked[0][name] for name in (STEP, "time/elapsed"))
         return max(self.total_steps - self.env_steps, 0) * seconds / steps if steps > 0 and seconds > 0 else None
-

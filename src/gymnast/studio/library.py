@@ -7,6 +7,7 @@ without a summary came to are read afterwards, the newest run first.
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import threading
@@ -15,6 +16,7 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -36,62 +38,62 @@ OF_INFO = ("id", "token", "name", "env", "variant", "algo", "seed", "status", "t
 class Changes(NamedTuple):
     rows: list[dict[str, Any]]
     removed: list[str]
+    revision: int
 
 
 @dataclass
 class _Entry:
     stamp: int  # when its folder changed last; 0: too lately to be sure
     row: dict[str, Any]
-    complete: bool = False
+    complete: bool
+    revision: int = 0
 
 
 class Library:
-    """Used by several threads: one refreshes, others answer requests."""
+    """Used by several threads: one refreshes, others answer requests. Every change has a number, its revision."""
 
     def __init__(self, runs_dir: Path) -> None:
         self.runs_dir = runs_dir
-        self.warnings: list[str] = []
         self._entries: dict[str, _Entry] = {}
+        self._removed: dict[str, int] = {}
+        self._revision = 0
         self._followed: OrderedDict[str, FollowedRun] = OrderedDict()
         self._lock = threading.RLock()
 
-    def refresh(self) -> Changes:
+    def refresh(self) -> None:
         """Looks for new, changed and deleted runs."""
         with self._lock:
+            self._revision += 1
             stamps = self._stamps()
-            removed = [name for name in self._entries if name not in stamps]
-            for name in removed:
+            for name in [name for name in self._entries if name not in stamps]:
                 del self._entries[name]
                 self._followed.pop(name, None)
-            changed = []
+                self._removed[name] = self._revision
             for name, stamp in stamps.items():
                 entry = self._entries.get(name)
-                if entry is not None and entry.stamp == stamp and entry.row["status"] != "running":
-                    continue
-                fresh = self._read(name, stamp, known=entry is not None)
-                if entry is None or fresh.row != entry.row:
+                if entry is None or entry.stamp != stamp or entry.row["status"] == "running":
+                    fresh = self._read(name, stamp, known=entry is not None)
+                    same = entry is not None and fresh.row == entry.row
+                    fresh.revision = entry.revision if entry is not None and same else self._revision
                     self._entries[name] = fresh
-                    changed.append(fresh.row)
-                else:
-                    entry.stamp = stamp
-            return Changes(changed, removed)
+                    self._removed.pop(name, None)
 
-    def complete(self, most: int) -> list[dict[str, Any]]:
-        """Rows that were given their second half now, at most so many; none: all have it."""
+    def complete(self, most: int) -> None:
+        """Reads the second half of rows that have none, of at most so many."""
         with self._lock:
+            self._revision += 1
             waiting = [(entry.row["created"], name) for name, entry in self._entries.items() if not entry.complete]
-            done = []
             for _, name in sorted(waiting, reverse=True)[:most]:
                 entry = self._entries[name]
-                entry.row, entry.complete = {**entry.row, **_second_half(self.runs_dir / name, entry.row)}, True
-                done.append(entry.row)
-            return done
+                entry.row = {**entry.row, **_second_half(self.runs_dir / name, entry.row)}
+                entry.complete, entry.revision = True, self._revision
 
-    def rows(self) -> list[dict[str, Any]]:
-        """The newest first."""
+    def since(self, revision: int) -> Changes:
+        """What has changed after a revision; all of it after -1."""
         with self._lock:
-            rows = [entry.row for entry in self._entries.values()]
-        return sorted(rows, key=lambda row: (row["created"], row["id"]), reverse=True)
+            rows = [entry.row for entry in self._entries.values() if entry.revision > revision]
+            removed = [name for name, at in self._removed.items() if at > revision]
+            return Changes(sorted(rows, key=_newest, reverse=True), removed, self._revision)
 
     def find(self, ref: str) -> Run:
         """@last, @best, an id, the beginning of one or a name: a run in this folder and nowhere else."""
@@ -153,6 +155,10 @@ class Library:
         return _Entry(stamp, {**row, **_second_half(run.path, row)} if known else row, complete=known)
 
 
+def _newest(row: dict[str, Any]) -> tuple[str, str]:
+    return row["created"], row["id"]
+
+
 def row_of(facts: RunFacts) -> dict[str, Any]:
     """What run.json says, in the words of the pages; of a run that is trained, its last row of metrics as well."""
     info, summary = facts.info, facts.summary
@@ -199,7 +205,7 @@ def _second_half(path: Path, row: dict[str, Any]) -> dict[str, Any]:
 
 def _spark(values: list[float]) -> list[float]:
     """Means of stretches."""
-    finite = [value for value in values if abs(value) < float("inf")]
-    cuts = [index * len(finite) // SPARK for index in range(SPARK + 1)] if len(finite) > SPARK else range(len(finite) + 1)
-    means = [sum(finite[a:b]) / (b - a) for a, b in zip(cuts[:-1], cuts[1:], strict=True)]
-    return [float(f"{mean:.4g}") for mean in means]
+    finite = [value for value in values if math.isfinite(value)]
+    length = min(len(finite), SPARK)
+    cuts = [index * len(finite) // length for index in range(length + 1)] if finite else []
+    return [float(f"{sum(finite[a:b]) / (b - a):.4g}") for a, b in pairwise(cuts)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import secrets
 import signal
 import socket
@@ -45,6 +47,8 @@ def serve(
     """Until a signal ends it. `page`: the path that is opened, e.g. /runs/@last; port 0 is any free one."""
     if not _is_loopback(host) and not token:
         raise UserError(f"--host {host}: other machines could use it; choose a secret with --token as well.")
+    if token and not re.fullmatch(r"[A-Za-z0-9_-]{8,200}", token):
+        raise UserError("--token: must be at least 8 letters, digits, '-' or '_'.")
     listener = _listen(host, port)
     with listener:
         port = listener.getsockname()[1]
@@ -81,5 +85,5 @@ def _listen(host: str, port: int) -> socket.socket:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         return socket.create_server(address[:2], family=family, backlog=64)
     except (OSError, OverflowError) as error:
-        reason = getattr(error, "strerror", None) or error
+        reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else error
         raise UserError(f"--host {host} --port {port}: cannot listen there: {reason}. Choose another port.") from None
