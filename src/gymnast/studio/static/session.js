@@ -117,10 +117,9 @@ const envsOf = (presets) => (presets?.families ?? []).flatMap((family) => (famil
 const SHORT = { ArrowLeft: "←", ArrowRight: "→", ArrowUp: "↑", ArrowDown: "↓", Space: "space", Enter: "enter" };
 export const keyName = (code) => SHORT[code] ?? code.replace(/^(Key|Digit)/, "");
 
-/** A horizontal bar for each action. choices: {probability} of each, or {mean, std} of continuous ones. */
-export function ActionBars({ about, choices, mask, taken, onChoose }) {
-  const probs = choices?.probability;
-  if (choices?.mean) return html`<${GaussianBars} about=${about} mean=${choices.mean} std=${choices.std} taken=${taken} />`;
+/** A horizontal bar for each action: its probability, or mean and standard deviation of a continuous one. */
+export function ActionBars({ about, probs, mean, std, mask, taken, onChoose }) {
+  if (mean) return html`<${GaussianBars} about=${about} mean=${mean} std=${std} taken=${taken} />`;
   if (!probs) return html`<p class="hint">No network chooses here.</p>`;
   const chosen = takenOf(about, taken);
   return html`<ul class="bars" aria-label="Action probabilities">${about.actions.map((label, i) => {

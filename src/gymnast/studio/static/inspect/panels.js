@@ -28,13 +28,6 @@ export const PANELS = [
 ];
 export const OPEN_AT_FIRST = ["action", "value", "reward", "whatif", "observation", "inputs", "map"];
 
-const choicesAt = (columns, t) => {
-  const picked = (name) => columns[name]?.[t];
-  if (picked("mean")) return { mean: picked("mean"), std: picked("std") };
-  const probs = picked("probs");
-  return probs ? (Array.isArray(probs) ? { probability: probs } : probs) : null;
-};
-
 function Action({ lane }) {
   const about = lane.about.value;
   const columns = lane.columns.value;
@@ -43,7 +36,7 @@ function Action({ lane }) {
   if (t >= lane.last.value) return html`<p class="hint">The episode is over: no action is taken here.</p>`;
   return html`<div class="stats steady"><${Stat} label="Taken" value=${columns.label[t]} /><${Stat} label="Entropy" value=${fixed(at(lane, "entropy"))} title="In nats: 0 means certain" />
     <${Stat} label="Chosen by" value=${columns.who?.[t] ?? lane.row.value?.policy} /></div>
-    <${ActionBars} about=${about} choices=${choicesAt(columns, t)} mask=${columns.mask?.[t]} taken=${columns.action[t]} />`;
+    <${ActionBars} about=${about} probs=${columns.probs?.[t]} mean=${columns.mean?.[t]} std=${columns.std?.[t]} mask=${columns.mask?.[t]} taken=${columns.action[t]} />`;
 }
 
 const steps = (values) => values.map((_, i) => i);

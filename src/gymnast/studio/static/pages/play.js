@@ -181,11 +181,11 @@ function useKeys({ session, about, area, on: active, onEscape }) {
     const element = area.current;
     const known = new Set([...Object.keys(about.keys ?? {}), ...(about.key_rows ?? []).flatMap((row) => row.keys)]);
     let down = [];
-    const tell = (next) => {
+    const tell = (next, blur = false) => {
       if (next.length === down.length && next.every((code, i) => code === down[i])) return;
       down = next;
       setState((old) => ({ ...old, down }));
-      ask("keys", { session, down }).catch((error) => toast(error.message, "red"));
+      ask("keys", { session, down, blur }).catch((error) => toast(error.message, "red"));
     };
     const press = (event) => {
       if (event.code === "Escape") return escape.current();
@@ -195,7 +195,7 @@ function useKeys({ session, about, area, on: active, onEscape }) {
       return undefined;
     };
     const release = (event) => tell(down.filter((code) => code !== event.code));
-    const clear = () => tell([]);
+    const clear = () => tell([], true);
     const focus = () => setState((old) => ({ ...old, focused: true }));
     const blur = () => (clear(), setState((old) => ({ ...old, focused: false })));
     setState({ down: [], focused: document.activeElement === element });
@@ -222,7 +222,7 @@ function Now({ game, about }) {
   const step = game.step.value;
   return html`<${Card} title="This step"><div class="stats steady"><${Stat} label="Action" value=${step?.label ?? "–"} /><${Stat} label="Reward" value=${fixed(step?.reward)} />
       <${Stat} label="Value" value=${fixed(step?.value)} title="The return that the network expects from here" /></div>
-    ${step?.probs?.probability || step?.probs?.mean ? html`<${ActionBars} about=${about} choices=${step.probs} mask=${step.mask} taken=${step.action} />` : null}</${Card}>`;
+    ${step && (step.probs || step.mean) && html`<${ActionBars} about=${about} probs=${step.probs} mean=${step.mean} std=${step.std} mask=${step.mask} taken=${step.action} />`}</${Card}>`;
 }
 
 function Episodes({ game }) {
