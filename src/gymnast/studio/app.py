@@ -21,6 +21,7 @@ from gymnast.studio.answers import NotFound, Refused, on_mistake
 from gymnast.studio.guard import READING, Guard
 from gymnast.studio.library import Library
 from gymnast.studio.live import Watcher
+from gymnast.studio.session import attach as attach_sessions
 from gymnast.studio.socket import NO_CONTROL, Hub
 
 STATIC = Path(__file__).with_name("static")
@@ -33,6 +34,7 @@ def make_app(runs_dir: Path, token: str, host: str, port: int) -> Starlette:
     library, hub = Library(runs_dir), Hub()
     watcher = Watcher(library)
     watcher.attach(hub)
+    sessions = attach_sessions(hub, runs_dir)
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
@@ -41,6 +43,7 @@ def make_app(runs_dir: Path, token: str, host: str, port: int) -> Starlette:
         following.cancel()
         with suppress(asyncio.CancelledError):
             await following
+        await sessions.close()
 
     app = Starlette(
         routes=[

@@ -1,7 +1,7 @@
 """The websocket of a page: who is connected, who has control, and what is sent in which order.
 
 Two classes of delivery. Messages are reliable: they arrive in order, none is lost, and a window that does not read them
-for too long is disconnected. Frames are not: of each kind only the newest one waits. Neither ever waits for a window, so
+for too long is disconnected. Frames are not: of each kind only the newest one waits. Neither ever waits for a window:
 a browser that does not read cannot slow down a game or a training.
 """
 

@@ -76,6 +76,10 @@ class Suite:
         """Finds what is in an env's picture, for people to see."""
         raise UserError(f"--objects: {env_id} says nothing of objects; Atari games do, by a table of RAM cells.")
 
+    def turned(self, env_id: str) -> Mapping[str, str]:
+        """Directions in which the picture shows what actions of other names move: {"right": "up"}."""
+        return {}
+
     def problems(self, kwargs: Mapping[str, Any]) -> list[str]:
         """Everything wrong with env.kwargs, a line each, as far as it is known before an env is made."""
         if self.Task is None:

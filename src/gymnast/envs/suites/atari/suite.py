@@ -78,6 +78,9 @@ class AtariSuite(Suite):
 
         return find
 
+    def turned(self, env_id: str) -> Mapping[str, str]:
+        return {"right": "up", "left": "down"} if env_id.startswith(f"{NAMESPACE}Pong-") else {}
+
     def new_name(self, spec: EnvSpec) -> str | None:
         """Pong-v0 to PongNoFrameskip-v4 are bare games without pictures. Here ALE/Pong-v5 is all of them."""
         if spec.id.startswith(NAMESPACE) or not str(spec.entry_point).startswith("ale_py"):

@@ -1,0 +1,251 @@
+"""The commands of a session, in its process: play here, inspection in `inspection.py`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gymnast.core.errors import UserError
+from gymnast.play.keys import Keys
+from gymnast.play.player import command_seed, episode_seed
+from gymnast.play.session import PlaySession
+from gymnast.play.step_table import labels_of
+from gymnast.studio.about import about_session
+from gymnast.studio.packets import FRAME, encoded
+from gymnast.studio.work import now
+
+if TYPE_CHECKING:
+    from gymnast.envs.types import Picture
+    from gymnast.play.episode import Step
+    from gymnast.studio.opening import Opened
+    from gymnast.studio.work import Inbox, Outbox
+
+MOST_FPS = 1000.0
+DRAWN_FPS = 60.0  # pictures a second at most; an env may be faster
+PAUSE = 1.0  # seconds between two episodes
+LONGEST_SLEEP = 0.25  # seconds in which no command is taken
+MOST_STEPS_AT_ONCE = 1000
+
+
+class Desk:
+    def __init__(self, opened: Opened, inbox: Inbox, out: Outbox) -> None:
+        self.opened, self.inbox, self.out = opened, inbox, out
+        self.game = game = opened.game
+        self.session = PlaySession(game, opened.agent, opened.untrained)
+        self.labels = labels_of(opened.untrained.agent, game.config, game.vec.action_labels, game.task)
+        self.keys = Keys(game.vec.action_space, self.labels, game.turned)
+        self.about = about_session(self)
+        self._root, self._episode = command_seed(opened.config.train.seed), 0
+        self.policy = "greedy" if opened.checkpoint else "random"
+        self.playing = False
+        self._fps = game.fps
+        self._due = self._drawn = 0.0  # when the next raw step is due, and when the next picture may be drawn
+        self._down: list[str] = []
+        self._tapped: list[str] = []  # pressed and released since the last step
+        game.before_frame, game.after_frame = self._before_frame, self._after_frame
+        self._commands: dict[str, Callable[[dict[str, Any], int], dict[str, Any]]] = {
+            "play": self._play,
+            "pause": self._pause,
+            "step": self._step,
+            "fps": self._set_fps,
+            "keys": self._keys,
+            "reset": self._reset,
+            "state": lambda command, number: self.state(),
+            "cancel": lambda command, number: {},
+        }
+
+    def do(self, command: dict[str, Any], number: int) -> dict[str, Any]:
+        self.inbox.cancelled.clear()
+        found = self._commands.get(command["do"])
+        if found is None:
+            raise UserError(f"unknown command {command['do']!r}.")
+        return found(command, number)
+
+    # time
+
+    def wait(self) -> float | None:
+        """Seconds until the next step is due; None: until the next command."""
+        if not self.playing or (self.policy == "human" and self._human_action() is None and not self._over()):
+            return None
+        return max(0.0, self._due - now())
+
+    def tick(self) -> None:
+        """One step of what is played, or the next episode."""
+        if self.session.trace is None or self._over():
+            self._begin(None)
+            return
+        if self.policy == "human":
+            action = self._human_action()
+            if action is None:
+                return
+            self._tapped.clear()
+            step = self.session.advance("human", action)
+        else:
+            step = self.session.advance(self.policy)
+        self._say(step)
+        if self._over():
+            self._show(always=True)
+            self._due = now() + PAUSE
+
+    def stop(self, error: str) -> None:
+        """What was played cannot go on."""
+        self.playing, self.session.trace = False, None
+        self.out.push(type="stopped", error=error)
+
+    def _over(self) -> bool:
+        return self.session.trace is not None and self.session.trace.outcome is not None
+
+    def _before_frame(self) -> None:
+        """Before each raw step of the env: keeps the pace inside a decision too, where a frame skip holds an action."""
+        if not self.playing:
+            return
+        if (early := self._due - now()) > 0:
+            time.sleep(min(early, LONGEST_SLEEP))
+        self._due = max(self._due, now() - LONGEST_SLEEP) + 1 / self._fps  # a slow moment is not made up for
+
+    def _after_frame(self) -> None:
+        if self.playing:
+            self._show()
+
+    def _human_action(self) -> Any:
+        return self.keys.action([*self._down, *(code for code in self._tapped if code not in self._down)])
+
+    # what is said
+
+    def _show(self, always: bool = False) -> None:
+        start = now()
+        if not always and start < self._drawn:
+            return
+        picture = self.game.picture()
+        trace = self.session.trace
+        if picture is None or trace is None:
+            return
+        self.send_picture(picture, trace.n, trace.length)
+        took = now() - start
+        self._drawn = start + max(1 / DRAWN_FPS - 0.001, 2 * took)  # half of the time at most is for pictures
+
+    def send_picture(self, picture: Picture, n: int, t: int, to: int | None = None) -> None:
+        codec, data = encoded(picture)
+        height, width = picture.shape[:2]
+        self.out.picture(FRAME, codec, (height, width), data, episode=n, t=t, to=to)
+
+    def _say(self, step: Step) -> None:
+        trace = self.session.trace
+        assert trace is not None
+        self.out.push(
+            type="step",
+            episode=trace.n,
+            t=step.t,
+            who=trace.who[-1],
+            action=step.action,
+            label=self.labels.text(step.action),
+            reward=step.reward,
+            total=step.total + step.reward,
+            value=step.value,
+            probs=step.choices.get("probability"),
+            mean=step.choices.get("mean"),
+            std=step.choices.get("std"),
+            entropy=trace.entropies[-1],
+            components=step.components,
+            mask=None if step.mask is None else step.mask.tolist(),
+            over=trace.outcome is not None,
+            outcome=trace.outcome,
+        )
+
+    def state(self) -> dict[str, Any]:
+        """For a window that joins."""
+        trace = self.session.trace
+        self._show(always=True)
+        return {
+            "playing": self.playing,
+            "policy": self.policy,
+            "fps": self._fps,
+            "episode": None if trace is None else trace.n,
+            "t": 0 if trace is None else trace.length,
+            "total": 0.0 if trace is None else trace.total,
+        }
+
+    # commands of play
+
+    def _begin(self, seed: int | None) -> None:
+        if seed is None:
+            seed = episode_seed(self._root, self._episode)
+            self._episode += 1
+        trace = self.session.begin(seed, self.policy)
+        self._due = now()
+        self.out.push(type="episode", episode=trace.n, seed=trace.seed, policy=trace.policy)
+        self._show(always=True)
+
+    def _play(self, command: dict[str, Any], number: int) -> dict[str, Any]:
+        policy = command.get("policy", self.policy)
+        self.session.thinker(policy, None)  # a mistake is reported here
+        self.policy, self.playing = policy, True
+        self._due = max(self._due, now())
+        if self.session.trace is None:
+            self._begin(None)
+        return self.state()
+
+    def _pause(self, command: dict[str, Any], number: int) -> dict[str, Any]:
+        self.playing = False
+        return self.state()
+
+    def _step(self, command: dict[str, Any], number: int) -> dict[str, Any]:
+        n = whole(command, "n", 1, 1, MOST_STEPS_AT_ONCE)
+        policy = command.get("policy", self.policy)
+        self.playing = False
+        for _ in range(n):
+            if self.session.trace is None or self._over():
+                self._begin(None)
+            action = self._human_action() if policy == "human" else None
+            if "action" in command:
+                policy, action = "human", self.read_action(command["action"])
+            if policy == "human" and action is None:
+                break
+            self._say(self.session.advance(policy, action))
+            if self._over() or self.inbox.cancelled.is_set():
+                break
+        return self.state()
+
+    def _set_fps(self, command: dict[str, Any], number: int) -> dict[str, Any]:
+        value = command.get("value")
+        if not isinstance(value, int | float) or not 0.1 <= value <= MOST_FPS:
+            raise UserError(f"fps is {value!r} and must be a number from 0.1 to {MOST_FPS:g}.")
+        self._fps = float(value)
+        self._due = min(self._due, now() + 1 / self._fps)
+        return {"fps": self._fps}
+
+    def _keys(self, command: dict[str, Any], number: int) -> dict[str, Any]:
+        down = command.get("down")
+        if not isinstance(down, list) or not all(isinstance(code, str) for code in down) or len(down) > 32:
+            raise UserError("keys: down must be a list of key codes.")
+        self._tapped += [code for code in down if code not in self._down and code not in self._tapped]
+        self._down = down
+        if not down and command.get("blur"):
+            self._tapped.clear()
+        return {}
+
+    def _reset(self, command: dict[str, Any], number: int) -> dict[str, Any]:
+        self._begin(None if command.get("seed") is None else whole(command, "seed", 0, 0, 2**32 - 1))
+        return self.state() | {"seed": self.session.trace.seed if self.session.trace else None}
+
+    def read_action(self, given: Any) -> Any:
+        """An action from outside, as the env takes it."""
+        space: Any = self.game.vec.action_space
+        try:
+            action = np.asarray(given, space.dtype).reshape(space.shape)
+        except (TypeError, ValueError, OverflowError):
+            raise UserError(f"action {given!r}: this env has {space}.") from None
+        if not space.contains(action if action.shape else action[()]):
+            raise UserError(f"action {given!r}: this env has {space}.")
+        return action
+
+
+def whole(command: dict[str, Any], key: str, default: int, low: int, high: int) -> int:
+    """A whole number of a command, within bounds."""
+    value = command.get(key, default)
+    if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+        raise UserError(f"{key} is {value!r} and must be a whole number from {low} to {high}.")
+    return value
