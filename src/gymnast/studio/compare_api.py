@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from starlette.requests import Request
@@ -14,14 +15,14 @@ from gymnast.studio.answers import Json
 from gymnast.studio.runs_api import library_of
 from gymnast.studio.series import band, clock_of, columns
 from gymnast.verbs.runs.compare import comparison
-from gymnast.verbs.runs.plot import usual_metric
+from gymnast.verbs.runs.plot import SCORES, usual_metric
 from gymnast.verbs.runs.reasons import LETTERS
 from gymnast.verbs.runs.sides import Side, find_sides, labels, mean_curve, metric_name
 
 MEASURES = {
     "score": "score",
     "exact": "exact value",
-    "last": "last training return",
+    "last": "last value",
     "area": "mean over the curve",
     "steps_to_threshold": "steps to the threshold",
     "seconds_to_threshold": "seconds to the threshold",
@@ -55,9 +56,9 @@ def compare(request: Request) -> Json:
             "metrics": sorted({name for side in sides for facts in side.runs for name in facts.latest}),
             "envs": compared.envs,
             "curves": [{"letter": letter, **curve} for letter, curve in zip(LETTERS, curves, strict=False)],
-            "threshold": _same(side_facts.threshold for side in sides for side_facts in side.runs),
+            "threshold": _same(facts.threshold for side in sides for facts in side.runs) if metric in SCORES else None,
             "differences": [
-                {"key": key, "values": [_text(value) for value in values]} for key, values in compared.config.items()
+                {"key": key, "values": [setting(value) for value in values]} for key, values in compared.config.items()
             ],
             "versions": [{"key": key, "values": values} for key, values in compared.versions.items()],
             "alerts": [{"key": key, "values": values} for key, values in compared.alerts.items()],
@@ -80,10 +81,6 @@ def _curve(side: Side, name: str, metric: str, clock: str) -> dict[str, Any]:
     return {"label": name, "ids": ids, "seeds": [facts.info.seed for facts in side.runs], **line, **edges}
 
 
-def _text(value: Any) -> str:
-    return setting(value)
-
-
-def _same(values: Any) -> float | None:
+def _same(values: Iterable[float | None]) -> float | None:
     found = set(values)
     return found.pop() if len(found) == 1 else None

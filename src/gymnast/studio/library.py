@@ -179,7 +179,7 @@ def row_of(facts: RunFacts) -> dict[str, Any]:
         "total_steps": facts.total_steps if live else None,
         "progress": min(facts.env_steps / facts.total_steps, 1.0) if live else 1.0,
         "eta": facts.eta if isinstance(facts, FollowedRun) else None,
-        "fps": facts.latest.get("time/fps") if live else summary.get("fps"),
+        "fps": summary["fps"] if "fps" in summary else facts.latest.get("time/fps") if live else None,
         "spark": [],
         "alerts": 0,
     }

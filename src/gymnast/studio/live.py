@@ -113,11 +113,14 @@ class Watcher:
         return {"run": watched.run, "row": watched.row}
 
     async def _unwatch(self, client: Client, message: dict[str, Any]) -> dict[str, Any]:
-        self._forget(client)
+        """`what`: runs or run; else both."""
+        self._forget(client, message.get("what"))
         return {}
 
-    def _forget(self, client: Client) -> None:
-        self._lists.pop(client, None)
-        self._runs.pop(client, None)
+    def _forget(self, client: Client, what: str | None = None) -> None:
+        if what != "run":
+            self._lists.pop(client, None)
+        if what != "runs":
+            self._runs.pop(client, None)
         if not self._lists and not self._runs:
             self._somebody.clear()

@@ -17,7 +17,7 @@ export function smooth(ys, factor) {
 }
 
 /**
- * series: [{id, label, x, y, low?, high?, color, dash?, width?, step?}]; every series has its own x.
+ * series: [{id, label, x, y, low?, high?, color, dash?, width?, step?, dots?}]; every series has its own x.
  * onPick(id): a click on a line. highlight: id of the series to emphasise; onHighlight(id | null) on hover.
  * sync: charts with the same text share the cursor. marker: an x drawn as a vertical line; onSeek(x): click or drag moves it.
  * axes: [{value, label}] with axis and onAxis draw the switch of the x axis. log and onLog draw the log switch.
@@ -115,7 +115,7 @@ function options({ drawn, log, sync, yRange, height, width, latest, setTip }) {
     const color = () => canvasColor(s.color);
     const at = series.length;
     series.push({
-      label: s.label, stroke: color, width: s.width ?? 1.6, dash: s.dash, spanGaps: true, points: { show: s.x.length === 1, size: 6 },
+      label: s.label, stroke: color, width: s.width ?? 1.6, dash: s.dash, spanGaps: true, points: { show: s.dots || s.x.length === 1, size: 6 },
       paths: s.step ? uPlot.paths.stepped({ align: 1 }) : undefined,
     });
     if (s.low) {
@@ -125,7 +125,7 @@ function options({ drawn, log, sync, yRange, height, width, latest, setTip }) {
     }
   }
   return {
-    width, height, series, bands, legend: { show: false }, padding: [10, 12, 0, 0],
+    width, height, series, bands, legend: { show: false }, padding: [10, 20, 0, 0],
     scales: { x: { time: false }, y: { distr: log ? 3 : 1, range: yRange ? () => yRange : log ? undefined : padded } },
     axes: [
       { ...axisBase, size: 26, space: 64, values: (_, ticks) => ticks.map((v) => latest.current.xFormat(v)) },

@@ -35,7 +35,7 @@ export function useRows() {
     return () => {
       if (--users === 0) {
         stop();
-        ask("unwatch").catch(() => {});
+        ask("unwatch", { what: "runs" }).catch(() => {});
       }
     };
   }, []);
