@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import gymnasium as gym
 import numpy as np
@@ -13,15 +14,25 @@ from gymnast.core.errors import UserError
 from gymnast.envs.engines.sync import SyncEngine
 from gymnast.envs.make import EnvMaker
 from gymnast.envs.recorder import recorder_of
+from gymnast.envs.snapshot import Snapshot, put_back, take
 from gymnast.envs.suites import find_spec, suite_of
 from gymnast.envs.suites.base import draws
 from gymnast.envs.tasks import TaskVecEnv, task_spaces
-from gymnast.envs.types import EpisodeRecord, Picture
+from gymnast.envs.types import EpisodeRecord, Picture, StepBatch
+from gymnast.envs.wrappers.base import RandomWrapper
 from gymnast.play.stage import DEFAULT_FPS, picture_of
 
 if TYPE_CHECKING:
     from gymnast.config import EnvConfig, RunConfig
-    from gymnast.envs.types import StepBatch, VecEnv
+    from gymnast.envs.types import VecEnv
+
+
+class Kept(NamedTuple):
+    """An episode that can be gone on with from here, again and again."""
+
+    env: Snapshot
+    engine: tuple[int, bool, Any]  # decisions, whether it is over, and what it showed last
+    batch: StepBatch
 
 
 class SoloEngine(SyncEngine):
@@ -42,6 +53,12 @@ class SoloEngine(SyncEngine):
         self._log.clear()  # nobody resumes from here, and a snapshot may have moved the env
         return super().step(actions)
 
+    def place(self) -> tuple[int, bool, Any]:
+        return int(self._lengths[0]), self.over, self._last
+
+    def put(self, place: tuple[int, bool, Any]) -> None:
+        self._lengths[0], self.over, self._last = place
+
     def _seed_of(self, row: int) -> int:
         return self._seed
 
@@ -58,16 +75,17 @@ class SoloEngine(SyncEngine):
 class Game:
     """An env, its pictures and what it says of a step. `vec` is what an agent is built for: a vector of this one env.
 
-    `task`: of a run with several; None: the first.
+    `task`: of a run with several; None: the first. `pictures` False: it draws none.
     """
 
-    def __init__(self, config: RunConfig, task: str | None = None) -> None:
+    def __init__(self, config: RunConfig, task: str | None = None, pictures: bool = True) -> None:
         number = config.task_number(task)
         self.config: EnvConfig = config.eval_env if number is None else config.task_envs[number]
         self.task = number
         self.why_no_picture: str | None = None
-        self.turned = suite_of(self.config.id).turned(self.config.id)
-        self.env = self._made()
+        self._suite = suite_of(self.config.id)
+        self.turned = self._suite.turned(self.config.id)
+        self.env = self._made(pictures)
         self.engine = SoloEngine(self.env, self.config.id, self.config.action_masks)
         self.vec: VecEnv = self.engine
         if number is not None:
@@ -80,9 +98,13 @@ class Game:
         )
         self._parts: dict[str, float] = {}
         self._total = 0.0
+        self._batch: StepBatch = self.vec.reset(0)
+        self.has_copies = self.save() is not None
+        # whether in training a lost life ends an episode, which in evaluation it does not
+        self.learns_by_lives = self._learns_by_lives()
 
-    def _made(self) -> gym.Env[Any, Any]:
-        if not draws(find_spec(self.config.id)):
+    def _made(self, pictures: bool) -> gym.Env[Any, Any]:
+        if not pictures or not draws(find_spec(self.config.id)):
             self.why_no_picture = f"{self.config.id} draws no pictures."
             return EnvMaker(self.config, "eval")()
         try:
@@ -97,6 +119,11 @@ class Game:
     def fps(self) -> float:
         """Raw env steps a second."""
         return float(self.env.metadata.get("render_fps") or DEFAULT_FPS)
+
+    def _learns_by_lives(self) -> bool:
+        ale = getattr(self.env.unwrapped, "ale", None)
+        task = self._suite.task(self.config.kwargs)
+        return bool(getattr(task, "episodic_life", False)) and ale is not None and ale.lives() > 0
 
     @property
     def over(self) -> bool:
@@ -113,12 +140,35 @@ class Game:
 
     def reset(self, seed: int) -> StepBatch:
         self._total, self._parts = 0.0, {}
-        return self.vec.reset(seed)
+        self._suite.forget(self.env.unwrapped)
+        self._batch = self.vec.reset(seed)
+        return self._batch
 
     def step(self, action: Any) -> StepBatch:
         """`action`: as the agent's vector takes it, of this one env."""
         self._total, self._parts = self.recorder.raw_return, dict(self.recorder.components)
-        return self.vec.step(np.asarray(action)[np.newaxis])
+        self._batch = self.vec.step(np.asarray(action)[np.newaxis])
+        return self._batch
+
+    def save(self) -> Kept | None:
+        """None: this env has no copies, and is brought to a moment by its seed and its actions."""
+        snapshot = take(self.env, self._suite)
+        return None if snapshot is None else Kept(snapshot, self.engine.place(), _copy(self._batch))
+
+    def load(self, kept: Kept) -> StepBatch:
+        put_back(self.env, self._suite, kept.env)
+        self.engine.put(kept.engine)
+        self._batch = _copy(kept.batch)
+        return self._batch
+
+    def renew_luck(self, seed: int) -> None:
+        """From here on the env and its wrappers draw other random numbers than the episode's seed gives them."""
+        layer = self.env
+        while isinstance(layer, gym.Wrapper):
+            if isinstance(layer, RandomWrapper):
+                layer.seed(seed)
+            layer = layer.env
+        self._suite.renew_luck(layer, seed)
 
     @property
     def reward(self) -> float:
@@ -130,8 +180,31 @@ class Game:
         """Named parts of the last step's reward."""
         return {name: value - self._parts.get(name, 0.0) for name, value in self.recorder.components.items()}
 
+    @contextmanager
+    def unwatched(self) -> Iterator[None]:
+        """Steps in here are repetitions: nobody is called around them."""
+        watchers = self.before_frame, self.after_frame
+        self.before_frame = self.after_frame = None
+        try:
+            yield
+        finally:
+            self.before_frame, self.after_frame = watchers
+
     def picture(self) -> Picture | None:
         return None if self.why_no_picture else picture_of(self.env)
 
     def close(self) -> None:
         self.engine.close()
+
+
+def _copy(batch: StepBatch) -> StepBatch:
+    """The engine writes its next step into the same arrays."""
+    return StepBatch(
+        {key: rows.copy() for key, rows in batch.obs.items()},
+        batch.reward.copy(),
+        batch.terminated.copy(),
+        batch.truncated.copy(),
+        {key: rows.copy() for key, rows in batch.final_obs.items()},
+        [],
+        None if batch.mask is None else batch.mask.copy(),
+    )

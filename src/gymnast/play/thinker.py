@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 import gymnasium as gym
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from gymnast.agent.heads import CategoricalHead
@@ -30,11 +31,16 @@ class Thought(NamedTuple):
     """What an agent would do, and what it makes of what it sees."""
 
     action: Any  # as the env takes it
-    before: dict[str, Tensor]  # what it remembered
+    before: dict[str, Tensor]  # what it remembered, one row
     after: dict[str, Tensor]
     value: float
     choices: dict[str, list[float]]  # `probability` of each, or `mean` and `std`
     entropy: float
+
+    def shown(self) -> dict[str, Any]:
+        """As a `Step` has it."""
+        state = {key: rows[0].cpu().numpy().copy() for key, rows in self.before.items()}
+        return {"state": state, "choices": self.choices, "value": self.value}
 
 
 class Thinker:
@@ -50,7 +56,7 @@ class Thinker:
         self.state: dict[str, Tensor] = {}
 
     def think(self, now: StepBatch, t: int, seed: int, sampled: bool) -> Thought:
-        """Does not act: `state` stays as it is until `go_on`."""
+        """Does not act: `state` stays as it is. An episode's first step begins with an empty memory."""
         net, starts = self.net, np.array([t == 0])
         if t == 0:
             self.state = net.agent.initial_state(1)
@@ -68,8 +74,14 @@ class Thinker:
             entropy_of(choices, self._sizes),
         )
 
-    def go_on(self, thought: Thought) -> None:
-        self.state = thought.after
+    def watch(
+        self, obs: Mapping[str, NDArray[Any]], mask: NDArray[np.bool_] | None, t: int, seed: int, sampled: bool
+    ) -> None:
+        """Goes on remembering, at a step of one env that is over."""
+        seen = {key: array[np.newaxis] for key, array in obs.items()}
+        allowed = None if mask is None else mask[np.newaxis]
+        sample = noise(seed, t) if sampled else None
+        self.state = self.net.act(seen, self.state, np.array([t == 0]), allowed, sample).state
 
 
 def noise(seed: int, t: int) -> torch.Generator:

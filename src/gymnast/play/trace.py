@@ -43,6 +43,10 @@ class Trace:
     marks: list[str] = field(default_factory=list)  # of the observations, the last one included
     outcome: str | None = None  # terminated, truncated or cut; None: it goes on
     second_player: bool = False  # somebody else moved in this env: actions alone do not repeat it
+    noise: int = 0  # the seed of what is sampled
+    renewed: dict[int, int] = field(default_factory=dict)  # steps before which the env got other luck, with the seed
+    spacing: int = 1  # of its anchors
+    anchors: dict[int, Any] = field(default_factory=dict)  # copies of the env, by step
     _packed: list[dict[str, Any]] = field(default_factory=list)
 
     def see(self, obs: Mapping[str, NDArray[Any]]) -> None:
@@ -65,6 +69,10 @@ class Trace:
     @property
     def total(self) -> float:
         return self.steps[-1].total + self.steps[-1].reward if self.steps else 0.0
+
+    @property
+    def known_entropies(self) -> list[float]:
+        return [entropy for entropy in self.entropies if entropy is not None]
 
     @property
     def actions(self) -> list[Any]:
@@ -90,6 +98,11 @@ class Trace:
             who=self.who[:at],
             entropies=self.entropies[:at],
             marks=self.marks[: at + 1],
+            second_player=self.second_player,
+            noise=self.noise,
+            renewed={t: seed for t, seed in self.renewed.items() if t <= at},
+            spacing=self.spacing,
+            anchors={t: kept for t, kept in self.anchors.items() if t <= at},
             _packed=self._packed[: at + 1],
         )
 
@@ -118,4 +131,4 @@ def _unpack(leaf: Any) -> NDArray[Any]:
     if isinstance(leaf, np.ndarray):
         return leaf
     data, dtype, shape = leaf
-    return np.frombuffer(zlib.decompress(data), dtype).reshape(shape)
+    return np.frombuffer(zlib.decompress(data), dtype).reshape(shape).copy()

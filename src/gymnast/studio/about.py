@@ -42,10 +42,17 @@ def about_session(desk: Desk) -> dict[str, Any]:
         "memory": config.agent.memory,
         "gamma": config.algo.gamma,
         "gae_lambda": getattr(config.algo, "gae_lambda", 1.0),
-        "components": [],
+        "components": _components(desk),
+        "tabular": desk.inspection.table is not None,
+        "branching": "snapshot" if game.has_copies else "replay",
         "policies": ["greedy", "sampled", "random", "untrained", "human"][0 if opened.checkpoint else 2 :],
         "has_memory": agent.has_memory,
     }
+
+
+def _components(desk: Desk) -> list[str]:
+    """Named parts of the reward, as far as the env has said any."""
+    return sorted(desk.game.recorder.components)
 
 
 def _leaves(desk: Desk) -> dict[str, gym.Space[Any]]:

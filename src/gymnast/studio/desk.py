@@ -14,6 +14,8 @@ from gymnast.play.player import command_seed, episode_seed
 from gymnast.play.session import PlaySession
 from gymnast.play.step_table import labels_of
 from gymnast.studio.about import about_session
+from gymnast.studio.commands import whole
+from gymnast.studio.inspection import Inspection
 from gymnast.studio.packets import FRAME, encoded
 from gymnast.studio.work import now
 
@@ -37,8 +39,9 @@ class Desk:
         self.session = PlaySession(game, opened.agent, opened.untrained)
         self.labels = labels_of(opened.untrained.agent, game.config, game.vec.action_labels, game.task)
         self.keys = Keys(game.vec.action_space, self.labels, game.turned)
+        self.inspection = Inspection(self)
         self.about = about_session(self)
-        self._root, self._episode = command_seed(opened.config.train.seed), 0
+        self.root, self._episode = command_seed(opened.config.train.seed), 0
         self.policy = "greedy" if opened.checkpoint else "random"
         self.playing = False
         self._fps = game.fps
@@ -55,6 +58,7 @@ class Desk:
             "reset": self._reset,
             "state": lambda command, number: self.state(),
             "cancel": lambda command, number: {},
+            **self.inspection.commands,
         }
 
     def do(self, command: dict[str, Any], number: int) -> dict[str, Any]:
@@ -172,7 +176,7 @@ class Desk:
 
     def _begin(self, seed: int | None) -> None:
         if seed is None:
-            seed = episode_seed(self._root, self._episode)
+            seed = episode_seed(self.root, self._episode)
             self._episode += 1
         trace = self.session.begin(seed, self.policy)
         self._due = now()
@@ -241,11 +245,3 @@ class Desk:
         if not space.contains(action if action.shape else action[()]):
             raise UserError(f"action {given!r}: this env has {space}.")
         return action
-
-
-def whole(command: dict[str, Any], key: str, default: int, low: int, high: int) -> int:
-    """A whole number of a command, within bounds."""
-    value = command.get(key, default)
-    if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
-        raise UserError(f"{key} is {value!r} and must be a whole number from {low} to {high}.")
-    return value

@@ -65,6 +65,7 @@ export function paint(canvas, image) {
     canvas.width = image.width;
     canvas.height = image.height;
     canvas.style.aspectRatio = `${image.width} / ${image.height}`;
+    canvas.classList.toggle("drawing", image.width > 320); // a drawing is scaled smoothly, a game of pixels keeps its pixels
   }
   const context = canvas.getContext("2d");
   if (image instanceof ImageData) context.putImageData(image, 0, 0);

@@ -81,6 +81,25 @@ class AtariSuite(Suite):
     def turned(self, env_id: str) -> Mapping[str, str]:
         return {"right": "up", "left": "down"} if env_id.startswith(f"{NAMESPACE}Pong-") else {}
 
+    def save_game(self, game: gym.Env[Any, Any]) -> Any:
+        from gymnast.envs.snapshot import save_numbers
+
+        base: Any = game
+        return save_numbers(base), base.ale.cloneState(), base.ale.getScreenRGB()
+
+    def load_game(self, game: gym.Env[Any, Any], saved: Any) -> None:
+        from gymnast.envs.snapshot import load_numbers
+
+        base: Any = game
+        numbers, emulator, screen = saved
+        load_numbers(numbers)
+        base.ale.restoreState(emulator)
+        base.restored = screen  # the emulator draws again at its next frame only
+
+    def renew_luck(self, game: gym.Env[Any, Any], seed: int) -> None:
+        base: Any = game
+        base.renew_luck(seed)
+
     def new_name(self, spec: EnvSpec) -> str | None:
         """Pong-v0 to PongNoFrameskip-v4 are bare games without pictures. Here ALE/Pong-v5 is all of them."""
         if spec.id.startswith(NAMESPACE) or not str(spec.entry_point).startswith("ale_py"):

@@ -156,7 +156,7 @@ function Game({ session, about, wanted, wantedSeed }) {
       </${Card}>
       <div class="stack">
         ${(about.two_players ?? false) && html`<${Card} title="Players"><${Switch} label="Two players: you against the agent" checked=${two} onChange=${switchPlayers} /></${Card}>`}
-        <${KeyMap} about=${about} pressed=${pressed.down} on=${policy === "human"} />
+        <${KeyMap} about=${about} pressed=${pressed.down} held=${pressed.held} on=${policy === "human"} />
         <${Now} game=${game} about=${about} />
         <${Episodes} game=${game} />
       </div>
@@ -177,6 +177,7 @@ function useKeys({ session, about, area, on: active, onEscape }) {
   const [state, setState] = useState({ down: [], focused: false });
   const escape = useRef(onEscape);
   escape.current = onEscape;
+  const held = useRef({ press() {}, release() {} }); // for the key map, which is pressed on a phone
   useEffect(() => {
     const element = area.current;
     const known = new Set([...Object.keys(about.keys ?? {}), ...(about.key_rows ?? []).flatMap((row) => row.keys)]);
@@ -199,6 +200,7 @@ function useKeys({ session, about, area, on: active, onEscape }) {
     const focus = () => setState((old) => ({ ...old, focused: true }));
     const blur = () => (clear(), setState((old) => ({ ...old, focused: false })));
     setState({ down: [], focused: document.activeElement === element });
+    held.current = { press: (codes) => tell([...new Set([...down, ...codes])]), release: (codes) => tell(down.filter((code) => !codes.includes(code))) };
     const pairs = [[element, "keydown", press], [element, "keyup", release], [element, "focus", focus], [element, "blur", blur], [window, "blur", clear], [document, "visibilitychange", clear]];
     for (const [target, type, listener] of pairs) target.addEventListener(type, listener);
     return () => {
@@ -206,15 +208,21 @@ function useKeys({ session, about, area, on: active, onEscape }) {
       for (const [target, type, listener] of pairs) target.removeEventListener(type, listener);
     };
   }, [session, active]);
-  return state;
+  return { ...state, held };
 }
 
-function KeyMap({ about, pressed, on: active }) {
+/** The keys and what they do. Each row is a button too: a phone has no keyboard. */
+function KeyMap({ about, pressed, held, on: active }) {
   const rows = about.key_rows ?? [];
   return html`<${Card} title="Keys" class=${!active && "dim"} actions=${html`<span class="hint"><kbd>esc</kbd> pause</span>`}>
-    <ul class="keys">${rows.map((row, i) => html`<li key=${i} class=${cls(row.keys.some((code) => pressed.includes(code)) && (!row.together || row.keys.every((code) => pressed.includes(code))) && "on")}>
-      <span class="key-caps">${row.keys.length ? row.keys.map((code, j) => html`<span key=${code}>${j > 0 && html`<span class="hint">${row.together ? " + " : " "}</span>`}<kbd>${keyName(code)}</kbd></span>`)
-        : html`<span class="hint">no key</span>`}</span><span>${row.label}</span></li>`)}</ul>
+    <ul class="keys">${rows.map((row, i) => {
+      const codes = row.together ? row.keys : row.keys.slice(0, 1);
+      const lit = row.keys.length > 0 && (row.together ? row.keys.every((code) => pressed.includes(code)) : row.keys.some((code) => pressed.includes(code)));
+      const release = () => held.current.release(codes);
+      return html`<li key=${i}><button type="button" class=${cls(lit && "on")} disabled=${!active || !codes.length} onPointerDown=${() => held.current.press(codes)} onPointerUp=${release} onPointerLeave=${release}
+        onPointerCancel=${release} onContextMenu=${(e) => e.preventDefault()} onMouseDown=${(e) => e.preventDefault()}><span class="key-caps">${row.keys.length ? row.keys.map((code, j) => html`<span key=${code}>${j > 0 && (row.together ? "+" : " ")}<kbd>${keyName(code)}</kbd></span>`)
+        : html`<span class="hint">no key</span>`}</span><span class="ellipsis">${row.label}</span></button></li>`;
+    })}</ul>
     ${!rows.length && html`<p class="hint">This environment has no keys.</p>`}</${Card}>`;
 }
 

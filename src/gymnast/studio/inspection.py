@@ -1,0 +1,339 @@
+"""The commands that look at episodes, in a session's process: nothing is computed before it is asked for."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gymnast.core.errors import UserError
+from gymnast.play import analysis, insight
+from gymnast.play.insight import Situation
+from gymnast.play.player import episode_seed
+from gymnast.play.rollouts import candidates, roll_out
+from gymnast.play.step_table import NAMED_COMPONENTS
+from gymnast.play.value_map import table_of_game, value_map
+from gymnast.studio.commands import text, whole
+from gymnast.studio.packets import ACTIVATION, FILTER, GREY, INPUT, SALIENCY, encoded, grey
+from gymnast.studio.work import now
+
+if TYPE_CHECKING:
+    from gymnast.play.thinker import Thinker
+    from gymnast.play.trace import Trace
+    from gymnast.studio.desk import Desk
+
+MOST_AT_ONCE = 100  # episodes of one command, and rollouts of an action
+REPORT_SECONDS = 0.2
+PICTURES_KEPT = 512
+NEEDS = ("frame", "inputs", "saliency", "occlusion", "activations", "filters", "memory")
+
+
+class Inspection:
+    def __init__(self, desk: Desk) -> None:
+        self.desk, self.session, self.out = desk, desk.session, desk.out
+        self._frames: OrderedDict[tuple[int, int], tuple[bool, int, tuple[int, int], bytes]] = OrderedDict()
+        self._table: Any = False  # not looked for yet
+        self._reported = 0.0
+        self.commands: dict[str, Callable[[dict[str, Any], int], dict[str, Any]]] = {
+            "record_episodes": self._record_episodes,
+            "episodes": self._episodes,
+            "episode": self._episode,
+            "moment": self._moment,
+            "advantages": self._advantages,
+            "branch": self._branch,
+            "rollouts": self._rollouts,
+            "map": self._map,
+        }
+
+    # episodes
+
+    def _record_episodes(self, command: dict[str, Any], number: int) -> dict[str, Any]:
+        """The first one with the very seed that is given, or all with those of an evaluation."""
+        count = whole(command, "episodes", 1, 1, MOST_AT_ONCE)
+        policy, checkpoint = command.get("policy", "greedy"), text(command, "checkpoint")
+        if policy == "human":
+            raise UserError("policy 'human': play it instead.")
+        seed = None if command.get("seed") is None else whole(command, "seed", 0, 0, 2**32 - 1)
+        self.desk.playing = False
+        made = []
+        for i in range(count):
+            its_seed = episode_seed(self.desk.root if seed is None else seed, i) if seed is None or i else seed
+            made.append(trace := self.session.begin(its_seed, policy, checkpoint))
+            self._play_out(trace, policy, checkpoint, number, i, count)
+            if self.desk.inbox.cancelled.is_set():
+                break
+        rows = {row["n"]: row for row in self.rows()}
+        return {"episodes": [rows[trace.n] for trace in made if trace.n in rows]}
+
+    def _play_out(self, trace: Trace, policy: str, checkpoint: str | None, number: int, done: int, total: int) -> None:
+        with self.desk.game.unwatched():
+            for step in self.session.play_out(policy, checkpoint):
+                self._progress(number, done, total, step.t + 1)
+                if self.desk.inbox.cancelled.is_set():
+                    trace.outcome = trace.outcome or "cut"
+
+    def _progress(self, number: int, done: int, total: int, steps: int) -> None:
+        if now() - self._reported > REPORT_SECONDS:
+            self._reported = now()
+            self.out.push(type="progress", done=done, total=total, steps=steps)
+
+    def rows(self) -> list[dict[str, Any]]:
+        traces = list(self.session.traces.values())
+        config, game = self.desk.opened.config, self.desk.game
+        comparable = [trace.n for trace in traces if analysis.why_incomparable(trace, config, game) is None]
+        roots = [trace for trace in traces if trace.parent is None]
+        flags = analysis.flags_of(roots, comparable, config.algo.gamma)
+        return [trace.row() | {"flags": flags.get(trace.n, [])} for trace in traces]
+
+    def _episodes(self, command: dict[str, Any], number: int) -> dict[str, Any]:
+        return {"episodes": self.rows()}
+
+    def _episode(self, command: dict[str, Any], number: int) -> dict[str, Any]:
+        trace = self.session.find(command.get("n"))
+        steps, labels = trace.steps, self.desk.labels
+        gamma = self.desk.opened.config.algo.gamma
+        reason = analysis.why_incomparable(trace, self.desk.opened.config, self.desk.game)
+        parts = sorted({name for step in steps for name in step.components})
+        shown = [key for key, names in labels.observations.items() if names]
+        seen = [trace.obs(t) for t in range(len(trace.marks))]
+        return {
+            **trace.row(),
+            "frames": len(trace.marks),
+            "t": [step.t for step in steps],
+            "who": trace.who,
+            "action": [step.action for step in steps],
+            "label": [labels.text(step.action) for step in steps],
+            "reward": [step.reward for step in steps],
+            "total": [step.total + step.reward for step in steps],
+            "value": [step.value for step in steps],
+            "entropy": trace.entropies,
+            **{
+                name: self._choices(trace, key)
+                for name, key in (("probs", "probability"), ("mean", "mean"), ("std", "std"))
+            },
+            "mask": [step.mask.tolist() for step in steps if step.mask is not None] or None,
+            "components": {name: [step.components.get(name, 0.0) for step in steps] for name in parts},
+            "ledger": analysis.ledger(trace),
+            "obs": {key: [np.ravel(one[key])[:NAMED_COMPONENTS].tolist() for one in seen] for key in shown},
+            "hash": trace.marks,
+            "return_to_go": None if reason else analysis.returns_to_go(trace, gamma),
+            "return_reason": reason,
+            "splits": self.desk.about["sizes"],
+        }
+
+    def _choices(self, trace: Trace, name: str) -> list[Any] | None:
+        rows = [step.choices.get(name) for step in trace.steps]
+        return rows if any(row is not None for row in rows) else None
+
+    def _advantages(self, command: dict[str, Any], number: int) -> dict[str, Any]:
+        trace = self.session.find(command.get("n"))
+        gamma, lam = (_share(command, key) for key in ("gamma", "lambda"))
+        if not trace.steps or any(step.value is None for step in trace.steps):
+            raise UserError("there is no value in this episode: no agent looked on.")
+        final = 0.0
+        if trace.outcome != "terminated":
+            thinker = self._thinker(trace, None)
+            assert thinker is not None
+            final = self._thoughts(thinker, trace, trace.length)["value"]
+        return analysis.advantages(trace, gamma, lam, final) | {"gamma": gamma, "lambda": lam, "final_value": final}
+
+    # one moment
+
+    def _thinker(self, trace: Trace, checkpoint: str | None) -> Thinker | None:
+        """Whose view of an episode is shown: another checkpoint's, or that of the one that played it."""
+        if trace.policy == "untrained" and checkpoint is None:
+            return self.session.thinker("untrained", None)
+        return self.session.thinker("random", checkpoint or trace.checkpoint)
+
+    def _situation(self, thinker: Thinker, trace: Trace, t: int) -> Situation:
+        self.session.recall(thinker, trace, t)
+        state = {key: rows[0].cpu().numpy() for key, rows in thinker.state.items()}
+        mask = trace.steps[t].mask if t < trace.length else None
+        return Situation(trace.obs(t), state, mask, t == 0)
+
+    def _thoughts(self, thinker: Thinker, trace: Trace, t: int) -> dict[str, Any]:
+        here = self._situation(thinker, trace, t)
+        found = {name: rows[0].tolist() for name, rows in thinker.net.agent.describe(here.batch(thinker.net)).items()}
+        return {
+            "value": found["value"],
+            "probs": found.get("probability"),
+            "mean": found.get("mean"),
+            "std": found.get("std"),
+        }
+
+    def _moment(self, command: dict[str, Any], number: int) -> dict[str, Any]:
+        trace = self.session.find(command.get("n"))
+        t = whole(command, "t", 0, 0, len(trace.marks) - 1)
+        needs = command.get("need", [])
+        if not isinstance(needs, list) or not all(need in NEEDS for need in needs):
+            raise UserError(f"need: must be some of {', '.join(NEEDS)}.")
+        thinker = self._thinker(trace, text(command, "checkpoint"))
+        answer: dict[str, Any] = {"n": trace.n, "t": t, "now": None, "hash": trace.marks[t]}
+        if "frame" in needs:
+            answer["frame"] = self._frame(trace, t, number)
+        if "inputs" in needs:
+            answer["inputs"] = self._inputs(trace, t, number)
+        if thinker is None:
+            return answer
+        answer["now"] = self._thoughts(thinker, trace, t)
+        here = self._situation(thinker, trace, t)
+        if "memory" in needs:
+            answer["memory"] = {key: np.ravel(array).tolist() for key, array in here.state.items()}
+        if "saliency" in needs:
+            answer["saliency"] = self._saliency(thinker, here, trace, t, number)
+        if "occlusion" in needs:
+            answer["occlusion"] = self._occlusion(thinker, here, trace, t, number)
+        if "activations" in needs:
+            maps = insight.activations(thinker.net, here)
+            answer["activations"] = self._tiles(ACTIVATION, maps, trace, t, number)
+        if "filters" in needs:
+            kernels = [(name, kernel.mean(1)) for name, kernel in insight.filters(thinker.net)]
+            answer["filters"] = self._tiles(FILTER, kernels, trace, t, number)
+        return answer
+
+    def _frame(self, trace: Trace, t: int, number: int) -> dict[str, Any]:
+        if self.desk.game.why_no_picture:
+            return {"reason": self.desk.game.why_no_picture}
+        place = trace.n, t
+        if place not in self._frames:
+            exact = self.session.go_to(trace, t)
+            picture = self.desk.game.picture()
+            assert picture is not None
+            codec, data = encoded(picture)
+            self._frames[place] = exact, codec, (picture.shape[0], picture.shape[1]), data
+            if len(self._frames) > PICTURES_KEPT:
+                self._frames.popitem(last=False)
+        exact, codec, size, data = self._frames[place]
+        self.out.picture(0, codec, size, data, episode=trace.n, t=t, to=number)
+        return {"exact": exact}
+
+    def _inputs(self, trace: Trace, t: int, number: int) -> list[dict[str, Any]]:
+        """The pictures of an observation, oldest first, each with the action that was taken at it."""
+        found: list[dict[str, Any]] = []
+        net = self.desk.opened.untrained
+        obs = trace.obs(t)
+        for key in insight.pictures_of(net):
+            axes = insight.picture_axes(net.agent.obs_space[key])
+            tiles = obs[key] if axes == (1, 2) else np.moveaxis(obs[key], -1, 0)
+            stacked = axes == (1, 2)
+            for i, tile in enumerate(tiles):
+                at = t - (len(tiles) - 1 - i) if stacked else t
+                taken = self.desk.labels.text(trace.steps[at].action) if 0 <= at < trace.length else None
+                data = grey(tile) if tile.dtype == np.uint8 else grey(tile, 0, 1)
+                self.out.picture(INPUT, GREY, tile.shape, data, episode=trace.n, t=t, to=number, index=len(found))
+                found.append({"index": len(found), "leaf": key, "t": at if at >= 0 else None, "label": taken})
+        return found
+
+    def _saliency(self, thinker: Thinker, here: Situation, trace: Trace, t: int, number: int) -> dict[str, Any]:
+        """By leaf: numbers of a vector; of a picture a map for the action (index 0) and one for the value (index 1)."""
+        found: dict[str, Any] = {}
+        space = thinker.net.agent.obs_space
+        pictures = insight.pictures_of(thinker.net)
+        for key, slopes in insight.gradient(thinker.net, here).items():
+            if key not in pictures:
+                found[key] = {name: np.ravel(slope)[:NAMED_COMPONENTS].tolist() for name, slope in slopes.items()}
+                continue
+            channels = 0 if insight.picture_axes(space[key]) == (1, 2) else 2
+            maps = {name: slope.sum(channels) for name, slope in slopes.items()}
+            found[key] = self._maps(maps, 0, trace, t, number)
+        return found
+
+    def _occlusion(self, thinker: Thinker, here: Situation, trace: Trace, t: int, number: int) -> dict[str, Any]:
+        """A map for the action (index 2) and one for the value (index 3)."""
+        keys = insight.pictures_of(thinker.net)
+        return {key: self._maps(insight.occlusion(thinker.net, here, key), 2, trace, t, number) for key in keys}
+
+    def _maps(self, maps: dict[str, Any], first: int, trace: Trace, t: int, number: int) -> dict[str, Any]:
+        found = {}
+        for index, (name, values) in enumerate(maps.items(), first):
+            highest = float(values.max())
+            data = grey(values, 0.0, highest or 1.0)
+            self.out.picture(SALIENCY, GREY, values.shape, data, episode=trace.n, t=t, to=number, index=index)
+            found[name] = {"index": index, "highest": highest, "shape": list(values.shape)}
+        return found
+
+    def _tiles(
+        self, kind: int, layers: list[tuple[str, Any]], trace: Trace, t: int, number: int
+    ) -> list[dict[str, Any]]:
+        shown = []
+        for layer, (name, maps) in enumerate(layers):
+            tiles = maps[: insight.MOST_TILES]
+            bound = float(np.abs(tiles).max()) or 1.0
+            low = 0.0 if kind == ACTIVATION else -bound  # of kernels, 0 is the middle grey
+            for index, tile in enumerate(tiles):
+                data = grey(tile, low, bound)
+                self.out.picture(
+                    kind, GREY, tile.shape, data, episode=trace.n, t=t, to=number, index=index, layer=layer
+                )
+            shape = list(maps.shape)
+            shown.append({"layer": layer, "name": name, "shape": shape, "tiles": len(tiles), "highest": bound})
+        return shown
+
+    # what if
+
+    def _branch(self, command: dict[str, Any], number: int) -> dict[str, Any]:
+        parent = self.session.find(command.get("n"))
+        t = whole(command, "t", 0, 0, max(0, parent.length - (parent.outcome is not None)))
+        action = None if command.get("action") is None else self.desk.read_action(command["action"])
+        then, checkpoint = command.get("then", parent.policy), text(command, "checkpoint") or parent.checkpoint
+        seed = None if command.get("seed") is None else whole(command, "seed", 0, 0, 2**32 - 1)
+        if then == "human":
+            raise UserError("then: 'human' cannot go on here; play from this step instead.")
+        self.desk.playing = False
+        with self.desk.game.unwatched():
+            trace = self.session.branch(parent, t, action, then, checkpoint, seed)
+        self._play_out(trace, then, checkpoint, number, 0, 1)
+        row = next((row for row in self.rows() if row["n"] == trace.n), trace.row())
+        return row | {"hash": parent.marks[t], "by": "snapshot" if self.desk.game.has_copies else "replay"}
+
+    def _rollouts(self, command: dict[str, Any], number: int) -> dict[str, Any]:
+        trace = self.session.find(command.get("n"))
+        t = whole(command, "t", 0, 0, max(0, trace.length - (trace.outcome is not None)))
+        k, then = whole(command, "k", 10, 1, MOST_AT_ONCE), command.get("then", "sampled")
+        checkpoint = text(command, "checkpoint") or trace.checkpoint
+        if then == "human":
+            raise UserError("then: 'human' cannot roll out.")
+        gamma = self.desk.opened.config.algo.gamma
+        thinker = self.session.thinker(then, checkpoint)
+        viewer = thinker or self._thinker(trace, None)
+        seen = None if viewer is None else self._thoughts(viewer, trace, t)
+        self.desk.playing = False
+        exact = self.session.go_to(trace, t)
+        greedy = None
+        if viewer is not None:
+            self.session.recall(viewer, trace, t)
+            greedy = viewer.think(self.session.now, t, 0, sampled=False).action
+        actions = candidates(self.session, trace, t, greedy, self.desk.keys.idle)
+        rows = roll_out(
+            self.session, trace, t, actions, k, then, checkpoint, gamma,
+            self.desk.inbox.cancelled.is_set, lambda done, total: self._progress(number, done, total, 0),
+        )  # fmt: skip
+        for row in rows:
+            row["label"] = self.desk.labels.text(row["action"])
+            probs = seen and seen["probs"]
+            row["prob"] = probs[row["action"]] if probs and isinstance(row["action"], int) else None
+        value = None if seen is None else seen["value"]
+        return {"actions": rows, "value": value, "gamma": gamma, "then": then, "exact": exact, "n": trace.n, "t": t}
+
+    def _map(self, command: dict[str, Any], number: int) -> dict[str, Any]:
+        checkpoint = text(command, "checkpoint")
+        policy = "untrained" if command.get("policy") == "untrained" else "random"
+        thinker = self.session.thinker(policy, checkpoint)
+        return value_map(thinker.net if thinker else None, self.table, self.desk.game) | {
+            "labels": self.desk.labels.actions
+        }
+
+    @property
+    def table(self) -> Any:
+        if self._table is False:
+            self._table = table_of_game(self.desk.game)
+        return self._table
+
+
+def _share(command: dict[str, Any], key: str) -> float:
+    value = command.get(key)
+    if not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise UserError(f"{key} is {value!r} and must be a number from 0 to 1.")
+    return float(value)
