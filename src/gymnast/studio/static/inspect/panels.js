@@ -1,0 +1,196 @@
+// The panels of the inspector. A panel that is closed is not drawn, and what it needs is not computed.
+import { ask } from "../api.js";
+import { Chart } from "../chart.js";
+import { ActionBars, Picture } from "../session.js";
+import { Loading, Segmented, Slider, Stat, attempt, cls, fixed, html, num, useEffect, useRef, useState } from "../ui.js";
+import { at, pictureKey } from "./lane.js";
+import { MapPanel } from "./map.js";
+import { WhatIf } from "./whatif.js";
+
+const LANE_COLOURS = { A: "#3d7eff", B: "#e8702a" };
+const pictures = (about) => about.obs.some((leaf) => leaf.kind === "picture");
+
+/** needs: what the server computes for it; each: drawn once for each side; about: the line under the title. */
+export const PANELS = [
+  { id: "action", title: "Action", Body: Action, each: true },
+  { id: "value", title: "Value and return", Body: Values },
+  { id: "reward", title: "Reward", Body: Ledger, each: true },
+  { id: "whatif", title: "What if", Body: WhatIf },
+  { id: "observation", title: "Observation", Body: Observation, each: true, when: (about) => about.obs.some((leaf) => leaf.kind !== "picture") },
+  { id: "inputs", title: "Network input", needs: ["inputs"], Body: Inputs, each: true, when: pictures },
+  { id: "map", title: "Map of values", Body: MapPanel, when: (about) => about.tabular },
+  { id: "advantage", title: "Advantage", Body: Advantage },
+  { id: "saliency", title: "Saliency", needs: ["saliency"], Body: Saliency, each: true, when: (about) => pictures(about) && about.ref },
+  { id: "occlusion", title: "Occlusion", needs: ["occlusion"], Body: Occlusion, each: true, when: (about) => pictures(about) && about.ref },
+  { id: "activations", title: "Activations", needs: ["activations"], Body: Activations, each: true, when: pictures },
+  { id: "filters", title: "Filters", needs: ["filters"], Body: Filters, each: true, when: pictures },
+  { id: "memory", title: "Memory", needs: ["memory"], Body: Memory, each: true, when: (about) => about.has_memory },
+];
+export const OPEN_AT_FIRST = ["action", "value", "reward", "whatif", "observation", "inputs", "map"];
+
+function Action({ lane }) {
+  const about = lane.about.value;
+  const columns = lane.columns.value;
+  const t = lane.at.value;
+  if (!columns) return html`<${Loading} />`;
+  if (t >= lane.last.value) return html`<p class="hint">The episode is over: no action is taken here.</p>`;
+  return html`<div class="stats steady"><${Stat} label="Taken" value=${columns.label[t]} /><${Stat} label="Entropy" value=${fixed(at(lane, "entropy"))} title="In nats: 0 means certain" />
+    <${Stat} label="Chosen by" value=${columns.who?.[t] ?? lane.row.value?.policy} /></div>
+    <${ActionBars} about=${about} probs=${columns.probs?.[t]} mean=${columns.mean?.[t]} std=${columns.std?.[t]} mask=${columns.mask?.[t]} taken=${columns.action[t]} />`;
+}
+
+const steps = (values) => values.map((_, i) => i);
+
+function Values({ lanes, desk }) {
+  const series = [];
+  const reasons = [];
+  for (const lane of lanes) {
+    const columns = lane.columns.value;
+    if (!columns) continue;
+    const name = lanes.length > 1 ? ` ${lane.name}` : "";
+    if (columns.value?.some((v) => v !== null)) series.push({ id: `v${lane.name}`, label: `value${name}`, x: steps(columns.value), y: columns.value, color: LANE_COLOURS[lane.name] });
+    const realised = columns.return_to_go;
+    if (Array.isArray(realised)) series.push({ id: `g${lane.name}`, label: `realised return${name}`, x: steps(realised), y: realised, color: LANE_COLOURS[lane.name], dash: [4, 4] });
+    else reasons.push(realised?.reason ?? columns.return_reason);
+  }
+  return html`<${Chart} label="Value and realised return" series=${series} height=${150} marker=${desk.t.value} onSeek=${(x) => seek(desk, lanes, x)} xFormat=${num} sync="episode"
+      empty="No value: no network looked on." />
+    ${[...new Set(reasons.filter(Boolean))].map((reason) => html`<p class="hint" key=${reason}>The realised return is not drawn: ${reason}</p>`)}`;
+}
+
+export function seek(desk, lanes, x) {
+  const last = Math.max(...lanes.map((lane) => lane.last.value));
+  desk.t.value = Math.max(0, Math.min(last, Math.round(x)));
+}
+
+// Every part of the reward, what is in no part, and the sum, which is the reward the environment gave.
+function Ledger({ lane, lanes, desk }) {
+  const columns = lane.columns.value;
+  if (!columns) return html`<${Loading} />`;
+  const t = lane.at.value;
+  const upto = (values) => values.slice(0, t + 1).reduce((sum, v) => sum + v, 0);
+  const sum = (values) => values.reduce((total, v) => total + v, 0);
+  const parts = Object.entries(columns.components ?? {});
+  const rest = columns.reward.map((r, i) => r - parts.reduce((total, [, values]) => total + values[i], 0));
+  const unexplained = parts.length > 0 && rest.some((r) => Math.abs(r) > 1e-6);
+  const line = (name, values, extra) => html`<tr key=${name} class=${extra}><td class="ellipsis">${name}</td><td class="right">${fixed(values[t] ?? null, 3)}</td><td class="right">${fixed(upto(values))}</td><td class="right">${fixed(sum(values))}</td></tr>`;
+  return html`<table class="mini"><thead><tr><th>part</th><th class="right">this step</th><th class="right">so far</th><th class="right">episode</th></tr></thead>
+    <tbody>${parts.map(([name, values]) => line(name, values))}${unexplained && line("in no part", rest)}${line("reward", columns.reward, "total")}</tbody></table>
+    <${Chart} label="Reward of each step" series=${[{ id: "reward", label: "reward", x: steps(columns.reward), y: columns.reward, color: "#2aa876", step: true, width: 1.2 }]} height=${84} marker=${t}
+      onSeek=${(x) => seek(desk, lanes, x)} xFormat=${num} sync="episode" legend=${false} />`;
+}
+
+function Observation({ lane }) {
+  const columns = lane.columns.value;
+  if (!columns) return html`<${Loading} />`;
+  const t = lane.at.value;
+  return lane.about.value.obs.filter((leaf) => leaf.kind !== "picture").map((leaf) => {
+    const rows = columns.obs?.[leaf.key];
+    if (!rows) return html`<p class="hint" key=${leaf.key}>${leaf.key}: ${leaf.shape.join(" x ")} numbers are too many to list.</p>`;
+    const now = [rows[t]].flat(3);
+    return html`<table class="mini obs" key=${leaf.key}><tbody>${now.map((value, i) => html`<${ObsRow} key=${i} name=${leaf.names?.[i] ?? (now.length > 1 ? `${leaf.key} ${i}` : leaf.key)} value=${value}
+      range=${rangeOf(leaf, rows, i)} />`)}</tbody></table>`;
+  });
+}
+
+// The bounds of the space where it has any, else the extremes of the episode.
+function rangeOf(leaf, rows, i) {
+  const [low, high] = [leaf.low?.[i], leaf.high?.[i]];
+  if (low !== null && low !== undefined && high !== null && high !== undefined) return { low, high, seen: false };
+  let [least, most] = [Infinity, -Infinity];
+  for (const row of rows) {
+    const value = [row].flat(3)[i];
+    least = Math.min(least, value);
+    most = Math.max(most, value);
+  }
+  return { low: least, high: most, seen: true };
+}
+
+function ObsRow({ name, value, range }) {
+  const share = range.high > range.low ? (100 * (value - range.low)) / (range.high - range.low) : 50;
+  return html`<tr title="${name}: ${value}, ${range.seen ? "in this episode" : "bounds"} ${num(range.low)} to ${num(range.high)}"><td class="ellipsis">${name}</td>
+    <td class="obs-track"><span class="hint">${num(range.low, 3)}</span><span class=${cls("bar-track wide-range", range.seen && "seen")}><span class="bar-dot" style=${{ left: `${Math.max(0, Math.min(100, share))}%` }}></span></span><span class="hint">${num(range.high, 3)}</span></td>
+    <td class="right">${fixed(value, 3)}</td></tr>`;
+}
+
+const shown = (lane, kind) => {
+  const moment = lane.moment.value;
+  if (!moment || moment.n !== lane.n.value) return [];
+  return [...moment.pictures.values()].filter((one) => one.header.kind === kind);
+};
+
+function Inputs({ lane }) {
+  const tiles = shown(lane, "input");
+  const labels = lane.moment.value?.answer.inputs ?? [];
+  if (!tiles.length) return html`<${Loading} text="Asking for the input" />`;
+  return html`<div class="tiles">${tiles.map((tile, i) => {
+    const note = labels[i] ?? {};
+    return html`<figure key=${i}><${Picture} picture=${tile} label="Input ${i + 1}" /><figcaption>${note.label ?? note.name ?? ""}</figcaption></figure>`;
+  })}</div><p class="hint">From the oldest to the newest. Under each: the action taken at it.</p>`;
+}
+
+function Advantage({ lanes, desk }) {
+  const about = lanes[0].about.value;
+  const [gamma, setGamma] = useState(about.gamma ?? 0.99);
+  const [lambda, setLambda] = useState(about.gae_lambda ?? 0.95);
+  const [found, setFound] = useState({});
+  const busy = useRef({});
+  const keys = lanes.map((lane) => `${lane.session.value}:${lane.n.value}`).join();
+  useEffect(() => {
+    busy.current.again = true;
+    const run = async () => {
+      if (busy.current.on) return;
+      busy.current.on = true;
+      while (busy.current.again) {
+        busy.current.again = false;
+        const answers = await attempt(Promise.all(lanes.map((lane) => ask("advantages", { session: lane.session.value, n: lane.n.value, gamma, lambda }))));
+        if (answers) setFound(Object.fromEntries(lanes.map((lane, i) => [lane.name, answers[i]])));
+      }
+      busy.current.on = false;
+    };
+    if (lanes.every((lane) => lane.columns.value)) run();
+  }, [keys, gamma, lambda, lanes.every((lane) => lane.columns.value)]);
+  const name = (lane) => (lanes.length > 1 ? ` ${lane.name}` : "");
+  const lines = (key, label, dash) => lanes.filter((lane) => Array.isArray(found[lane.name]?.[key])).map((lane) => ({ id: key + lane.name, label: label + name(lane), x: steps(found[lane.name][key]), y: found[lane.name][key], color: LANE_COLOURS[lane.name], dash }));
+  const reason = lanes.map((lane) => found[lane.name]?.reason).find(Boolean);
+  const own = lanes[0];
+  return html`<div class="stack tight"><${Slider} label="gamma" min="0.8" max="1" step="0.001" value=${gamma} onInput=${setGamma} format=${(v) => v.toFixed(3)} />
+    <${Slider} label="lambda" min="0" max="1" step="0.01" value=${lambda} onInput=${setLambda} format=${(v) => v.toFixed(2)} />
+    <div class="stats steady"><${Stat} label="Advantage" value=${fixed(found.A?.advantages?.[own.at.value])} /><${Stat} label="Return (lambda)" value=${fixed(found.A?.returns?.[own.at.value])} /></div></div>
+    ${reason && html`<p class="hint">${reason}</p>`}
+    <${Chart} label="Advantage" series=${lines("advantages", "advantage")} height=${110} marker=${desk.t.value} onSeek=${(x) => seek(desk, lanes, x)} xFormat=${num} sync="episode" />
+    <${Chart} label="Return" series=${lines("returns", "return")} height=${110} marker=${desk.t.value} onSeek=${(x) => seek(desk, lanes, x)} xFormat=${num} sync="episode" />`;
+}
+
+function Heat({ lane, kind, index, text }) {
+  const heat = shown(lane, "saliency").filter((one) => one.header.index === index);
+  const problem = lane.moment.value?.answer[`${kind}_reason`] ?? lane.moment.value?.answer[kind]?.reason;
+  if (problem) return html`<p class="hint">${problem}</p>`;
+  if (!heat.length) return html`<${Loading} text="Computing" />`;
+  return html`<div class="tiles one">${heat.map((tile, i) => html`<${Picture} key=${i} picture=${tile} label=${text} />`)}</div><p class="hint">${text}</p>`;
+}
+const Saliency = ({ lane }) => html`<${Heat} lane=${lane} kind="saliency" index=${0} text="Bright: a small change here changes the taken action's probability most (gradient)." />`;
+const Occlusion = ({ lane }) => html`<${Heat} lane=${lane} kind="occlusion" index=${1} text="Bright: covering this patch changes the taken action's probability most." />`;
+
+function Layers({ lane, kind, field, empty }) {
+  const layers = lane.moment.value?.answer[field] ?? [];
+  const [layer, setLayer] = useState(0);
+  const tiles = shown(lane, kind).filter((one) => one.header.layer === layer);
+  if (!layers.length && !tiles.length) return html`<p class="hint">${empty}</p>`;
+  return html`<${Segmented} label="Layer" value=${layer} onChange=${setLayer} options=${layers.map((one, i) => ({ value: one.layer ?? i, label: one.name ?? `layer ${i + 1}`, title: (one.shape ?? []).join(" x ") }))} />
+    <div class="tiles small">${tiles.map((tile, i) => html`<${Picture} key=${i} picture=${tile} label="${kind} ${i}" />`)}</div>
+    <p class="hint">${tiles.length} shown${layers[layer]?.shape ? ` of a layer with ${layers[layer].shape.join(" x ")} numbers` : ""}.</p>`;
+}
+const Activations = ({ lane }) => html`<${Layers} lane=${lane} kind="activation" field="activations" empty="This network has no layers of pictures." />`;
+const Filters = ({ lane }) => html`<${Layers} lane=${lane} kind="filter" field="filters" empty="This network has no filters." />`;
+
+function Memory({ lane }) {
+  const memory = lane.moment.value?.answer.memory;
+  if (!memory) return html`<${Loading} />`;
+  return Object.entries(memory).map(([name, given]) => {
+    const values = [given].flat(3);
+    const most = Math.max(1e-9, ...values.map(Math.abs));
+    return html`<div key=${name}><h3>${name} <span class="hint">${values.length} numbers, largest ${num(most)}</span></h3><div class="cells">${values.map((v, i) => html`<span key=${i} title="${i}: ${num(v)}"
+      style=${{ background: `color-mix(in srgb, ${v < 0 ? "var(--negative)" : "var(--positive)"} ${Math.round((100 * Math.abs(v)) / most)}%, var(--sunken))` }}></span>`)}</div></div>`;
+  });
+}

@@ -1,0 +1,49 @@
+// The list of runs, the same for every page that shows it: loaded once, then kept up to date by the server.
+import { ask, get, on, onOpen } from "./api.js";
+import { signal, useEffect } from "./ui.js";
+
+export const rows = signal(null); // null until the first answer; then the newest first
+let users = 0;
+let stop = null;
+
+async function load() {
+  const { runs, revision } = await get("/runs");
+  rows.value = runs;
+  await ask("watch_runs", { revision });
+}
+
+function change({ changed, removed }) {
+  if (!rows.value) return;
+  const fresh = new Map(changed.map((row) => [row.id, row]));
+  const kept = rows.value.filter((row) => !removed.includes(row.id)).map((row) => {
+    const newer = fresh.get(row.id);
+    fresh.delete(row.id);
+    return newer ?? row;
+  });
+  const next = [...fresh.values(), ...kept];
+  next.sort((a, b) => (a.created < b.created ? 1 : a.created > b.created ? -1 : 0));
+  rows.value = next;
+}
+
+/** The rows while a component that uses them is shown. */
+export function useRows() {
+  useEffect(() => {
+    if (users++ === 0) {
+      const ends = [on("runs", change), onOpen(() => load().catch(() => {}))];
+      stop = () => ends.forEach((end) => end());
+    }
+    return () => {
+      if (--users === 0) {
+        stop();
+        ask("unwatch", { what: "runs" }).catch(() => {});
+      }
+    };
+  }, []);
+  return rows.value;
+}
+
+/** What a run is called: its name, or the short form of its id. */
+export const nameOf = (row) => row.name || row.token;
+
+/** Its variant, or the algorithm where that says the same. */
+export const algoOf = (row) => (row.variant && row.variant !== row.algo ? `${row.algo} (${row.variant})` : row.algo);
