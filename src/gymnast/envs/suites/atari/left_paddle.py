@@ -2,6 +2,7 @@
 
 Cell 21 has the place of the left paddle. The console goes on steering it, by up to 4 pixels a frame from where it was
 put: what is written before every frame is where it is drawn, and where it hits the ball, give or take those pixels.
+For some frames after each point the console draws it elsewhere.
 """
 
 from __future__ import annotations
