@@ -15,7 +15,7 @@ from gymnast.play.player import command_seed, episode_seed
 from gymnast.play.session import PlaySession
 from gymnast.play.step_table import labels_of
 from gymnast.studio.about import about_session
-from gymnast.studio.commands import flag, whole
+from gymnast.studio.commands import flag, text, whole
 from gymnast.studio.inspection import Inspection
 from gymnast.studio.packets import FRAME, encoded
 from gymnast.studio.work import now
@@ -45,6 +45,7 @@ class Desk:
         self.about = about_session(self)
         self.root, self._episode = command_seed(opened.config.train.seed), 0
         self.policy = "greedy" if opened.checkpoint else "random"
+        self.checkpoint = opened.checkpoint
         self.playing = False
         self._fps = game.fps
         self._due = self._drawn = 0.0  # when the next raw step is due, and when the next picture may be drawn
@@ -68,7 +69,6 @@ class Desk:
         }
 
     def do(self, command: dict[str, Any], number: int) -> dict[str, Any]:
-        self.inbox.cancelled.clear()
         found = self._commands.get(command["do"])
         if found is None:
             raise UserError(f"unknown command {command['do']!r}.")
@@ -92,9 +92,9 @@ class Desk:
             if action is None:
                 return
             self._tapped.clear()
-            step = self.session.advance("human", action)
+            step = self.session.advance("human", action, self.checkpoint)
         else:
-            step = self.session.advance(self.policy)
+            step = self.session.advance(self.policy, checkpoint=self.checkpoint)
         self._say(step)
         if self._over():
             self._show(always=True)
@@ -179,6 +179,7 @@ class Desk:
         return {
             "playing": self.playing,
             "policy": self.policy,
+            "checkpoint": self.checkpoint,
             "fps": self._fps,
             "episode": None if trace is None else trace.n,
             "t": 0 if trace is None else trace.length,
@@ -193,7 +194,7 @@ class Desk:
         if seed is None:
             seed = episode_seed(self.root, self._episode)
             self._episode += 1
-        trace = self.session.begin(seed, self.policy, self.opened.checkpoint)
+        trace = self.session.begin(seed, self.policy, self.checkpoint)
         trace.second_player = self._second is not None
         if self._recorded is not None:
             self._recorded.append(trace)
@@ -202,9 +203,9 @@ class Desk:
         self._show(always=True)
 
     def _play(self, command: dict[str, Any], number: int) -> dict[str, Any]:
-        policy = command.get("policy", self.policy)
-        self.session.thinker(policy, None)  # a mistake is reported here
-        self.policy, self.playing = policy, True
+        policy, checkpoint = command.get("policy", self.policy), text(command, "checkpoint") or self.checkpoint
+        self.session.thinker(policy, checkpoint)  # a mistake is reported here
+        self.policy, self.checkpoint, self.playing = policy, checkpoint, True
         self._due = max(self._due, now())
         if self.session.trace is None:
             self._begin(None)
@@ -226,8 +227,8 @@ class Desk:
                 policy, action = "human", self.read_action(command["action"])
             if policy == "human" and action is None:
                 break
-            self._say(self.session.advance(policy, action))
-            if self._over() or self.inbox.cancelled.is_set():
+            self._say(self.session.advance(policy, action, self.checkpoint))
+            if self._over() or self.inbox.is_cancelled():
                 break
         return self.state()
 

@@ -62,7 +62,7 @@ class Inspection:
             its_seed = episode_seed(self.desk.root if seed is None else seed, i) if seed is None or i else seed
             made.append(trace := self.session.begin(its_seed, policy, checkpoint))
             self._play_out(trace, policy, checkpoint, number, i, count)
-            if self.desk.inbox.cancelled.is_set():
+            if self.desk.inbox.is_cancelled():
                 break
         rows = {row["n"]: row for row in self.rows()}
         return {"episodes": [rows[trace.n] for trace in made if trace.n in rows]}
@@ -71,7 +71,7 @@ class Inspection:
         with self.desk.game.unwatched():
             for step in self.session.play_out(policy, checkpoint):
                 self._progress(number, done, total, step.t + 1)
-                if self.desk.inbox.cancelled.is_set():
+                if self.desk.inbox.is_cancelled():
                     trace.outcome = trace.outcome or "cut"
 
     def _progress(self, number: int, done: int, total: int, steps: int) -> None:
@@ -144,7 +144,7 @@ class Inspection:
 
     def _thinker(self, trace: Trace, checkpoint: str | None) -> Thinker | None:
         """Whose view of an episode is shown: another checkpoint's, or that of the one that played it."""
-        if trace.policy == "untrained" and checkpoint is None:
+        if checkpoint is None and "untrained" in (trace.policy, *trace.who):
             return self.session.thinker("untrained", None)
         return self.session.thinker("random", checkpoint or trace.checkpoint)
 
@@ -308,7 +308,7 @@ class Inspection:
         actions = candidates(self.session, trace, t, greedy, self.desk.keys.idle)
         rows = roll_out(
             self.session, trace, t, actions, k, then, checkpoint, gamma,
-            self.desk.inbox.cancelled.is_set, lambda done, total: self._progress(number, done, total, 0),
+            self.desk.inbox.is_cancelled, lambda done, total: self._progress(number, done, total, 0),
         )  # fmt: skip
         for row in rows:
             row["label"] = self.desk.labels.text(row["action"])
