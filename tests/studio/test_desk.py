@@ -12,7 +12,7 @@ from gymnast import config as configs
 from gymnast.config.files import preset_ids
 from gymnast.core.errors import UserError
 from gymnast.studio.desk import Desk
-from gymnast.studio.inspection import NEEDS
+from gymnast.studio.moments import NEEDS
 from gymnast.studio.opening import Opened
 from gymnast.studio.packets import FRAME
 

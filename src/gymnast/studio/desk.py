@@ -21,7 +21,6 @@ from gymnast.studio.packets import FRAME, encoded
 from gymnast.studio.work import now
 
 if TYPE_CHECKING:
-    from gymnast.envs.types import Picture
     from gymnast.play.episode import Step
     from gymnast.play.trace import Trace
     from gymnast.studio.opening import Opened
@@ -97,7 +96,7 @@ class Desk:
             step = self.session.advance(self.policy, checkpoint=self.checkpoint)
         self._say(step)
         if self._over():
-            self._show(always=True)
+            self._show()
             self._due = now() + PAUSE
 
     def stop(self, error: str) -> None:
@@ -116,7 +115,7 @@ class Desk:
             return
         if (early := self._due - now()) > 0:
             time.sleep(min(early, LONGEST_SLEEP))
-        self._due = max(self._due, now() - LONGEST_SLEEP) + 1 / self._fps  # a slow moment is not made up for
+        self._due = max(self._due, now() - 1 / self._fps) + 1 / self._fps  # a slow moment is not made up for
 
     def _second_keys(self) -> list[list[str]]:
         """Of the second player, up and down: all that the first does not need."""
@@ -124,30 +123,31 @@ class Desk:
         return [list(CODES[direction][own:]) for direction in ("up", "down")]
 
     def _after_frame(self) -> None:
-        if self.playing:
-            self._show()
+        if self.playing and now() >= self._drawn:
+            self._show(1)
 
     def _human_action(self) -> Any:
-        return self.keys.action([*self._down, *(code for code in self._tapped if code not in self._down)])
+        """Of the keys; None: nothing that is allowed now, so time stands still."""
+        action = self.keys.action([*self._down, *(code for code in self._tapped if code not in self._down)])
+        mask = self.session.mask
+        return None if action is not None and mask is not None and not self.labels.allows(mask, action) else action
 
     # what is said
 
-    def _show(self, always: bool = False) -> None:
+    def _show(self, ahead: int = 0) -> None:
+        """What the game shows now, to all windows; `ahead`: of a step that is not over yet."""
         start = now()
-        if not always and start < self._drawn:
-            return
-        picture = self.game.picture()
         trace = self.session.trace
+        picture = self.game.picture() if trace is not None and (ahead or self.session.is_here) else None
         if picture is None or trace is None:
             return
-        self.send_picture(picture, trace.n, trace.length)
-        took = now() - start
-        self._drawn = start + max(1 / DRAWN_FPS - 0.001, 2 * took)  # half of the time at most is for pictures
-
-    def send_picture(self, picture: Picture, n: int, t: int, to: int | None = None) -> None:
         codec, data = encoded(picture)
-        height, width = picture.shape[:2]
-        self.out.picture(FRAME, codec, (height, width), data, episode=n, t=t, to=to)
+        self.out.picture(
+            FRAME, codec, (picture.shape[0], picture.shape[1]), data, episode=trace.n, t=trace.length + ahead
+        )
+        self._drawn = start + max(
+            1 / DRAWN_FPS - 0.001, 2 * (now() - start)
+        )  # half of the time at most is for pictures
 
     def _say(self, step: Step) -> None:
         trace = self.session.trace
@@ -175,7 +175,7 @@ class Desk:
     def state(self) -> dict[str, Any]:
         """For a window that joins."""
         trace = self.session.trace
-        self._show(always=True)
+        self._show()
         return {
             "playing": self.playing,
             "policy": self.policy,
@@ -200,7 +200,7 @@ class Desk:
             self._recorded.append(trace)
         self._due = now()
         self.out.push(type="episode", episode=trace.n, seed=trace.seed, policy=trace.policy)
-        self._show(always=True)
+        self._show()
 
     def _play(self, command: dict[str, Any], number: int) -> dict[str, Any]:
         policy, checkpoint = command.get("policy", self.policy), text(command, "checkpoint") or self.checkpoint
@@ -244,6 +244,7 @@ class Desk:
         down = command.get("down")
         if not isinstance(down, list) or not all(isinstance(code, str) for code in down) or len(down) > 32:
             raise UserError("keys: down must be a list of key codes.")
+        down = [code for code in down if code in self.keys.codes or self._second is not None]
         self._tapped += [code for code in down if code not in self._down and code not in self._tapped]
         self._down = down
         if not down and command.get("blur"):
