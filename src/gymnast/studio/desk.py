@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 MOST_FPS = 1000.0
 DRAWN_FPS = 60.0  # pictures a second at most; an env may be faster
+SLOW_PICTURE = 1 / 30  # seconds
 PAUSE = 1.0  # seconds between two episodes
 LONGEST_SLEEP = 0.25  # seconds in which no command is taken
 MOST_STEPS_AT_ONCE = 1000
@@ -145,9 +146,9 @@ class Desk:
         self.out.picture(
             FRAME, codec, (picture.shape[0], picture.shape[1]), data, episode=trace.n, t=trace.length + ahead
         )
-        self._drawn = start + max(
-            1 / DRAWN_FPS - 0.001, 2 * (now() - start)
-        )  # half of the time at most is for pictures
+        took = now() - start
+        rest = took if took > SLOW_PICTURE else took / 5  # pictures that take long must not hold up the env
+        self._drawn = start + max(1 / DRAWN_FPS - 0.001, took + rest)
 
     def _say(self, step: Step) -> None:
         trace = self.session.trace
