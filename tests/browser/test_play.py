@@ -81,6 +81,7 @@ def test_take_over_and_give_back_in_one_episode(window: Open, trained: dict[str,
     page.get_by_role("button", name="Play").click()
     one.wait("() => window.__studio.steps >= 3")
     page.get_by_role("button", name="Take over").click()
+    page.get_by_role("button", name="Give back").wait_for()
     page.get_by_role("application").focus()
     before = len(steps(one))
     page.keyboard.down("ArrowLeft")
@@ -119,7 +120,7 @@ def test_the_untrained_network_and_its_probabilities(window: Open) -> None:
     page = one.open("/play?env=FrozenLake-v1&policy=untrained")
     page.get_by_role("button", name="Step").click()
     page.get_by_role("list", name="Action probabilities").wait_for()
-    shown = page.get_by_role("list", name="Action probabilities").locator(".bar-value").all_inner_texts()
+    shown = page.get_by_role("list", name="Action probabilities").locator(".prob-value").all_inner_texts()
     assert abs(sum(float(text.removesuffix(" %")) for text in shown) - 100) < 0.5
     assert one.page.locator(".keys").get_by_text("LEFT", exact=True).is_visible()
 

@@ -123,11 +123,11 @@ export function ActionBars({ about, probs, mean, std, mask, taken, onChoose }) {
   if (mean) return html`<${GaussianBars} about=${about} mean=${mean} std=${std} taken=${taken} />`;
   if (!probs) return html`<p class="hint">No network chooses here.</p>`;
   const chosen = takenOf(about, taken);
-  return html`<ul class="bars" aria-label="Action probabilities">${about.actions.map((label, i) => {
+  return html`<ul class="probs" aria-label="Action probabilities">${about.actions.map((label, i) => {
     const off = mask && !mask[i];
-    const inner = html`<span class="bar-label">${label}</span><span class="bar-track"><span class="bar-fill" style=${{ width: `${100 * (probs[i] ?? 0)}%` }}></span></span>
-      <span class="bar-value">${off ? "masked" : `${(100 * (probs[i] ?? 0)).toFixed(1)} %`}</span>`;
-    return html`<li key=${i} class=${cls("bar", chosen.has(i) && "taken", off && "off")}>${onChoose
+    const inner = html`<span class="prob-label">${label}</span><span class="prob-track"><span class="prob-fill" style=${{ width: `${100 * (probs[i] ?? 0)}%` }}></span></span>
+      <span class="prob-value">${off ? "masked" : `${(100 * (probs[i] ?? 0)).toFixed(1)} %`}</span>`;
+    return html`<li key=${i} class=${cls("prob", chosen.has(i) && "taken", off && "off")}>${onChoose
       ? html`<button type="button" disabled=${off} title="Take ${label} instead" onClick=${() => onChoose(i)}>${inner}</button>` : html`<div>${inner}</div>`}</li>`;
   })}</ul>`;
 }
@@ -147,15 +147,15 @@ function takenOf(about, taken) {
 }
 
 function GaussianBars({ about, mean, std, taken }) {
-  return html`<ul class="bars" aria-label="Continuous actions">${about.actions.map((label, i) => {
+  return html`<ul class="probs" aria-label="Continuous actions">${about.actions.map((label, i) => {
     const [low, high] = about.bounds?.[i] ?? [-1, 1];
     const place = (value) => `${Math.max(0, Math.min(100, (100 * (value - low)) / (high - low || 1)))}%`;
     const from = Math.max(low, mean[i] - (std?.[i] ?? 0));
     const to = Math.min(high, mean[i] + (std?.[i] ?? 0));
     const own = Array.isArray(taken) ? taken[i] : taken;
-    return html`<li key=${i} class="bar"><div><span class="bar-label">${label}</span><span class="bar-track wide-range">
-      <span class="bar-fill soft" style=${{ left: place(from), width: `${Math.max(0, (100 * (to - from)) / (high - low || 1))}%` }}></span>
-      <span class="bar-dot" style=${{ left: place(mean[i]) }} title="mean"></span>${own !== null && own !== undefined && html`<span class="bar-taken" style=${{ left: place(own) }} title="taken"></span>`}</span>
-      <span class="bar-value">${(own ?? mean[i]).toFixed(2)}</span></div></li>`;
+    return html`<li key=${i} class="prob"><div><span class="prob-label">${label}</span><span class="prob-track wide-range">
+      <span class="prob-fill soft" style=${{ left: place(from), width: `${Math.max(0, (100 * (to - from)) / (high - low || 1))}%` }}></span>
+      <span class="prob-dot" style=${{ left: place(mean[i]) }} title="mean"></span>${own !== null && own !== undefined && html`<span class="prob-taken" style=${{ left: place(own) }} title="taken"></span>`}</span>
+      <span class="prob-value">${(own ?? mean[i]).toFixed(2)}</span></div></li>`;
   })}</ul>`;
 }

@@ -69,21 +69,19 @@ export class Lane {
   async record({ policy, seed = null, episodes = 1, checkpoint = null }) {
     const text = episodes === 1 ? "Recording an episode" : `Recording ${episodes} episodes`;
     const answer = await this.work(text, "record_episodes", { policy, seed, episodes, checkpoint });
-    this._merge(answer.episodes);
+    await this._list();
     return answer.episodes;
   }
 
   async branch(fields) {
-    const answer = await this.work("Playing the branch", "branch", { n: this.n.value, t: this.at.value, ...fields });
-    const row = answer.row ?? answer.episode ?? answer;
-    this._merge([row]);
+    const row = await this.work("Playing the branch", "branch", { n: this.n.value, t: this.at.value, ...fields });
+    await this._list();
     return row;
   }
 
-  _merge(rows) {
-    const known = new Map(this.rows.value.map((row) => [row.n, row]));
-    for (const row of rows) known.set(row.n, row);
-    this.rows.value = [...known.values()];
+  // All of them: flags change with every new episode, and the server forgets the oldest.
+  async _list() {
+    this.rows.value = (await ask("episodes", { session: this.session.value })).episodes;
   }
 
   async _loadEpisode(session, n) {

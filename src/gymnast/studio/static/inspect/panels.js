@@ -10,24 +10,6 @@ import { WhatIf } from "./whatif.js";
 const LANE_COLOURS = { A: "#3d7eff", B: "#e8702a" };
 const pictures = (about) => about.obs.some((leaf) => leaf.kind === "picture");
 
-/** needs: what the server computes for it; each: drawn once for each side; about: the line under the title. */
-export const PANELS = [
-  { id: "action", title: "Action", Body: Action, each: true },
-  { id: "value", title: "Value and return", Body: Values },
-  { id: "reward", title: "Reward", Body: Ledger, each: true },
-  { id: "whatif", title: "What if", Body: WhatIf },
-  { id: "observation", title: "Observation", Body: Observation, each: true, when: (about) => about.obs.some((leaf) => leaf.kind !== "picture") },
-  { id: "inputs", title: "Network input", needs: ["inputs"], Body: Inputs, each: true, when: pictures },
-  { id: "map", title: "Map of values", Body: MapPanel, when: (about) => about.tabular },
-  { id: "advantage", title: "Advantage", Body: Advantage },
-  { id: "saliency", title: "Saliency", needs: ["saliency"], Body: Saliency, each: true, when: (about) => pictures(about) && about.ref },
-  { id: "occlusion", title: "Occlusion", needs: ["occlusion"], Body: Occlusion, each: true, when: (about) => pictures(about) && about.ref },
-  { id: "activations", title: "Activations", needs: ["activations"], Body: Activations, each: true, when: pictures },
-  { id: "filters", title: "Filters", needs: ["filters"], Body: Filters, each: true, when: pictures },
-  { id: "memory", title: "Memory", needs: ["memory"], Body: Memory, each: true, when: (about) => about.has_memory },
-];
-export const OPEN_AT_FIRST = ["action", "value", "reward", "whatif", "observation", "inputs", "map"];
-
 function Action({ lane }) {
   const about = lane.about.value;
   const columns = lane.columns.value;
@@ -109,7 +91,7 @@ function rangeOf(leaf, rows, i) {
 function ObsRow({ name, value, range }) {
   const share = range.high > range.low ? (100 * (value - range.low)) / (range.high - range.low) : 50;
   return html`<tr title="${name}: ${value}, ${range.seen ? "in this episode" : "bounds"} ${num(range.low)} to ${num(range.high)}"><td class="ellipsis">${name}</td>
-    <td class="obs-track"><span class="hint">${num(range.low, 3)}</span><span class=${cls("bar-track wide-range", range.seen && "seen")}><span class="bar-dot" style=${{ left: `${Math.max(0, Math.min(100, share))}%` }}></span></span><span class="hint">${num(range.high, 3)}</span></td>
+    <td class="obs-track"><span class="hint">${num(range.low, 3)}</span><span class=${cls("prob-track wide-range", range.seen && "seen")}><span class="prob-dot" style=${{ left: `${Math.max(0, Math.min(100, share))}%` }}></span></span><span class="hint">${num(range.high, 3)}</span></td>
     <td class="right">${fixed(value, 3)}</td></tr>`;
 }
 
@@ -122,11 +104,13 @@ const shown = (lane, kind) => {
 function Inputs({ lane }) {
   const tiles = shown(lane, "input");
   const labels = lane.moment.value?.answer.inputs ?? [];
+  const leaf = lane.about.value.obs.find((one) => one.kind === "picture");
+  const board = leaf?.board;
   if (!tiles.length) return html`<${Loading} text="Asking for the input" />`;
   return html`<div class="tiles">${tiles.map((tile, i) => {
     const note = labels[i] ?? {};
-    return html`<figure key=${i}><${Picture} picture=${tile} label="Input ${i + 1}" /><figcaption>${note.label ?? note.name ?? ""}</figcaption></figure>`;
-  })}</div><p class="hint">From the oldest to the newest. Under each: the action taken at it.</p>`;
+    return html`<figure key=${i}><${Picture} picture=${tile} label="Input ${i + 1}" /><figcaption>${board ? (leaf.names?.[i] ?? `kind ${i + 1}`) : (note.label ?? (note.t === null ? "before the start" : ""))}</figcaption></figure>`;
+  })}</div><p class="hint">${board ? "What the network sees: a plane for each kind of object." : "What the network sees, the oldest first. Under each: the action taken at it."}</p>`;
 }
 
 function Advantage({ lanes, desk }) {
@@ -156,21 +140,36 @@ function Advantage({ lanes, desk }) {
   const own = lanes[0];
   return html`<div class="stack tight"><${Slider} label="gamma" min="0.8" max="1" step="0.001" value=${gamma} onInput=${setGamma} format=${(v) => v.toFixed(3)} />
     <${Slider} label="lambda" min="0" max="1" step="0.01" value=${lambda} onInput=${setLambda} format=${(v) => v.toFixed(2)} />
-    <div class="stats steady"><${Stat} label="Advantage" value=${fixed(found.A?.advantages?.[own.at.value])} /><${Stat} label="Return (lambda)" value=${fixed(found.A?.returns?.[own.at.value])} /></div></div>
+    <div class="stats steady"><${Stat} label="Advantage" value=${fixed(found.A?.advantage?.[own.at.value])} /><${Stat} label="Return" title="The lambda return: advantage plus value" value=${fixed(found.A?.return?.[own.at.value])} /></div></div>
     ${reason && html`<p class="hint">${reason}</p>`}
-    <${Chart} label="Advantage" series=${lines("advantages", "advantage")} height=${110} marker=${desk.t.value} onSeek=${(x) => seek(desk, lanes, x)} xFormat=${num} sync="episode" />
-    <${Chart} label="Return" series=${lines("returns", "return")} height=${110} marker=${desk.t.value} onSeek=${(x) => seek(desk, lanes, x)} xFormat=${num} sync="episode" />`;
+    <${Chart} label="Advantage" series=${lines("advantage", "advantage")} height=${110} marker=${desk.t.value} onSeek=${(x) => seek(desk, lanes, x)} xFormat=${num} sync="episode" />
+    <${Chart} label="Return" series=${lines("return", "return")} height=${110} marker=${desk.t.value} onSeek=${(x) => seek(desk, lanes, x)} xFormat=${num} sync="episode" />`;
 }
 
-function Heat({ lane, kind, index, text }) {
-  const heat = shown(lane, "saliency").filter((one) => one.header.index === index);
-  const problem = lane.moment.value?.answer[`${kind}_reason`] ?? lane.moment.value?.answer[kind]?.reason;
-  if (problem) return html`<p class="hint">${problem}</p>`;
-  if (!heat.length) return html`<${Loading} text="Computing" />`;
-  return html`<div class="tiles one">${heat.map((tile, i) => html`<${Picture} key=${i} picture=${tile} label=${text} />`)}</div><p class="hint">${text}</p>`;
+const OF = [{ value: "action", label: "action" }, { value: "value", label: "value" }];
+
+// Maps of a picture as pictures, numbers of a vector as bars. `field`: where the answer has them.
+function Heat({ lane, field, text }) {
+  const [of, setOf] = useState("action");
+  const found = lane.moment.value?.answer[field];
+  if (!lane.moment.value?.answer.now) return html`<p class="hint">No network looks on here.</p>`;
+  if (!found) return html`<${Loading} text="Computing" />`;
+  const maps = shown(lane, "saliency");
+  return html`<${Segmented} label="Of" value=${of} options=${OF} onChange=${setOf} />${Object.entries(found).map(([key, kinds]) => {
+    const one = kinds[of] ?? Object.values(kinds)[0];
+    if (Array.isArray(one)) return html`<${Slopes} key=${key} leaf=${lane.about.value.obs.find((leaf) => leaf.key === key)} values=${one} />`;
+    const tile = maps.find((map) => map.header.index === one.index);
+    return html`<div class="tiles one" key=${key}>${tile && html`<${Picture} picture=${tile} label=${text} class="heat" />`}</div>`;
+  })}<p class="hint">${text}</p>`;
 }
-const Saliency = ({ lane }) => html`<${Heat} lane=${lane} kind="saliency" index=${0} text="Bright: a small change here changes the taken action's probability most (gradient)." />`;
-const Occlusion = ({ lane }) => html`<${Heat} lane=${lane} kind="occlusion" index=${1} text="Bright: covering this patch changes the taken action's probability most." />`;
+
+function Slopes({ leaf, values }) {
+  const most = Math.max(1e-12, ...values.map(Math.abs));
+  return html`<ul class="probs">${values.map((v, i) => html`<li key=${i} class="prob"><div><span class="prob-label">${leaf?.names?.[i] ?? `${leaf?.key} ${i}`}</span><span class="prob-track"><span class="prob-fill" style=${{ width: `${(100 * Math.abs(v)) / most}%`, background: "var(--accent)" }}></span></span>
+    <span class="prob-value">${num(v, 3)}</span></div></li>`)}</ul>`;
+}
+const Saliency = ({ lane }) => html`<${Heat} lane=${lane} field="saliency" text="By gradient: where a small change of the input changes the output most." />`;
+const Occlusion = ({ lane }) => html`<${Heat} lane=${lane} field="occlusion" text="By covering patches: where a covered patch changes the output most." />`;
 
 function Layers({ lane, kind, field, empty }) {
   const layers = lane.moment.value?.answer[field] ?? [];
@@ -194,3 +193,21 @@ function Memory({ lane }) {
       style=${{ background: `color-mix(in srgb, ${v < 0 ? "var(--negative)" : "var(--positive)"} ${Math.round((100 * Math.abs(v)) / most)}%, var(--sunken))` }}></span>`)}</div></div>`;
   });
 }
+
+/** needs: what the server computes for it; each: drawn once for each side; about: the line under the title. */
+export const PANELS = [
+  { id: "action", title: "Action", Body: Action, each: true },
+  { id: "value", title: "Value and return", Body: Values },
+  { id: "reward", title: "Reward", Body: Ledger, each: true },
+  { id: "whatif", title: "What if", Body: WhatIf },
+  { id: "observation", title: "Observation", Body: Observation, each: true, when: (about) => about.obs.some((leaf) => leaf.kind !== "picture") },
+  { id: "inputs", title: "Network input", needs: ["inputs"], Body: Inputs, each: true, when: pictures },
+  { id: "map", title: "Map of values", Body: MapPanel, when: (about) => about.tabular },
+  { id: "advantage", title: "Advantage", Body: Advantage },
+  { id: "saliency", title: "Saliency: gradient", needs: ["saliency"], Body: Saliency, each: true },
+  { id: "occlusion", title: "Saliency: occlusion", needs: ["occlusion"], Body: Occlusion, each: true, when: pictures },
+  { id: "activations", title: "Activations", needs: ["activations"], Body: Activations, each: true, when: pictures },
+  { id: "filters", title: "Filters", needs: ["filters"], Body: Filters, each: true, when: pictures },
+  { id: "memory", title: "Memory", needs: ["memory"], Body: Memory, each: true, when: (about) => about.has_memory },
+];
+export const OPEN_AT_FIRST = ["action", "value", "reward", "whatif", "observation", "inputs", "map"];

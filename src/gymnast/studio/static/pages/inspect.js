@@ -24,7 +24,7 @@ function Inspector({ target, env, vs, query }) {
   const first = useMemo(() => ({ policy: query.get("policy"), seed: numberOf(query.get("seed")) }), []);
   const [lane, setLane] = useState(null);
   const [other, setOther] = useState(null);
-  const [policy, setPolicy] = useState(first.policy ?? (target ? "greedy" : "random"));
+  const [policy, setPolicy] = useState(POLICIES.some((one) => one.value === first.policy) ? first.policy : target ? "greedy" : "random");
 
   useEffect(() => {
     const a = new Lane("A", desk);
@@ -100,7 +100,7 @@ function Head({ lane, target, vs, policy, setPolicy }) {
   return html`<div class="page-head"><h1>Inspect</h1><span class="mono ellipsis">${about.env}</span>
     ${run && html`<a class="mono" href=${`/runs/${encodeURIComponent(run)}`}>${run}</a>`}
     ${about.checkpoints?.length > 0 && html`<${Select} label="Checkpoint" value=${about.checkpoint} options=${about.checkpoints} onChange=${to} />`}
-    <${Select} label="Policy" value=${policy} options=${POLICIES.filter((p) => run || ["random", "untrained"].includes(p.value))} onChange=${setPolicy} />
+    <${Select} label="Policy" value=${policy} options=${POLICIES.filter((p) => about.policies.includes(p.value))} onChange=${setPolicy} />
     <span class="spacer"></span>
     ${vs ? html`<${Badge} kind="amber">B: ${vs}</${Badge}><${Button} small onClick=${() => go(url("/inspect", { ref: target, policy, seed: lane.row.value?.seed }))}>One agent</${Button}>`
       : run && html`<${Button} icon="plus" onClick=${() => setChoosing(true)}>Compare with</${Button}>`}
@@ -119,11 +119,8 @@ function ChooseOther({ about, onClose, onChoose }) {
       : html`<p>There is no other checkpoint of this run and no other run on ${about.env}.</p>`}</${Dialog}>`;
 }
 
-const ORDERS = [
-  { value: "n", label: "newest first" }, { value: "worst", label: "worst first" }, { value: "longest", label: "longest first" },
-  { value: "value_error", label: "value error" }, { value: "entropy", label: "entropy" },
-];
-const KEYS = { n: (r) => -r.n, worst: (r) => r.return, longest: (r) => -r.length, value_error: (r) => -(r.value_error ?? 0), entropy: (r) => -(r.entropy ?? 0) };
+const ORDERS = [{ value: "n", label: "newest first" }, { value: "worst", label: "worst first" }, { value: "longest", label: "longest first" }, { value: "flags", label: "flagged first" }];
+const KEYS = { n: (r) => -r.n, worst: (r) => r.return, longest: (r) => -r.length, flags: (r) => -(r.flags?.length ?? 0) };
 
 function Episodes({ lane, other, vs, policy, compareWith }) {
   const [seed, setSeed] = useState("");
@@ -198,7 +195,7 @@ function Frame({ lane, two }) {
   const done = columns && t >= lane.last.value;
   return html`<figure class="frame"><div class="frame-box">${about.picture === false ? html`<p class="game-note">${about.why_no_picture}</p>` : html`<${Picture} picture=${picture} label="The environment at step ${t}" />`}
       ${two && html`<span class="lane-name">${lane.name}${lane.name === "B" || about.checkpoint ? ` · ${about.checkpoint ?? ""}` : ""}</span>`}</div>
-    <figcaption>${columns ? html`<span><b>${done ? lane.row.value?.outcome : columns.label[t]}</b></span><span>return so far ${fixed(done ? lane.row.value?.return : columns.total[t])}</span>` : html`<span>–</span>`}</figcaption></figure>`;
+    <figcaption>${columns ? html`<span><b>${done ? lane.row.value?.outcome : columns.label[t]}</b></span><span>return so far ${fixed(columns.total[t - 1] ?? 0)}</span>` : html`<span>–</span>`}</figcaption></figure>`;
 }
 
 // From which step on two episodes of one seed differ.

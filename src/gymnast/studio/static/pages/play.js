@@ -53,14 +53,15 @@ const rowOf = (m) => ({ episode: m.episode, length: m.t + 1, total: m.total, out
 
 function Game({ session, about, wanted, wantedSeed }) {
   const game = useMemo(makeGame, [session]);
-  const first = POLICIES.some((p) => p.value === wanted) ? wanted : about.ref ? "greedy" : "human";
+  const agent = about.policies.includes("greedy");
+  const first = about.policies.includes(wanted) ? wanted : agent ? "greedy" : "human";
   const [policy, setPolicy] = useState(first);
   const [playing, setPlaying] = useState(false);
   const [fps, setFps] = useState(about.fps);
   const [two, setTwo] = useState(false);
   const [recording, setRecording] = useState(null);
   const [seed, setSeed] = useState(wantedSeed ?? "");
-  const before = useRef(about.ref ? "greedy" : "random");
+  const before = useRef(agent ? "greedy" : "random");
   const area = useRef();
   const canvas = useRef();
   useSteps(session, game);
@@ -125,8 +126,7 @@ function Game({ session, about, wanted, wantedSeed }) {
     if ((await attempt(ask("two_players", { session, on }))) !== undefined) setTwo(on);
   };
   const pressed = useKeys({ session, about, area, on: policy === "human", onEscape: () => (playing ? pause() : play()) });
-  const agentOff = !about.ref;
-  const options = POLICIES.map((p) => ({ ...p, disabled: agentOff && (p.value === "greedy" || p.value === "sampled") }));
+  const options = POLICIES.filter((p) => about.policies.includes(p.value));
 
   return html`<div class="stack play">
     <div class="page-head"><h1>Play</h1><span class="mono ellipsis">${about.env}</span>
