@@ -267,6 +267,9 @@ def test_mistakes_in_a_plan_are_reported_at_once(tmp_path: Path) -> None:
     file.write_text("rows:\n  - {target: CartPole-v1:nope}\n  - {target: Taxi-v4, target_score: 9}\n")
     with pytest.raises(UserError, match=r"unknown variant 'nope'(.|\n)*above the best possible"):
         settle(read_plan(file), {})
+    file.write_text("rows:\n  - {target: CartPole-v1, set: [eval.every=0]}\n")
+    with pytest.raises(UserError, match=r"^eval\.every: 0 evaluates nothing"):
+        settle(read_plan(file), {})
 
 
 def test_numbers_are_short() -> None:

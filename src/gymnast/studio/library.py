@@ -99,7 +99,10 @@ class Library:
         """@last, @best, an id, the beginning of one or a name: a run in this folder and nowhere else."""
         if not ref or ref.startswith(".") or set(ref) & set("/\\\0"):
             raise NotFound(f"{ref!r} is not the name of a run.")
-        run = Run(self.runs_dir / ref) if self._is_run(ref) else resolve(ref, self.runs_dir)
+        try:
+            run = Run(self.runs_dir / ref) if self._is_run(ref) else resolve(ref, self.runs_dir)
+        except UserError as error:
+            raise NotFound(str(error)) from None
         if run.path.is_symlink() or run.path.resolve().parent != self.runs_dir.resolve():
             raise NotFound(f"{ref!r} is not in the folder of the runs.")
         return run

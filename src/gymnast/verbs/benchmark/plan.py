@@ -170,6 +170,8 @@ def settle(rows: Sequence[Row], pythons: Mapping[str, str]) -> list[Task]:
         try:
             resolved = resolve_config(row.target, [*settings, *row.set], steps=row.steps)
             row = row.model_copy(update={"target": resolved.target})
+            if resolved.config.eval.every == 0:  # null is not 0: it is chosen for the run
+                raise UserError("eval.every: 0 evaluates nothing during training; a benchmark needs a number of steps.")
             threshold = solved_threshold(resolved.config, resolved.facts)
             baselines = baselines_for(resolved.config, row.against, pythons)
             for baseline in baselines:
