@@ -64,7 +64,6 @@ export function paint(canvas, image) {
   if (canvas.width !== image.width || canvas.height !== image.height) {
     canvas.width = image.width;
     canvas.height = image.height;
-    canvas.style.aspectRatio = `${image.width} / ${image.height}`;
     canvas.classList.toggle("drawing", image.width > 320); // a drawing is scaled smoothly, a game of pixels keeps its pixels
   }
   const context = canvas.getContext("2d");

@@ -21,6 +21,7 @@ function Action({ lane }) {
     <${ActionBars} about=${about} probs=${columns.probs?.[t]} mean=${columns.mean?.[t]} std=${columns.std?.[t]} mask=${columns.mask?.[t]} taken=${columns.action[t]} />`;
 }
 
+const wholeStep = (value) => (Number.isInteger(value) ? String(value) : "");
 const steps = (values) => values.map((_, i) => i);
 
 function Values({ lanes, desk }) {
@@ -35,7 +36,7 @@ function Values({ lanes, desk }) {
     if (Array.isArray(realised)) series.push({ id: `g${lane.name}`, label: `realised return${name}`, x: steps(realised), y: realised, color: LANE_COLOURS[lane.name], dash: [4, 4] });
     else reasons.push(realised?.reason ?? columns.return_reason);
   }
-  return html`<${Chart} label="Value and realised return" series=${series} height=${150} marker=${desk.t.value} onSeek=${(x) => seek(desk, lanes, x)} xFormat=${num} sync="episode"
+  return html`<${Chart} label="Value and realised return" series=${series} height=${150} marker=${desk.t.value} onSeek=${(x) => seek(desk, lanes, x)} xFormat=${wholeStep} sync="episode"
       empty="No value: no network looked on." />
     ${[...new Set(reasons.filter(Boolean))].map((reason) => html`<p class="hint" key=${reason}>The realised return is not drawn: ${reason}</p>`)}`;
 }
@@ -59,7 +60,7 @@ function Ledger({ lane, lanes, desk }) {
   return html`<table class="mini"><thead><tr><th>part</th><th class="right">this step</th><th class="right">so far</th><th class="right">episode</th></tr></thead>
     <tbody>${parts.map(([name, values]) => line(name, values))}${unexplained && line("in no part", rest)}${line("reward", columns.reward, "total")}</tbody></table>
     <${Chart} label="Reward of each step" series=${[{ id: "reward", label: "reward", x: steps(columns.reward), y: columns.reward, color: "#2aa876", step: true, width: 1.2 }]} height=${84} marker=${t}
-      onSeek=${(x) => seek(desk, lanes, x)} xFormat=${num} sync="episode" legend=${false} />`;
+      onSeek=${(x) => seek(desk, lanes, x)} xFormat=${wholeStep} sync="episode" legend=${false} />`;
 }
 
 function Observation({ lane }) {
@@ -142,8 +143,8 @@ function Advantage({ lanes, desk }) {
     <${Slider} label="lambda" min="0" max="1" step="0.01" value=${lambda} onInput=${setLambda} format=${(v) => v.toFixed(2)} />
     <div class="stats steady"><${Stat} label="Advantage" value=${fixed(found.A?.advantage?.[own.at.value])} /><${Stat} label="Return" title="The lambda return: advantage plus value" value=${fixed(found.A?.return?.[own.at.value])} /></div></div>
     ${reason && html`<p class="hint">${reason}</p>`}
-    <${Chart} label="Advantage" series=${lines("advantage", "advantage")} height=${110} marker=${desk.t.value} onSeek=${(x) => seek(desk, lanes, x)} xFormat=${num} sync="episode" />
-    <${Chart} label="Return" series=${lines("return", "return")} height=${110} marker=${desk.t.value} onSeek=${(x) => seek(desk, lanes, x)} xFormat=${num} sync="episode" />`;
+    <${Chart} label="Advantage" series=${lines("advantage", "advantage")} height=${110} marker=${desk.t.value} onSeek=${(x) => seek(desk, lanes, x)} xFormat=${wholeStep} sync="episode" />
+    <${Chart} label="Return" series=${lines("return", "return")} height=${110} marker=${desk.t.value} onSeek=${(x) => seek(desk, lanes, x)} xFormat=${wholeStep} sync="episode" />`;
 }
 
 const OF = [{ value: "action", label: "action" }, { value: "value", label: "value" }];

@@ -5,7 +5,7 @@ import { OpenForm, Picture } from "../session.js";
 import { Lane, makeDesk } from "../inspect/lane.js";
 import { OPEN_AT_FIRST, PANELS, seek } from "../inspect/panels.js";
 import { Working } from "../inspect/whatif.js";
-import { Badge, Button, Card, Dialog, ErrorLine, Field, Loading, Panel, Select, attempt, cls, colourAt, fixed, html, useData, useEffect, useLayoutEffect, useMemo, useRef, useState } from "../ui.js";
+import { Badge, Button, Card, Dialog, ErrorLine, Field, Icon, Loading, Panel, Select, attempt, cls, colourAt, fixed, html, useData, useEffect, useLayoutEffect, useMemo, useRef, useState } from "../ui.js";
 
 const POLICIES = [
   { value: "greedy", label: "greedy" }, { value: "sampled", label: "sampled" }, { value: "random", label: "random" }, { value: "untrained", label: "untrained" },
@@ -102,6 +102,7 @@ function Head({ lane, target, vs, policy, setPolicy }) {
     ${about.checkpoints?.length > 0 && html`<${Select} label="Checkpoint" value=${about.checkpoint} options=${about.checkpoints} onChange=${to} />`}
     <${Select} label="Policy" value=${policy} options=${POLICIES.filter((p) => about.policies.includes(p.value))} onChange=${setPolicy} />
     <span class="spacer"></span>
+    <a class="button" href=${url("/play", { ref: target, env: target ? null : about.env, seed: lane.row.value?.seed })}><${Icon} name="play" />Play</a>
     ${vs ? html`<${Badge} kind="amber">B: ${vs}</${Badge}><${Button} small onClick=${() => go(url("/inspect", { ref: target, policy, seed: lane.row.value?.seed }))}>One agent</${Button}>`
       : run && html`<${Button} icon="plus" onClick=${() => setChoosing(true)}>Compare with</${Button}>`}
     ${choosing && html`<${ChooseOther} about=${about} onClose=${() => setChoosing(false)} onChoose=${(ref) => go(url("/inspect", { ref: target, vs: ref, policy, seed: lane.row.value?.seed }))} />`}</div>`;
@@ -140,7 +141,7 @@ function Episodes({ lane, other, vs, policy, compareWith }) {
     <ul class="episode-list">${rows.map((row) => html`<li key=${row.n} class=${cls(row.n === lane.n.value && "selected", row.n === other?.n.value && !vs && "other")}>
       <button type="button" class="episode" aria-pressed=${String(row.n === lane.n.value)} onClick=${() => (lane.n.value = row.n)}>
         <span class="episode-n">${row.parent === null ? `#${row.n}` : `↳ ${row.n}`}</span><b>${fixed(row.return)}</b><span class="hint">${row.length} steps</span>
-        <span class="episode-more hint">${row.policy}${row.checkpoint ? ` · ${row.checkpoint}` : ""} · ${row.parent === null ? `seed ${row.seed}` : `from #${row.parent} at ${row.at}`} · ${row.outcome}</span>
+        <span class="episode-more hint">${row.outcome} · ${row.policy}${row.checkpoint ? ` · ${row.checkpoint}` : ""} · ${row.parent === null ? `seed ${row.seed}` : `from #${row.parent} at ${row.at}`}</span>
         <span class="episode-flags">${(row.flags ?? []).map((flag) => html`<${Badge} key=${flag} kind=${FLAGS[flag]?.[1]}>${FLAGS[flag]?.[0] ?? flag}</${Badge}>`)}</span></button>
       ${!vs && row.n !== lane.n.value && html`<${Button} small quiet label=${row.n === other?.n.value ? "Stop comparing" : "Show next to the chosen episode"} icon=${row.n === other?.n.value ? "close" : "plus"}
         onClick=${() => compareWith(row.n === other?.n.value ? null : row.n)} />`}</li>`)}</ul>

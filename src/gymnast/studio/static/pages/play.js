@@ -1,6 +1,6 @@
 // Play: keyboard, agent, random policy or untrained network in any environment; who plays can change at any step.
 import { ask, on } from "../api.js";
-import { setQuery } from "../router.js";
+import { setQuery, url } from "../router.js";
 import { ActionBars, OpenForm, keyName, useFrames, useSession } from "../session.js";
 import { Badge, Button, Card, ErrorLine, Icon, Loading, Segmented, Slider, Stat, Switch, attempt, cls, fixed, html, num, signal, toast, useEffect, useMemo, useRef, useState } from "../ui.js";
 
@@ -131,6 +131,7 @@ function Game({ session, about, wanted, wantedSeed }) {
   return html`<div class="stack play">
     <div class="page-head"><h1>Play</h1><span class="mono ellipsis">${about.env}</span>
       ${about.ref && html`<a class="mono ellipsis" href=${`/runs/${encodeURIComponent(about.ref.split("@")[0])}`}>${about.ref}</a>`}<span class="spacer"></span>
+      ${about.ref && html`<a class="button" href=${url("/inspect", { ref: about.ref })}><${Icon} name="search" />Inspect</a>`}
       <${Segmented} label="Who plays" value=${policy} options=${options} onChange=${choose} /></div>
     <div class="side">
       <${Card} class="game-card" label="Game">
