@@ -5,27 +5,10 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 
 from tests.browser.conftest import PHONE, Open
-from tests.browser.serving import Window
-
-
-def frames_of(actions: list[int], seed: int) -> list[np.ndarray]:
-    """The env's own pictures: after its reset and after every action."""
-    env = gym.make("CartPole-v1", render_mode="rgb_array")
-    env.reset(seed=seed)
-    frames = [np.asarray(env.render())]
-    for action in actions:
-        env.step(action)
-        frames.append(np.asarray(env.render()))
-    return frames
-
-
-def difference(shown: np.ndarray, frame: np.ndarray) -> float:
-    """Mean over pixels; the page gets a JPEG."""
-    return float(np.abs(shown - frame.astype(np.int16)).mean())
+from tests.browser.serving import Window, difference, frames_of
 
 
 def steps(window: Window) -> list[dict[str, Any]]:
@@ -122,7 +105,7 @@ def test_the_untrained_network_and_its_probabilities(window: Open) -> None:
     page.get_by_role("list", name="Action probabilities").wait_for()
     shown = page.get_by_role("list", name="Action probabilities").locator(".prob-value").all_inner_texts()
     assert abs(sum(float(text.removesuffix(" %")) for text in shown) - 100) < 0.5
-    assert one.page.locator(".keys").get_by_text("LEFT", exact=True).is_visible()
+    assert one.page.locator(".keys").get_by_text("left", exact=True).is_visible()
 
 
 def test_recording_says_where_the_data_is(window: Open) -> None:

@@ -1,7 +1,27 @@
 // What the pages Inspect and Play share: a session on the server, pictures on a canvas, and the form that opens one.
-import { ask, connection, decode, get, onOpen, onPicture } from "./api.js";
+import { ask, connection, control, decode, get, onOpen, onPicture } from "./api.js";
 import { go, url } from "./router.js";
 import { Button, Card, Field, Loading, Select, cls, html, useData, useEffect, useLayoutEffect, useRef, useState } from "./ui.js";
+
+/** Opens a session; a window without control looks on at one that is open already, if there is one of the same. */
+export async function openSession(ref, env) {
+  if (!control.value) {
+    const { sessions } = await ask("sessions");
+    const same = sessions.find((one) => (one.ref ?? null) === (ref || null) && (one.env ?? null) === (env || null));
+    if (same) return { ...(await ask("join", { session: same.session })), joined: true };
+  }
+  return ask("open", { ref: ref || null, env: env || null });
+}
+
+/** Calls when the connection opens (again), and when this window gets control. */
+export function onReady(listener) {
+  const stop = onOpen(listener);
+  const unwatch = control.subscribe((mine) => mine && connection.peek() === "open" && listener("control"));
+  return () => {
+    stop();
+    unwatch();
+  };
+}
 
 /** Opens a session and leaves it with the page: {session, about, error}. It opens again after a lost connection. */
 export function useSession(ref, env) {
@@ -10,19 +30,23 @@ export function useSession(ref, env) {
     if (!ref && !env) return setState({});
     let session = null;
     let gone = false;
-    const open = () => {
+    let opening = false;
+    const open = (why) => {
+      if (why === "control" && (session !== null || opening)) return;
+      opening = true;
+      session = null;
       setState({});
-      ask("open", { ref: ref || null, env: env || null }).then(
+      openSession(ref, env).finally(() => (opening = false)).then(
         (answer) => {
           session = answer.session;
           if (gone) return leave(session);
           window.__studio.session = session;
-          setState({ session, about: answer.about });
+          setState(answer);
         },
         (error) => !gone && setState({ error }),
       );
     };
-    const stop = onOpen(open);
+    const stop = onReady(open);
     return () => {
       gone = true;
       stop();

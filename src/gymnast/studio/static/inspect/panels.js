@@ -1,8 +1,8 @@
 // The panels of the inspector. A panel that is closed is not drawn, and what it needs is not computed.
 import { ask } from "../api.js";
 import { Chart } from "../chart.js";
-import { ActionBars, Picture } from "../session.js";
-import { Loading, Segmented, Slider, Stat, attempt, cls, fixed, html, num, useEffect, useRef, useState } from "../ui.js";
+import { ActionBars, Picture, paint } from "../session.js";
+import { Loading, Segmented, Slider, Stat, attempt, cls, fixed, html, num, useEffect, useLayoutEffect, useRef, useState } from "../ui.js";
 import { at, pictureKey } from "./lane.js";
 import { MapPanel } from "./map.js";
 import { WhatIf } from "./whatif.js";
@@ -160,8 +160,27 @@ function Heat({ lane, field, text }) {
     const one = kinds[of] ?? Object.values(kinds)[0];
     if (Array.isArray(one)) return html`<${Slopes} key=${key} leaf=${lane.about.value.obs.find((leaf) => leaf.key === key)} values=${one} />`;
     const tile = maps.find((map) => map.header.index === one.index);
-    return html`<div class="tiles one" key=${key}>${tile && html`<${Picture} picture=${tile} label=${text} class="heat" />`}</div>`;
+    return html`<div class="tiles one" key=${key}>${tile && html`<${Overlay} under=${shown(lane, "input").at(-1)} over=${tile} label=${text} />`}</div>`;
   })}<p class="hint">${text}</p>`;
+}
+
+// A map over the newest input: the input in grey, the map in orange. Both are plain bytes, the map may be coarser.
+function Overlay({ under, over, label }) {
+  const canvas = useRef();
+  useLayoutEffect(() => {
+    const { width, height } = under?.header ?? over.header;
+    const image = new ImageData(width, height);
+    for (let y = 0; y < height; y++) {
+      for (let x = 0; x < width; x++) {
+        const grey = under ? 0.55 * under.bytes[y * width + x] : 30;
+        const heat = over.bytes[Math.floor((y * over.header.height) / height) * over.header.width + Math.floor((x * over.header.width) / width)] / 255;
+        const at = 4 * (y * width + x);
+        image.data.set([grey + heat * (255 - grey), grey + heat * (140 - grey), grey * (1 - heat), 255], at);
+      }
+    }
+    paint(canvas.current, image);
+  }, [under, over]);
+  return html`<canvas ref=${canvas} class="picture" role="img" aria-label=${label} width="1" height="1"></canvas>`;
 }
 
 function Slopes({ leaf, values }) {
@@ -177,9 +196,9 @@ function Layers({ lane, kind, field, empty }) {
   const [layer, setLayer] = useState(0);
   const tiles = shown(lane, kind).filter((one) => one.header.layer === layer);
   if (!layers.length && !tiles.length) return html`<p class="hint">${empty}</p>`;
-  return html`<${Segmented} label="Layer" value=${layer} onChange=${setLayer} options=${layers.map((one, i) => ({ value: one.layer ?? i, label: one.name ?? `layer ${i + 1}`, title: (one.shape ?? []).join(" x ") }))} />
+  return html`<${Segmented} label="Layer" value=${layer} onChange=${setLayer} options=${layers.map((one, i) => ({ value: one.layer ?? i, label: `layer ${i + 1}`, title: one.name }))} />
     <div class="tiles small">${tiles.map((tile, i) => html`<${Picture} key=${i} picture=${tile} label="${kind} ${i}" />`)}</div>
-    <p class="hint">${tiles.length} shown${layers[layer]?.shape ? ` of a layer with ${layers[layer].shape.join(" x ")} numbers` : ""}.</p>`;
+    <p class="hint">${tiles.length} of ${layers[layer]?.shape[0]}, each ${layers[layer]?.shape.slice(-2).join(" x ")}.</p>`;
 }
 const Activations = ({ lane }) => html`<${Layers} lane=${lane} kind="activation" field="activations" empty="This network has no layers of pictures." />`;
 const Filters = ({ lane }) => html`<${Layers} lane=${lane} kind="filter" field="filters" empty="This network has no filters." />`;
@@ -205,8 +224,8 @@ export const PANELS = [
   { id: "inputs", title: "Network input", needs: ["inputs"], Body: Inputs, each: true, when: pictures },
   { id: "map", title: "Map of values", Body: MapPanel, when: (about) => about.tabular },
   { id: "advantage", title: "Advantage", Body: Advantage },
-  { id: "saliency", title: "Saliency: gradient", needs: ["saliency"], Body: Saliency, each: true },
-  { id: "occlusion", title: "Saliency: occlusion", needs: ["occlusion"], Body: Occlusion, each: true, when: pictures },
+  { id: "saliency", title: "Saliency: gradient", needs: ["saliency", "inputs"], Body: Saliency, each: true },
+  { id: "occlusion", title: "Saliency: occlusion", needs: ["occlusion", "inputs"], Body: Occlusion, each: true, when: pictures },
   { id: "activations", title: "Activations", needs: ["activations"], Body: Activations, each: true, when: pictures },
   { id: "filters", title: "Filters", needs: ["filters"], Body: Filters, each: true, when: pictures },
   { id: "memory", title: "Memory", needs: ["memory"], Body: Memory, each: true, when: (about) => about.has_memory },

@@ -250,7 +250,7 @@ function Panels({ lanes, desk }) {
   const usable = PANELS.filter((panel) => !panel.when || panel.when(about));
   const needs = usable.filter((panel) => open.has(panel.id)).flatMap((panel) => panel.needs ?? []);
   useEffect(() => {
-    desk.needs.value = ["frame", ...needs];
+    desk.needs.value = [...new Set(["frame", ...needs])];
   }, [needs.join()]);
   const toggle = (id, on) => {
     const next = new Set(open);

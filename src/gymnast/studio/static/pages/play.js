@@ -14,11 +14,11 @@ const POLICIES = [
 
 export default function Play({ query }) {
   const [ref, env] = [query.get("ref"), query.get("env")];
-  const { session, about, error } = useSession(ref, env);
+  const { session, about, error, joined } = useSession(ref, env);
   if (!ref && !env) return html`<${OpenForm} page="play" title="Play" />`;
   if (error) return html`<div class="stack"><${ErrorLine}>${error.message}</${ErrorLine}><div><a href="/play">Choose something else</a></div></div>`;
   if (!about) return html`<${Loading} text="Starting the environment" />`;
-  return html`<${Game} key=${session} session=${session} about=${about} wanted=${query.get("policy")} wantedSeed=${query.get("seed")} />`;
+  return html`<${Game} key=${session} session=${session} about=${about} joined=${joined} wanted=${query.get("policy")} wantedSeed=${query.get("seed")} />`;
 }
 
 /** What the page knows of the game; steps arrive up to 60 times a second, so the panels follow at most 15 times a second. */
@@ -51,7 +51,7 @@ function useSteps(session, game) {
 
 const rowOf = (m) => ({ episode: m.episode, length: m.t + 1, total: m.total, outcome: m.outcome, who: m.who });
 
-function Game({ session, about, wanted, wantedSeed }) {
+function Game({ session, about, joined, wanted, wantedSeed }) {
   const game = useMemo(makeGame, [session]);
   const agent = about.policies.includes("greedy");
   const first = about.policies.includes(wanted) ? wanted : agent ? "greedy" : "human";
@@ -80,7 +80,7 @@ function Game({ session, about, wanted, wantedSeed }) {
     return () => clearInterval(timer);
   }, []);
   useEffect(() => {
-    attempt(ask("reset", { session, seed: wantedSeed ? Number(wantedSeed) : null }));
+    if (!joined) attempt(ask("reset", { session, seed: wantedSeed ? Number(wantedSeed) : null }));
     area.current?.focus();
     const stops = ["ended", "stopped"].map((type) => on(type, (message) => {
       if (message.session !== session) return;
