@@ -51,7 +51,7 @@ class Trace:
 
     def see(self, obs: Mapping[str, NDArray[Any]]) -> None:
         """The next observation of one env, [1, ...] a leaf."""
-        self._packed.append({key: _pack(rows[0]) for key, rows in obs.items()})
+        self._packed.append({key: _pack(np.asarray(rows[0])) for key, rows in obs.items()})
         self.marks.append(mark_of(obs))
 
     def add(self, step: Step, who: str, entropy: float | None) -> None:

@@ -63,7 +63,7 @@ def _leaf(key: str, space: gym.Space[Any], names: list[str]) -> dict[str, Any]:
     shape = list(space.shape or ())
     found: dict[str, Any] = {"key": key, "names": names, "shape": shape, "low": None, "high": None}
     if is_picture(space) or is_board(space):
-        return found | {"kind": "picture", "board": is_board(space)}
+        return found | {"kind": "picture", "board": bool(is_board(space))}
     if isinstance(space, gym.spaces.Discrete):
         return found | {"kind": "number", "low": [0], "high": [int(space.n) - 1]}
     if isinstance(space, gym.spaces.Box) and math.prod(shape) <= 64:

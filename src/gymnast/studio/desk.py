@@ -178,7 +178,7 @@ class Desk:
         if seed is None:
             seed = episode_seed(self.root, self._episode)
             self._episode += 1
-        trace = self.session.begin(seed, self.policy)
+        trace = self.session.begin(seed, self.policy, self.opened.checkpoint)
         self._due = now()
         self.out.push(type="episode", episode=trace.n, seed=trace.seed, policy=trace.policy)
         self._show(always=True)
