@@ -54,5 +54,6 @@ export function useLive(run, names, axis) {
     };
   }, [run, wanted, axis, again]);
   useEffect(() => () => ask("unwatch", { what: "run" }).catch(() => {}), []);
+  window.__studio.series = state.series; // for tests
   return state;
 }
