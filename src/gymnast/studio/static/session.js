@@ -4,7 +4,8 @@ import { go, url } from "./router.js";
 import { Button, Card, Field, Loading, Select, cls, html, useData, useEffect, useLayoutEffect, useRef, useState } from "./ui.js";
 
 /** Opens a session; a window without control looks on at one that is open already, if there is one of the same. */
-export async function openSession(ref, env) {
+export async function openSession(ref, env, known = null) {
+  if (known !== null) return { ...(await ask("join", { session: known })), joined: true };
   if (!control.value) {
     const { sessions } = await ask("sessions");
     const same = sessions.find((one) => (one.ref ?? null) === (ref || null) && (one.env ?? null) === (env || null));
@@ -23,8 +24,9 @@ export function onReady(listener) {
   };
 }
 
-/** Opens a session and leaves it with the page: {session, about, error}. It opens again after a lost connection. */
-export function useSession(ref, env) {
+/** Opens a session and leaves it with the page: {session, about, error}. It opens again after a lost connection.
+ *  `known`: one that is open already, of the inspector. */
+export function useSession(ref, env, known = null) {
   const [state, setState] = useState({});
   useEffect(() => {
     if (!ref && !env) return setState({});
@@ -36,7 +38,7 @@ export function useSession(ref, env) {
       opening = true;
       session = null;
       setState({});
-      openSession(ref, env).finally(() => (opening = false)).then(
+      openSession(ref, env, known).catch((problem) => (known === null ? Promise.reject(problem) : openSession(ref, env))).finally(() => (opening = false)).then(
         (answer) => {
           session = answer.session;
           if (gone) return leave(session);
@@ -52,7 +54,7 @@ export function useSession(ref, env) {
       stop();
       if (session !== null) leave(session);
     };
-  }, [ref, env]);
+  }, [ref, env, known]);
   return state;
 }
 

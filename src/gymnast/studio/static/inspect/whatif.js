@@ -1,5 +1,6 @@
 // What if: another action, another checkpoint or another policy from this step on; branches as a tree; rollouts of every action.
 import { ask } from "../api.js";
+import { go, url } from "../router.js";
 import { Badge, Button, Field, Progress, Select, attempt, cls, colourAt, fixed, html, percent, toast, useState } from "../ui.js";
 import { at } from "./lane.js";
 
@@ -26,6 +27,10 @@ export function WhatIf({ lanes, desk }) {
     lane.n.value = row.n;
     desk.t.value = Math.min(t + 1, row.length);
   };
+  const playOn = async () => {
+    const row = await attempt(lane.branch({ action: null, then: "human", checkpoint: null, seed: null }));
+    if (row) go(url("/play", { ref: about.ref && `${about.ref}@${about.checkpoint}`, env: about.ref ? null : about.env, policy: "human", session: lane.session.value }));
+  };
   const rollOut = async () => {
     const answer = await attempt(lane.work(`Rolling out every action ${k} times`, "rollouts", { n: lane.n.value, t, k, ...common }));
     if (answer) setFound({ ...answer, n: lane.n.value, t });
@@ -41,7 +46,8 @@ export function WhatIf({ lanes, desk }) {
       <div class="form-row"><${Field} label="then"><${Select} label="Who goes on" value=${then} options=${usable} onChange=${setThen} /></${Field}>
         ${about.checkpoints?.length > 0 && html`<${Field} label="checkpoint"><${Select} label="Checkpoint that goes on" value=${checkpoint} onChange=${setCheckpoint}
           options=${[{ value: "", label: about.checkpoint ?? "the same" }, ...about.checkpoints.filter((c) => c !== about.checkpoint)]} /></${Field}>`}
-        <${Button} icon="branch" busy=${!!lane.working.value} onClick=${() => branch(null)} title="No other action: only who goes on changes">Go on from here</${Button}></div>
+        <${Button} icon="branch" busy=${!!lane.working.value} onClick=${() => branch(null)} title="No other action: only who goes on changes">Go on from here</${Button}>
+        <${Button} icon="user" busy=${!!lane.working.value} onClick=${playOn} title="Take over the keyboard at this step">Play from here</${Button}></div>
       <div class="form-row"><${Field} label="rollouts of each action"><input class="input short" type="number" min="1" max="100" value=${k} onInput=${(e) => setK(Number(e.target.value))} /></${Field}>
         <${Button} icon="dice" busy=${!!lane.working.value} onClick=${rollOut}>Roll out</${Button}></div>`}
     ${found && html`<${Rollouts} found=${found} now=${found.n === lane.n.value && found.t === t} />`}

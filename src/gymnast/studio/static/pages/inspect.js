@@ -120,8 +120,9 @@ function ChooseOther({ about, onClose, onChoose }) {
       : html`<p>There is no other checkpoint of this run and no other run on ${about.env}.</p>`}</${Dialog}>`;
 }
 
-const ORDERS = [{ value: "n", label: "newest first" }, { value: "worst", label: "worst first" }, { value: "longest", label: "longest first" }, { value: "flags", label: "flagged first" }];
-const KEYS = { n: (r) => -r.n, worst: (r) => r.return, longest: (r) => -r.length, flags: (r) => -(r.flags?.length ?? 0) };
+const ORDERS = [{ value: "n", label: "newest first" }, { value: "worst", label: "worst first" }, { value: "longest", label: "longest first" }, 
+  { value: "value_error", label: "value error" }, { value: "entropy", label: "entropy" }];
+const KEYS = { n: (r) => -r.n, worst: (r) => r.return, longest: (r) => -r.length, value_error: (r) => -(r.value_error ?? -1), entropy: (r) => -(r.entropy ?? -1) };
 
 function Episodes({ lane, other, vs, policy, compareWith }) {
   const [seed, setSeed] = useState("");
