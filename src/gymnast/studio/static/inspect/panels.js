@@ -17,7 +17,7 @@ function Action({ lane }) {
   if (!columns) return html`<${Loading} />`;
   if (t >= lane.last.value) return html`<p class="hint">The episode is over: no action is taken here.</p>`;
   return html`<div class="stats steady"><${Stat} label="Taken" value=${columns.label[t]} /><${Stat} label="Entropy" value=${fixed(at(lane, "entropy"))} title="In nats: 0 means certain" />
-    <${Stat} label="Chosen by" value=${columns.who?.[t] ?? lane.row.value?.policy} /></div>
+    <${Stat} label="Chosen by" value=${columns.who[t] === "human" ? "you" : columns.who[t]} /></div>
     <${ActionBars} about=${about} probs=${columns.probs?.[t]} mean=${columns.mean?.[t]} std=${columns.std?.[t]} mask=${columns.mask?.[t]} taken=${columns.action[t]} />`;
 }
 
@@ -72,7 +72,7 @@ function Observation({ lane }) {
     if (!rows) return html`<p class="hint" key=${leaf.key}>${leaf.key}: ${leaf.shape.join(" x ")} numbers are too many to list.</p>`;
     const now = [rows[t]].flat(3);
     return html`<table class="mini obs" key=${leaf.key}><tbody>${now.map((value, i) => html`<${ObsRow} key=${i} name=${leaf.names?.[i] ?? (now.length > 1 ? `${leaf.key} ${i}` : leaf.key)} value=${value}
-      range=${rangeOf(leaf, rows, i)} />`)}</tbody></table>`;
+      range=${rangeOf(leaf, rows, i)} whole=${leaf.kind === "number"} />`)}</tbody></table>`;
   });
 }
 
@@ -89,11 +89,11 @@ function rangeOf(leaf, rows, i) {
   return { low: least, high: most, seen: true };
 }
 
-function ObsRow({ name, value, range }) {
+function ObsRow({ name, value, range, whole }) {
   const share = range.high > range.low ? (100 * (value - range.low)) / (range.high - range.low) : 50;
   return html`<tr title="${name}: ${value}, ${range.seen ? "in this episode" : "bounds"} ${num(range.low)} to ${num(range.high)}"><td class="ellipsis">${name}</td>
     <td class="obs-track"><span class="hint">${num(range.low, 3)}</span><span class=${cls("prob-track wide-range", range.seen && "seen")}><span class="prob-dot" style=${{ left: `${Math.max(0, Math.min(100, share))}%` }}></span></span><span class="hint">${num(range.high, 3)}</span></td>
-    <td class="right">${fixed(value, 3)}</td></tr>`;
+    <td class="right">${whole ? value : fixed(value, 3)}</td></tr>`;
 }
 
 const shown = (lane, kind) => {

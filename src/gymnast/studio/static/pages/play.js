@@ -216,7 +216,7 @@ function useKeys({ session, about, area, on: active, onEscape }) {
 function KeyMap({ about, pressed, held, on: active }) {
   const rows = about.key_rows ?? [];
   return html`<${Card} title="Keys" class=${!active && "dim"} actions=${html`<span class="hint"><kbd>esc</kbd> pause</span>`}>
-    <ul class="keys">${rows.map((row, i) => {
+    <ul class=${cls("keys", rows.some((row) => row.keys.length > 2) && "long")}>${rows.map((row, i) => {
       const codes = row.together ? row.keys : row.keys.slice(0, 1);
       const lit = row.keys.length > 0 && (row.together ? row.keys.every((code) => pressed.includes(code)) : row.keys.some((code) => pressed.includes(code)));
       const release = () => held.current.release(codes);
