@@ -1,6 +1,7 @@
 """Frames a second that Studio draws in a real browser, counted in the page: `python benchmarks/studio_fps.py [seconds]`.
 
-CartPole is played by an agent that was trained for seconds, Pong by random actions, both at the env's real speed.
+CartPole is played by an agent that was trained for seconds, Pong by random actions, both at the env's real speed. Then
+the share of a core that the page's main thread uses while nothing happens.
 """
 
 from __future__ import annotations
@@ -32,6 +33,25 @@ def drawn_per_second(window: Window, path: str, seconds: float) -> tuple[float, 
     return (end[1] - start[1]) / took, (end[2] - start[2]) / took
 
 
+def idle_share(window: Window, path: str, seconds: float) -> float:
+    """Of the page's main thread, after it has loaded."""
+    page = window.open(path)
+    if path.startswith(("/inspect", "/play")):
+        window.wait("() => document.querySelector('.picture')?.width > 1 || window.__studio.frames > 0")
+    page.wait_for_timeout(3000)
+    chrome = window.context.new_cdp_session(page)
+    chrome.send("Performance.enable")
+
+    def now() -> dict[str, float]:
+        found = chrome.send("Performance.getMetrics")["metrics"]
+        return {metric["name"]: metric["value"] for metric in found}
+
+    start = now()
+    page.wait_for_timeout(seconds * 1000)
+    end = now()
+    return (end["TaskDuration"] - start["TaskDuration"]) / (end["Timestamp"] - start["Timestamp"])
+
+
 def main(seconds: float) -> None:
     with tempfile.TemporaryDirectory() as folder:
         runs = Path(folder)
@@ -41,6 +61,9 @@ def main(seconds: float) -> None:
                 with studio.window(chromium) as window:
                     frames, steps = drawn_per_second(window, path, seconds)
                     print(f"{env:12} {frames:5.1f} frames drawn a second, {steps:5.1f} steps")
+            for path in ("/runs", "/runs/@last", "/inspect?ref=@last", "/play?ref=@last"):
+                with studio.window(chromium) as window:
+                    print(f"{path:20} idle: {100 * idle_share(window, path, seconds):.2f} % of a core")
 
 
 if __name__ == "__main__":
