@@ -34,6 +34,7 @@ def about_session(desk: Desk) -> dict[str, Any]:
         "key_rows": keys.rows,
         "waits": keys.idle is None,  # for a key: there is no action that does nothing
         "obs": [_leaf(key, space, desk.labels.observations.get(key, [])) for key, space in _leaves(desk).items()],
+        "two_players": game.second_player is not None,
         "masks": game.config.action_masks,
         "fps": game.fps,
         "picture": game.why_no_picture is None,
