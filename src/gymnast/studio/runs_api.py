@@ -83,11 +83,10 @@ def hello(request: Request) -> Json:
     return Json({"version": __version__, "runs_dir": library_of(request).runs_dir.resolve().name, "read_only": False})
 
 
-def list_of_runs(request: Request) -> Json:
+def list_of_runs(request: Request) -> Response:
     library = library_of(request)
     library.refresh()
-    rows, _, revision = library.since(-1)
-    return Json({"runs": rows, "revision": revision})
+    return Response(library.to_json(), media_type=Json.media_type)
 
 
 def subjects(request: Request) -> Json:

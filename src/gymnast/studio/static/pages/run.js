@@ -102,7 +102,7 @@ function Head({ row, data, reload }) {
     setBusy(what);
     const answer = await attempt(post(`/run/${row.id}/${what}`));
     setBusy(null);
-    if (answer && what === "stop") toast("Stopping: the run is saved and scored first.");
+    if (answer && what === "stop") toast("Stopping: the run ends after its current update and can be resumed.");
     if (answer?.id && answer.id !== row.id) go(`/runs/${answer.id}`);
     else if (answer) reload();
   };
