@@ -136,3 +136,22 @@ def test_an_env_that_does_not_exist_is_one_line(window: Open) -> None:
     one = window()
     page = one.open("/play?env=Nothing-v0")
     assert "Nothing" in page.get_by_role("alert").inner_text()
+
+
+def test_a_human_plays_pongs_other_side_against_a_policy(window: Open) -> None:
+    """The left paddle follows the keys: it is at the top after W and at the bottom after S."""
+    one = window()
+    page = one.open("/play?env=ALE/Pong-v5&policy=random&seed=1")
+    page.get_by_role("switch", name="You play the other side").click(force=True)
+    page.get_by_role("button", name="Play", exact=True).click()
+    places = []
+    for key in ("KeyW", "KeyS"):
+        page.get_by_role("application").focus()
+        page.keyboard.down(key)
+        before = len(steps(one))
+        one.wait("n => window.__studio.steps >= n", before + 20)
+        shown = one.pixels(".game canvas")
+        page.keyboard.up(key)
+        paddle = (np.abs(shown[34:194, 16:20] - np.array([213, 130, 74])).sum(axis=2) < 60).any(axis=1)
+        places.append(float(np.flatnonzero(paddle).mean()))
+    assert places[0] < 60 < 100 < places[1]

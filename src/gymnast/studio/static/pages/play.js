@@ -59,7 +59,7 @@ function Game({ session, about, joined, wanted, wantedSeed }) {
   const [playing, setPlaying] = useState(false);
   const [fps, setFps] = useState(about.fps);
   const [two, setTwo] = useState(false);
-  const [recording, setRecording] = useState(null);
+  const [recording, setRecording] = useState(false);
   const [seed, setSeed] = useState(wantedSeed ?? "");
   const before = useRef(agent ? "greedy" : "random");
   const area = useRef();
@@ -115,17 +115,20 @@ function Game({ session, about, joined, wanted, wantedSeed }) {
   const record = async (on) => {
     const answer = await attempt(ask("record", { session, on }));
     if (!answer) return;
-    setRecording(on ? (answer.dataset ?? answer.name ?? "recording") : null);
-    if (!on && (answer.dataset || answer.path)) toast(`Saved ${answer.episodes ?? ""} episodes as ${answer.dataset ?? answer.path}`, "green");
+    setRecording(answer.recording);
+    if (answer.dataset) toast(`Saved as ${answer.dataset.path} in the runs folder`, "green");
+    else if (!on) toast("Nothing was played, so nothing was saved.");
   };
   const setSpeed = (value) => {
     setFps(value);
     attempt(ask("fps", { session, value }));
   };
   const switchPlayers = async (on) => {
-    if ((await attempt(ask("two_players", { session, on }))) !== undefined) setTwo(on);
+    if ((await attempt(ask("two_players", { session, on }))) === undefined) return;
+    setTwo(on);
+    area.current?.focus();
   };
-  const pressed = useKeys({ session, about, area, on: policy === "human", onEscape: () => (playing ? pause() : play()) });
+  const pressed = useKeys({ session, about, area, on: policy === "human" || two, onEscape: () => (playing ? pause() : play()) });
   const options = POLICIES.filter((p) => about.policies.includes(p.value));
 
   return html`<div class="stack play">
@@ -139,7 +142,7 @@ function Game({ session, about, joined, wanted, wantedSeed }) {
           <canvas ref=${canvas} class="picture" role="img" aria-label="The game" width="600" height="400"></canvas>
           ${about.why_no_picture && html`<p class="game-note">${about.why_no_picture}</p>`}
           <${Overlay} game=${game} about=${about} />
-          ${policy === "human" && html`<div class="game-hint">${!pressed.focused ? "Click here, then use the keys." : about.waits ? "Keys go to the game, which waits for one." : "Keys go to the game."}</div>`}
+          ${(policy === "human" || two) && html`<div class="game-hint">${!pressed.focused ? "Click here, then use the keys." : about.waits && !two ? "Keys go to the game, which waits for one." : "Keys go to the game."}</div>`}
         </div>
         <div class="transport" role="toolbar" aria-label="Playback">
           ${playing ? html`<${Button} primary icon="pause" onClick=${pause}>Pause</${Button}>` : html`<${Button} primary icon="play" onClick=${() => play()}>Play</${Button}>`}
@@ -153,11 +156,12 @@ function Game({ session, about, joined, wanted, wantedSeed }) {
         <div class="transport"><${Slider} label="Speed" min="1" max=${Math.max(120, about.fps * 2)} step="1" value=${fps} onInput=${setSpeed} format=${(v) => `${v} fps`} />
           <${Button} small quiet onClick=${() => setSpeed(about.fps)} disabled=${fps === about.fps}>Real speed</${Button}><span class="spacer"></span>
           <${Drawn} game=${game} />
-          <${Button} small icon="record" class=${recording && "recording"} active=${!!recording} onClick=${() => record(!recording)} title="Save every step as a Minari dataset">${recording ? "Stop recording" : "Record"}</${Button}></div>
+          <${Button} small icon="record" class=${recording && "recording"} active=${recording} onClick=${() => record(!recording)} title="Save every step as a Minari dataset">${recording ? "Stop recording" : "Record"}</${Button}></div>
       </${Card}>
       <div class="stack">
-        ${(about.two_players ?? false) && html`<${Card} title="Players"><${Switch} label="Two players: you against the agent" checked=${two} onChange=${switchPlayers} /></${Card}>`}
-        <${KeyMap} about=${about} pressed=${pressed.down} held=${pressed.held} on=${policy === "human"} />
+        ${(about.two_players ?? false) && html`<${Card} title="Two players"><${Switch} label="You play the other side" checked=${two} onChange=${switchPlayers} />
+          ${two && html`<p class="hint">${policy === "human" ? html`<kbd>W</kbd> up, <kbd>S</kbd> down; the first player has the arrow keys.` : html`<kbd>↑</kbd> or <kbd>W</kbd> up, <kbd>↓</kbd> or <kbd>S</kbd> down, against ${POLICIES.find((p) => p.value === policy).label.toLowerCase()}.`}</p>`}</${Card}>`}
+        <${KeyMap} about=${about} pressed=${policy === "human" ? pressed.down : []} held=${pressed.held} on=${policy === "human"} />
         <${Now} game=${game} about=${about} />
         <${Episodes} game=${game} />
       </div>
@@ -173,6 +177,8 @@ function Overlay({ game }) {
 
 const Drawn = ({ game }) => html`<span class="hint nowrap" data-drawn=${game.drawn.value} title="Pictures drawn in the last second">${game.drawn.value} drawn/s</span>`;
 
+const SECOND = ["ArrowUp", "ArrowDown", "KeyW", "KeyS"]; // of a second player
+
 /** The keys that are down go to the server while the game has the focus; none are down when it loses it. */
 function useKeys({ session, about, area, on: active, onEscape }) {
   const [state, setState] = useState({ down: [], focused: false });
@@ -181,7 +187,7 @@ function useKeys({ session, about, area, on: active, onEscape }) {
   const held = useRef({ press() {}, release() {} }); // for the key map, which is pressed on a phone
   useEffect(() => {
     const element = area.current;
-    const known = new Set([...Object.keys(about.keys ?? {}), ...(about.key_rows ?? []).flatMap((row) => row.keys)]);
+    const known = new Set([...SECOND, ...Object.keys(about.keys ?? {}), ...(about.key_rows ?? []).flatMap((row) => row.keys)]);
     let down = [];
     const tell = (next, blur = false) => {
       if (next.length === down.length && next.every((code, i) => code === down[i])) return;
