@@ -16,7 +16,7 @@ export class Lane {
     this.columns = signal(null); // of the chosen episode
     this.moment = signal(null); // {n, t, answer, pictures}
     this.row = computed(() => this.rows.value.find((row) => row.n === this.n.value) ?? null);
-    this.last = computed(() => this.columns.value?.reward.length ?? 0); // the moment after the last step
+    this.last = computed(() => this.columns.value?.reward.length ?? this.row.value?.length ?? 0); // the moment after the last step
     this.at = computed(() => Math.min(this.desk.t.value, this.last.value));
     this._loading = false;
     this._again = false;

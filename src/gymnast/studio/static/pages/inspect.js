@@ -56,6 +56,7 @@ function Inspector({ target, env, vs, query }) {
   };
 
   useUrl(desk, lane, policy);
+  const panels = usePanels(desk, lane?.about.value);
   if (!lane) return null;
   if (lane.error.value && !lane.about.value) return html`<div class="stack"><${ErrorLine}>${lane.error.value.message}</${ErrorLine}><div><a href="/inspect">Choose something else</a></div></div>`;
   if (!lane.about.value) return html`<${Loading} text="Opening the agent" />`;
@@ -65,8 +66,8 @@ function Inspector({ target, env, vs, query }) {
     ${[lane, other].filter((one) => one?.error.value).map((one) => html`<${ErrorLine} key=${one.name}>${one.error.value.message}</${ErrorLine}>`)}
     <div class="inspect-grid">
       <${Episodes} lane=${lane} other=${other} vs=${vs} policy=${policy} compareWith=${compareWith} />
-      <${Stage} lanes=${lanes} desk=${desk} waiting=${vs && !other?.about.value} />
-      <${Panels} lanes=${lanes} desk=${desk} />
+      <div class="column centre"><${Stage} lanes=${lanes} desk=${desk} waiting=${vs && !other?.about.value} /><${Panels} lanes=${lanes} desk=${desk} panels=${panels} centre=${true} /></div>
+      <div class="column panels"><${Panels} lanes=${lanes} desk=${desk} panels=${panels} centre=${false} /></div>
     </div></div>`;
 }
 
@@ -195,7 +196,7 @@ function Frame({ lane, two }) {
   const about = lane.about.value;
   const [columns, t] = [lane.columns.value, lane.at.value];
   const done = columns && t >= lane.last.value;
-  return html`<figure class="frame"><div class="frame-box">${about.picture === false ? html`<p class="game-note">${about.why_no_picture}</p>` : html`<${Picture} picture=${picture} label="The environment at step ${t}" />`}
+  return html`<figure class="frame"><div class="frame-box" style=${picture ? { "--shape": `${picture.header.width} / ${picture.header.height}` } : undefined}>${about.picture === false ? html`<p class="game-note">${about.why_no_picture}</p>` : html`<${Picture} picture=${picture} label="The environment at step ${t}" />`}
       ${two && html`<span class="lane-name">${lane.name}${lane.name === "B" || about.checkpoint ? ` · ${about.checkpoint ?? ""}` : ""}</span>`}</div>
     <figcaption>${columns ? html`<span><b>${done ? lane.row.value?.outcome : columns.label[t]}</b></span><span>return so far ${fixed(columns.total[t - 1] ?? 0)}</span>` : html`<span>–</span>`}</figcaption></figure>`;
 }
@@ -245,10 +246,10 @@ const remembered = () => {
   }
 };
 
-function Panels({ lanes, desk }) {
-  const about = lanes[0].about.value;
+/** The panels that this env has, which of them are open, and what these need. */
+function usePanels(desk, about) {
   const [open, setOpen] = useState(() => new Set(remembered()));
-  const usable = PANELS.filter((panel) => !panel.when || panel.when(about));
+  const usable = about ? PANELS.filter((panel) => !panel.when || panel.when(about)) : [];
   const needs = usable.filter((panel) => open.has(panel.id)).flatMap((panel) => panel.needs ?? []);
   useEffect(() => {
     desk.needs.value = [...new Set(["frame", ...needs])];
@@ -260,7 +261,12 @@ function Panels({ lanes, desk }) {
     setOpen(next);
     localStorage.setItem("gymnast.panels", JSON.stringify([...next]));
   };
-  return html`<div class="stack panels">${usable.map((panel) => html`<${Panel} key=${panel.id} id=${panel.id} title=${panel.title} open=${open.has(panel.id)} onToggle=${(on) => toggle(panel.id, on)}>
-    ${panel.each ? lanes.map((lane) => html`<div key=${lane.name} class=${cls("lane", lanes.length > 1 && "many")}>${lanes.length > 1 && html`<span class="lane-name">${lane.name}</span>`}<${panel.Body} lane=${lane} lanes=${lanes} desk=${desk} /></div>`)
-      : html`<${panel.Body} lanes=${lanes} desk=${desk} />`}</${Panel}>`)}</div>`;
+  return { usable, open, toggle };
+}
+
+function Panels({ lanes, desk, panels: { usable, open, toggle }, centre }) {
+  const many = lanes.length > 1;
+  return usable.filter((panel) => !!panel.centre === centre).map((panel) => html`<${Panel} key=${panel.id} id=${panel.id} title=${panel.title} open=${open.has(panel.id)} onToggle=${(on) => toggle(panel.id, on)}>
+    ${panel.each ? lanes.map((lane) => html`<div key=${lane.name} class=${cls("lane", many && "many")}>${many && html`<span class="lane-name">${lane.name}</span>`}<${panel.Body} lane=${lane} lanes=${lanes} desk=${desk} /></div>`)
+      : html`<${panel.Body} lanes=${lanes} desk=${desk} />`}</${Panel}>`);
 }
