@@ -1,7 +1,7 @@
 """Screenshots of Studio for the documentation, of real runs: `python docs/screenshots.py [--only PAGE] [--out FOLDER]`.
 
-Trains for a minute or two, serves Studio over these runs, opens every page in a real browser, light and dark, and writes
-docs/images/studio-PAGE-THEME.png.
+Trains for a minute or two, serves Studio over these runs, opens every page in a real browser, light and dark, and
+writes docs/images/studio-PAGE-THEME.png.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from tests.browser.serving import PHONE, WIDE, Studio, Window, browser, served, train
+
 if TYPE_CHECKING:
     from PIL import Image
 
 ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT))
-
-from tests.browser.serving import PHONE, WIDE, Studio, Window, browser, served, train
-
 COLOURS = 256  # of a picture in the repository: a third of the size, and nobody sees the difference
 TALL = {"inspect": 1000}  # pixels; the others are as high as a screen
 
@@ -40,7 +40,8 @@ def see_run(window: Window, runs: dict[str, str]) -> None:
 
 
 def see_compare(window: Window, runs: dict[str, str]) -> None:
-    window.open(f"/compare?ref={runs['CartPole-v1']}&ref={runs['second seed']}&ref={runs['CartPole-v1:a2c']}&ref={runs['second a2c']}")
+    names = ("CartPole-v1", "second seed", "CartPole-v1:a2c", "second a2c")
+    window.open("/compare?" + "&".join(f"ref={runs[name]}" for name in names))
     window.page.locator(".chart canvas").first.wait_for()
 
 
