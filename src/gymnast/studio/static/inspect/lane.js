@@ -30,8 +30,8 @@ export class Lane {
     ];
   }
 
-  /** Opens a session of its own, again after every lost connection. `then` runs when it is open. */
-  open(ref, env, then) {
+  /** Opens a session of its own, again after every lost connection. `then` runs when it is open. `set`: settings that differ. */
+  open(ref, env, then, set = {}) {
     let opening = false;
     const open = async (why) => {
       if (why === "control" && (opening || this.session.peek() !== null)) return undefined;
@@ -39,7 +39,7 @@ export class Lane {
       this.session.value = this.about.value = this.error.value = this.n.value = null;
       this.rows.value = [];
       try {
-        const answer = await openSession(ref, env);
+        const answer = await openSession(ref, env, null, set);
         if (this.closed) return ask("leave", { session: answer.session }).catch(() => {});
         this.about.value = answer.about;
         this.session.value = window.__studio.session = answer.session;
