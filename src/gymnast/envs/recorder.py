@@ -48,14 +48,14 @@ class Recorder(gym.Wrapper[Any, Any, Any, Any]):
                 )
         return result
 
-    def watch(self, before: Callable[[], None], after: Callable[[], None]) -> None:
-        """Has these called around every raw step: of all that a frame skip hides, too."""
+    def watch(self, before: Callable[[], None], after: Callable[[Any], None]) -> None:
+        """Has these called around every raw step: of all that a frame skip hides, too. `after` gets its result."""
         step = self._step
 
         def watched(action: Any) -> Any:
             before()
             result = step(action)
-            after()
+            after(result)
             return result
 
         self._step = watched

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
 
+from gymnast.config import load_facts
 from gymnast.play.trace import Trace
 from gymnast.rl.returns import discounted_returns, gae
 
@@ -31,7 +32,7 @@ def why_incomparable(trace: Trace, config: RunConfig, game: Game) -> str | None:
         return "An untrained network's value estimates nothing yet."
     if config.env.shaping:
         return "The agent learned from a shaped reward (env.shaping), so its value is not the env's own return."
-    if reward.clip is not None:
+    if reward.clip is not None and not _within(config, reward.clip):
         return f"The agent learned from clipped rewards (env.reward.clip={reward.clip:g})."
     if config.algo.extensions:
         return "An extension added to the reward that the agent learned from."
@@ -42,6 +43,13 @@ def why_incomparable(trace: Trace, config: RunConfig, game: Game) -> str | None:
     if trace.outcome != "terminated" and config.algo.gamma == 1.0:
         return "The episode was cut, and without discounting nothing is known about the rewards after that."
     return None
+
+
+def _within(config: RunConfig, clip: float) -> bool:
+    """Whether the env's rewards, scaled as the learner gets them, are never clipped."""
+    facts, scale = load_facts(config.env.id), config.env.reward.scale
+    bounds = (None, None) if facts is None else (facts.reward.low, facts.reward.high)
+    return all(bound is not None and abs(bound) * scale <= clip for bound in bounds)
 
 
 def returns_to_go(trace: Trace, gamma: float) -> list[float | None]:
@@ -102,19 +110,28 @@ def ledger(trace: Trace) -> dict[str, Any]:
     }
 
 
-def flags_of(traces: Sequence[Trace], comparable: Iterable[int], gamma: float) -> dict[int, list[str]]:
+def numbers_of(traces: Sequence[Trace], comparable: Iterable[int], gamma: float) -> dict[int, dict[str, float | None]]:
+    """By episode: its value error, where that means something, and its mean entropy."""
+    known = set(comparable)
+    return {
+        trace.n: {
+            "value_error": value_error(trace, gamma) if trace.n in known else None,
+            "entropy": sum(mine) / len(mine) if (mine := trace.known_entropies) else None,
+        }
+        for trace in traces
+    }
+
+
+def flags_of(traces: Sequence[Trace], numbers: Mapping[int, Mapping[str, float | None]]) -> dict[int, list[str]]:
     """What is remarkable, by episode: the worst return, the longest, the highest value error, the highest entropy."""
     over = [trace for trace in traces if trace.outcome is not None and trace.steps]
     flags: dict[int, list[str]] = {trace.n: [] for trace in traces}
-    if len(over) < 2:
-        return flags
-    known = set(comparable)
     scores: dict[str, dict[int, float]] = {
         "worst": {trace.n: -trace.total for trace in over},
         "longest": {trace.n: float(trace.length) for trace in over},
-        "value_error": {t.n: e for t in over if t.n in known and (e := value_error(t, gamma)) is not None},
-        "entropy": {t.n: sum(mine) / len(mine) for t in over if (mine := t.known_entropies)},
     }
+    for flag in ("value_error", "entropy"):
+        scores[flag] = {trace.n: one for trace in over if (one := numbers[trace.n][flag]) is not None}
     for flag, score in scores.items():
         if len(set(score.values())) > 1:
             flags[max(score, key=lambda n: score[n])].append(flag)

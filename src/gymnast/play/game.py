@@ -18,7 +18,7 @@ from gymnast.envs.snapshot import Snapshot, put_back, take
 from gymnast.envs.suites import find_spec, suite_of
 from gymnast.envs.suites.base import draws
 from gymnast.envs.tasks import TaskVecEnv, task_spaces
-from gymnast.envs.types import EpisodeRecord, Picture, StepBatch
+from gymnast.envs.types import EpisodeRecord, Obs, Picture, StepBatch
 from gymnast.envs.wrappers.base import RandomWrapper
 from gymnast.play.stage import DEFAULT_FPS, picture_of
 
@@ -53,6 +53,14 @@ class SoloEngine(SyncEngine):
         self._log.clear()  # nobody resumes from here, and a snapshot may have moved the env
         return super().step(actions)
 
+    def raw_obs(self, leaves: Obs) -> Any:
+        """Observations [T, ...] as the env itself shows them."""
+        return self._layout.to_raw(leaves)
+
+    def raw_actions(self, actions: NDArray[Any]) -> Any:
+        """Actions [T, ...] as the env itself takes them."""
+        return np.asarray(self._actions.rows(self._actions.batch(actions, len(actions))))
+
     def place(self) -> tuple[int, bool, Any]:
         return int(self._lengths[0]), self.over, self._last
 
@@ -83,8 +91,9 @@ class Game:
         self.config: EnvConfig = config.eval_env if number is None else config.task_envs[number]
         self.task = number
         self.why_no_picture: str | None = None
-        self._suite = suite_of(self.config.id)
-        self.turned = self._suite.turned(self.config.id)
+        self.suite = suite_of(self.config.id)
+        self.second_player = self.suite.second_player(self.config.id)
+        self.turned = self.suite.turned(self.config.id)
         self.env = self._made(pictures)
         self.engine = SoloEngine(self.env, self.config.id, self.config.action_masks)
         self.vec: VecEnv = self.engine
@@ -93,11 +102,9 @@ class Game:
         self.recorder = recorder_of(self.env)
         self.before_frame: Callable[[], None] | None = None  # called around each raw step of the env
         self.after_frame: Callable[[], None] | None = None
-        self.recorder.watch(
-            lambda: self.before_frame and self.before_frame(), lambda: self.after_frame and self.after_frame()
-        )
-        self._parts: dict[str, float] = {}
-        self._total = 0.0
+        self.recorder.watch(self._before, self._after)
+        self.reward = 0.0  # of the last step, as the env gave it
+        self.components: dict[str, float] = {}  # named parts of it
         self._batch: StepBatch = self.vec.reset(0)
         self.has_copies = self.save() is not None
         # whether in training a lost life ends an episode, which in evaluation it does not
@@ -110,19 +117,36 @@ class Game:
         try:
             return EnvMaker(self.config, "eval", None, "rgb_array")()
         except UserError as error:  # a machine without OpenGL can play all the same
-            if "not watched" not in str(error):
-                raise
+            env = EnvMaker(self.config, "eval")()
             self.why_no_picture = str(error)
-            return EnvMaker(self.config, "eval")()
+            return env
+
+    @property
+    def own_leaves(self) -> dict[str, str]:
+        """Of each leaf of the env's observation: what it is called in the vector that the agent sees."""
+        tasks = getattr(self.vec, "tasks", None)
+        names = list(self.engine.obs_space)
+        return dict(zip(names, names if tasks is None else tasks.obs[self.task], strict=True))
 
     @property
     def fps(self) -> float:
         """Raw env steps a second."""
         return float(self.env.metadata.get("render_fps") or DEFAULT_FPS)
 
+    def _before(self) -> None:
+        if self.before_frame is not None:
+            self.before_frame()
+
+    def _after(self, result: Any) -> None:
+        self.reward += float(result[1])
+        for name, value in (result[4].get("reward_components") or {}).items():
+            self.components[name] = self.components.get(name, 0.0) + float(value)
+        if self.after_frame is not None:
+            self.after_frame()
+
     def _learns_by_lives(self) -> bool:
         ale = getattr(self.env.unwrapped, "ale", None)
-        task = self._suite.task(self.config.kwargs)
+        task = self.suite.task(self.config.kwargs)
         return bool(getattr(task, "episodic_life", False)) and ale is not None and ale.lives() > 0
 
     @property
@@ -139,24 +163,24 @@ class Game:
         return self.recorder.raw_return
 
     def reset(self, seed: int) -> StepBatch:
-        self._total, self._parts = 0.0, {}
-        self._suite.forget(self.env.unwrapped)
+        self.reward, self.components = 0.0, {}
+        self.suite.forget(self.env.unwrapped)
         self._batch = self.vec.reset(seed)
         return self._batch
 
     def step(self, action: Any) -> StepBatch:
         """`action`: as the agent's vector takes it, of this one env."""
-        self._total, self._parts = self.recorder.raw_return, dict(self.recorder.components)
+        self.reward, self.components = 0.0, {}
         self._batch = self.vec.step(np.asarray(action)[np.newaxis])
         return self._batch
 
     def save(self) -> Kept | None:
         """None: this env has no copies, and is brought to a moment by its seed and its actions."""
-        snapshot = take(self.env, self._suite)
+        snapshot = take(self.env, self.suite)
         return None if snapshot is None else Kept(snapshot, self.engine.place(), _copy(self._batch))
 
     def load(self, kept: Kept) -> StepBatch:
-        put_back(self.env, self._suite, kept.env)
+        put_back(self.env, self.suite, kept.env)
         self.engine.put(kept.engine)
         self._batch = _copy(kept.batch)
         return self._batch
@@ -168,17 +192,7 @@ class Game:
             if isinstance(layer, RandomWrapper):
                 layer.seed(seed)
             layer = layer.env
-        self._suite.renew_luck(layer, seed)
-
-    @property
-    def reward(self) -> float:
-        """Of the last step, as the env gave it."""
-        return self.recorder.raw_return - self._total
-
-    @property
-    def components(self) -> dict[str, float]:
-        """Named parts of the last step's reward."""
-        return {name: value - self._parts.get(name, 0.0) for name, value in self.recorder.components.items()}
+        self.suite.renew_luck(layer, seed)
 
     @contextmanager
     def unwatched(self) -> Iterator[None]:

@@ -14,9 +14,11 @@ from torch.nn import functional as F
 
 from gymnast.agent.batch import OBS, VALUE, Batch
 from gymnast.agent.bodies.cnn import Convolution
+from gymnast.agent.heads import GaussianHead
 from gymnast.core.observations import is_board, is_picture
 
 if TYPE_CHECKING:
+    from gymnast.agent.agent import Agent
     from gymnast.agent.nets import Net
 
 PATCHES = 12  # of a side that are covered, one after the other
@@ -53,6 +55,8 @@ def gradient(net: Net, here: Situation) -> dict[str, dict[str, Floats]]:
     each number that is seen, as absolute slopes. Categories have none."""
     agent = net.agent
     leaves = {key: _float(array).to(agent.device)[None] for key, array in here.obs.items() if _has_slope(agent, key)}
+    if not leaves:
+        return {}
     for leaf in leaves.values():
         leaf.requires_grad_(True)
     rest = {key: torch.as_tensor(array)[None].to(agent.device) for key, array in here.obs.items() if key not in leaves}
@@ -60,15 +64,23 @@ def gradient(net: Net, here: Situation) -> dict[str, dict[str, Floats]]:
         best = agent.act(rest | leaves, _state(here, agent), torch.tensor([here.starts]), _mask(here, agent)).action
     found: dict[str, dict[str, Floats]] = {key: {} for key in leaves}
     for name in ("action", VALUE):
-        with torch.enable_grad():
-            batch = here.batch(net, rest | leaves).with_columns(action=best)
-            out = agent.evaluate(batch)
-            target = out.logp if name == "action" else out.values[VALUE]
-            slopes = torch.autograd.grad(target.sum(), list(leaves.values()), allow_unused=True)
-        for key, slope in zip(leaves, slopes, strict=True):
-            flat = np.zeros(leaves[key].shape[1:]) if slope is None else slope[0].abs().double().cpu().numpy()
-            found[key][name] = flat
+        for action in _points(agent, best) if name == "action" else [best]:
+            with torch.enable_grad():
+                out = agent.evaluate(here.batch(net, rest | leaves).with_columns(action=action))
+                target = out.logp if name == "action" else out.values[VALUE]
+                slopes = torch.autograd.grad(target.sum(), list(leaves.values()), allow_unused=True)
+            for key, slope in zip(leaves, slopes, strict=True):
+                flat = np.zeros(leaves[key].shape[1:]) if slope is None else slope[0].abs().double().cpu().numpy()
+                found[key][name] = found[key].get(name, 0.0) + flat
     return found
+
+
+def _points(agent: Agent, best: Tensor) -> list[Tensor]:
+    """Actions whose log-probabilities show what a choice depends on. A Gaussian is flat at its mean, so each of its
+    components is looked at one standard deviation (of 1, before scaling) away from it."""
+    if not isinstance(agent.head, GaussianHead):
+        return [best]
+    return [best + step for step in torch.eye(best.shape[1], device=best.device)]
 
 
 @torch.no_grad()
@@ -150,7 +162,7 @@ def _normalized(net: Net, here: Situation) -> dict[str, Tensor]:
     return obs if net.agent.normalizer is None else net.agent.normalizer(obs)
 
 
-def _has_slope(agent: Any, key: str) -> bool:
+def _has_slope(agent: Agent, key: str) -> bool:
     space = agent.obs_space[key]
     return is_picture(space) or is_board(space) or np.dtype(space.dtype).kind == "f"
 
@@ -159,9 +171,9 @@ def _float(array: NDArray[Any]) -> Tensor:
     return torch.as_tensor(np.asarray(array, np.float32).copy())
 
 
-def _state(here: Situation, agent: Any) -> dict[str, Tensor]:
+def _state(here: Situation, agent: Agent) -> dict[str, Tensor]:
     return {key: torch.as_tensor(array, device=agent.device)[None] for key, array in here.state.items()}
 
 
-def _mask(here: Situation, agent: Any) -> Tensor | None:
+def _mask(here: Situation, agent: Agent) -> Tensor | None:
     return None if here.mask is None else torch.as_tensor(here.mask, device=agent.device)[None]

@@ -49,27 +49,15 @@ def roll_out(
     """Of each action: the mean of what is earned from step t on, plain and discounted, with its standard error. Every
     action meets the same luck, so that differences are the actions'."""
     found: list[dict[str, list[float]]] = [{"return": [], "discounted": [], "length": []} for _ in actions]
-    kept = None
+    session.go_to(trace, t)
+    kept = session.game.save()
     for i in range(times):
-        for action, numbers in zip(actions, found, strict=True):
+        seed = derive_seed(trace.seed, "rollout", t, i)
+        for place, action in enumerate(actions):
             if stopped():
                 break
-            if kept is None:
-                session.go_to(trace, t)
-                kept = session.game.save()
-            _one(
-                session,
-                trace,
-                t,
-                kept,
-                action,
-                derive_seed(trace.seed, "rollout", t, i),
-                then,
-                checkpoint,
-                gamma,
-                numbers,
-            )
-        progress(i + 1, times)
+            _one(session, trace, t, kept, action, seed, then, checkpoint, gamma, found[place])
+            progress(i * len(actions) + place + 1, times * len(actions))
     session.lose_place()
     return [{"action": action, **_summary(numbers)} for action, numbers in zip(actions, found, strict=True)]
 
@@ -100,7 +88,8 @@ def _one(
     steps = 0
     with game.unwatched():
         while not game.over and steps < MOST_STEPS:
-            thought, chosen = session.choose(now, t + steps, seed, then, thinker, action if steps == 0 else None)
+            given = action if steps == 0 else None
+            thought, chosen = session.choose(now, t + steps, seed, then, thinker, given, describe=False)
             now = game.step(chosen)
             if thinker is not None and thought is not None:
                 thinker.state = thought.after

@@ -71,6 +71,7 @@ class PlaySession:
     # the episode that is played
 
     def begin(self, seed: int, policy: str, checkpoint: str | None = None) -> Trace:
+        """A new episode. `checkpoint`: whose agent looks on, or plays."""
         self.thinker(policy, checkpoint)  # a mistake is reported before anything changes
         trace = self.keep(Trace(self._new_number(), seed, policy, checkpoint, noise=seed))
         self._now = self.game.reset(seed)
@@ -126,10 +127,17 @@ class PlaySession:
         return step
 
     def choose(
-        self, now: StepBatch, t: int, noise: int, policy: str, thinker: Thinker | None, action: Any = None
+        self,
+        now: StepBatch,
+        t: int,
+        noise: int,
+        policy: str,
+        thinker: Thinker | None,
+        action: Any = None,
+        describe: bool = True,
     ) -> tuple[Thought | None, Any]:
         """What the agent makes of it, and what is done."""
-        thought = None if thinker is None else thinker.think(now, t, noise, is_sampled(policy))
+        thought = None if thinker is None else thinker.think(now, t, noise, is_sampled(policy), describe)
         if action is not None:
             return thought, action
         if policy == "human":

@@ -33,9 +33,9 @@ class Thought(NamedTuple):
     action: Any  # as the env takes it
     before: dict[str, Tensor]  # what it remembered, one row
     after: dict[str, Tensor]
-    value: float
-    choices: dict[str, list[float]]  # `probability` of each, or `mean` and `std`
-    entropy: float
+    value: float | None = None
+    choices: dict[str, list[float]] = {}  # noqa: RUF012, `probability` of each, or `mean` and `std`
+    entropy: float | None = None
 
     def shown(self) -> dict[str, Any]:
         """As a `Step` has it."""
@@ -55,24 +55,21 @@ class Thinker:
         self._sizes = head.sizes if isinstance(head, CategoricalHead) else None
         self.state: dict[str, Tensor] = {}
 
-    def think(self, now: StepBatch, t: int, seed: int, sampled: bool) -> Thought:
-        """Does not act: `state` stays as it is. An episode's first step begins with an empty memory."""
+    def think(self, now: StepBatch, t: int, seed: int, sampled: bool, describe: bool = True) -> Thought:
+        """Does not act: `state` stays as it is. An episode's first step begins with an empty memory. `describe`: with
+        value and choices, which takes as long again."""
         net, starts = self.net, np.array([t == 0])
         if t == 0:
             self.state = net.agent.initial_state(1)
-        sample = noise(seed, t) if sampled else None
-        choice = net.act(now.obs, self.state, starts, now.mask, sample)
+        choice = net.act(now.obs, self.state, starts, now.mask, noise(seed, t) if sampled else None)
         actions = net.agent.head.to_env(choice.action)
+        action = actions[0, : self._count] if self._padded else actions[0]
+        if not describe:
+            return Thought(action, self.state, choice.state)
         found = Moment(now, actions, self.state, starts).describe(net)
         choices = {name: rows[0, : self._count].tolist() for name, rows in found.items() if name != "value"}
-        return Thought(
-            actions[0, : self._count] if self._padded else actions[0],
-            self.state,
-            choice.state,
-            float(found["value"][0]),
-            choices,
-            entropy_of(choices, self._sizes),
-        )
+        entropy = entropy_of(choices, self._sizes)
+        return Thought(action, self.state, choice.state, float(found["value"][0]), choices, entropy)
 
     def watch(
         self, obs: Mapping[str, NDArray[Any]], mask: NDArray[np.bool_] | None, t: int, seed: int, sampled: bool

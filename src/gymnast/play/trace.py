@@ -51,7 +51,7 @@ class Trace:
 
     def see(self, obs: Mapping[str, NDArray[Any]]) -> None:
         """The next observation of one env, [1, ...] a leaf."""
-        self._packed.append({key: _pack(rows[0]) for key, rows in obs.items()})
+        self._packed.append({key: _pack(np.asarray(rows[0])) for key, rows in obs.items()})
         self.marks.append(mark_of(obs))
 
     def add(self, step: Step, who: str, entropy: float | None) -> None:
@@ -123,7 +123,7 @@ class Trace:
 
 def _pack(array: NDArray[Any]) -> Any:
     if array.nbytes < PACKED:
-        return array.copy()
+        return np.array(array)  # a scalar of a discrete observation too
     return zlib.compress(np.ascontiguousarray(array).tobytes(), 1), array.dtype, array.shape
 
 

@@ -34,6 +34,7 @@ def about_session(desk: Desk) -> dict[str, Any]:
         "key_rows": keys.rows,
         "waits": keys.idle is None,  # for a key: there is no action that does nothing
         "obs": [_leaf(key, space, desk.labels.observations.get(key, [])) for key, space in _leaves(desk).items()],
+        "two_players": game.second_player is not None,
         "masks": game.config.action_masks,
         "fps": game.fps,
         "picture": game.why_no_picture is None,
@@ -63,7 +64,7 @@ def _leaf(key: str, space: gym.Space[Any], names: list[str]) -> dict[str, Any]:
     shape = list(space.shape or ())
     found: dict[str, Any] = {"key": key, "names": names, "shape": shape, "low": None, "high": None}
     if is_picture(space) or is_board(space):
-        return found | {"kind": "picture", "board": is_board(space)}
+        return found | {"kind": "picture", "board": bool(is_board(space))}
     if isinstance(space, gym.spaces.Discrete):
         return found | {"kind": "number", "low": [0], "high": [int(space.n) - 1]}
     if isinstance(space, gym.spaces.Box) and math.prod(shape) <= 64:

@@ -21,3 +21,10 @@ def text(command: dict[str, Any], key: str) -> str | None:
     if value is not None and not isinstance(value, str):
         raise UserError(f"{key} is {value!r} and must be a text.")
     return value
+
+
+def flag(command: dict[str, Any], key: str) -> bool:
+    value = command.get(key)
+    if not isinstance(value, bool):
+        raise UserError(f"{key} is {value!r} and must be true or false.")
+    return value

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gymnast.core.errors import UserError
-from gymnast.play.keys import Keys
+from gymnast.play.dataset import require_minari, save_dataset
+from gymnast.play.keys import CODES, Keys
 from gymnast.play.player import command_seed, episode_seed
 from gymnast.play.session import PlaySession
 from gymnast.play.step_table import labels_of
 from gymnast.studio.about import about_session
-from gymnast.studio.commands import whole
+from gymnast.studio.commands import flag, whole
 from gymnast.studio.inspection import Inspection
 from gymnast.studio.packets import FRAME, encoded
 from gymnast.studio.work import now
@@ -22,6 +23,7 @@ from gymnast.studio.work import now
 if TYPE_CHECKING:
     from gymnast.envs.types import Picture
     from gymnast.play.episode import Step
+    from gymnast.play.trace import Trace
     from gymnast.studio.opening import Opened
     from gymnast.studio.work import Inbox, Outbox
 
@@ -48,6 +50,8 @@ class Desk:
         self._due = self._drawn = 0.0  # when the next raw step is due, and when the next picture may be drawn
         self._down: list[str] = []
         self._tapped: list[str] = []  # pressed and released since the last step
+        self._recorded: list[Trace] | None = None  # the episodes of a recording; None: there is none
+        self._second: Any = None  # what a second player moves
         game.before_frame, game.after_frame = self._before_frame, self._after_frame
         self._commands: dict[str, Callable[[dict[str, Any], int], dict[str, Any]]] = {
             "play": self._play,
@@ -56,6 +60,8 @@ class Desk:
             "fps": self._set_fps,
             "keys": self._keys,
             "reset": self._reset,
+            "two_players": self._two_players,
+            "record": self._record,
             "state": lambda command, number: self.state(),
             "cancel": lambda command, number: {},
             **self.inspection.commands,
@@ -104,11 +110,18 @@ class Desk:
 
     def _before_frame(self) -> None:
         """Before each raw step of the env: keeps the pace inside a decision too, where a frame skip holds an action."""
+        if self._second is not None:
+            self._second.move(*(any(code in self._down for code in codes) for codes in self._second_keys()))
         if not self.playing:
             return
         if (early := self._due - now()) > 0:
             time.sleep(min(early, LONGEST_SLEEP))
         self._due = max(self._due, now() - LONGEST_SLEEP) + 1 / self._fps  # a slow moment is not made up for
+
+    def _second_keys(self) -> list[list[str]]:
+        """Of the second player, up and down: all that the first does not need."""
+        own = 1 if self.policy == "human" else 0
+        return [list(CODES[direction][own:]) for direction in ("up", "down")]
 
     def _after_frame(self) -> None:
         if self.playing:
@@ -170,6 +183,8 @@ class Desk:
             "episode": None if trace is None else trace.n,
             "t": 0 if trace is None else trace.length,
             "total": 0.0 if trace is None else trace.total,
+            "recording": self._recorded is not None,
+            "two_players": self._second is not None,
         }
 
     # commands of play
@@ -178,7 +193,10 @@ class Desk:
         if seed is None:
             seed = episode_seed(self.root, self._episode)
             self._episode += 1
-        trace = self.session.begin(seed, self.policy)
+        trace = self.session.begin(seed, self.policy, self.opened.checkpoint)
+        trace.second_player = self._second is not None
+        if self._recorded is not None:
+            self._recorded.append(trace)
         self._due = now()
         self.out.push(type="episode", episode=trace.n, seed=trace.seed, policy=trace.policy)
         self._show(always=True)
@@ -234,6 +252,32 @@ class Desk:
     def _reset(self, command: dict[str, Any], number: int) -> dict[str, Any]:
         self._begin(None if command.get("seed") is None else whole(command, "seed", 0, 0, 2**32 - 1))
         return self.state() | {"seed": self.session.trace.seed if self.session.trace else None}
+
+    def _two_players(self, command: dict[str, Any], number: int) -> dict[str, Any]:
+        """From the next episode on a human plays the other side."""
+        if self.game.second_player is None:
+            raise UserError(f"{self.game.config.id} has no second side that could be played.")
+        on = flag(command, "on")
+        self._second = None
+        self._begin(None)
+        if on:
+            self._second = self.game.second_player(self.game.env)
+            assert self.session.trace is not None
+            self.session.trace.second_player = True
+        return self.state()
+
+    def _record(self, command: dict[str, Any], number: int) -> dict[str, Any]:
+        """Everything that is played until it is switched off, the episode under way included."""
+        require_minari()
+        if flag(command, "on"):
+            if self._recorded is None:
+                self._recorded = [] if self.session.trace is None or self._over() else [self.session.trace]
+            return {"recording": True}
+        recorded, self._recorded = self._recorded, None
+        if not recorded:
+            return {"recording": False, "dataset": None}
+        found = save_dataset(recorded, self.game, self.opened.runs_dir / "datasets", "play")
+        return {"recording": False, "dataset": found | {"path": f"datasets/{found['id']}"}}
 
     def read_action(self, given: Any) -> Any:
         """An action from outside, as the env takes it."""

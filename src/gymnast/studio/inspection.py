@@ -52,7 +52,7 @@ class Inspection:
     def _record_episodes(self, command: dict[str, Any], number: int) -> dict[str, Any]:
         """The first one with the very seed that is given, or all with those of an evaluation."""
         count = whole(command, "episodes", 1, 1, MOST_AT_ONCE)
-        policy, checkpoint = command.get("policy", "greedy"), text(command, "checkpoint")
+        policy, checkpoint = command.get("policy", "greedy"), text(command, "checkpoint") or self.desk.opened.checkpoint
         if policy == "human":
             raise UserError("policy 'human': play it instead.")
         seed = None if command.get("seed") is None else whole(command, "seed", 0, 0, 2**32 - 1)
@@ -80,12 +80,13 @@ class Inspection:
             self.out.push(type="progress", done=done, total=total, steps=steps)
 
     def rows(self) -> list[dict[str, Any]]:
+        """All episodes that are kept, with what is remarkable of those that are no branches."""
         traces = list(self.session.traces.values())
         config, game = self.desk.opened.config, self.desk.game
         comparable = [trace.n for trace in traces if analysis.why_incomparable(trace, config, game) is None]
-        roots = [trace for trace in traces if trace.parent is None]
-        flags = analysis.flags_of(roots, comparable, config.algo.gamma)
-        return [trace.row() | {"flags": flags.get(trace.n, [])} for trace in traces]
+        numbers = analysis.numbers_of(traces, comparable, config.algo.gamma)
+        flags = analysis.flags_of([trace for trace in traces if trace.parent is None], numbers)
+        return [trace.row() | numbers[trace.n] | {"flags": flags.get(trace.n, [])} for trace in traces]
 
     def _episodes(self, command: dict[str, Any], number: int) -> dict[str, Any]:
         return {"episodes": self.rows()}
@@ -279,12 +280,11 @@ class Inspection:
         action = None if command.get("action") is None else self.desk.read_action(command["action"])
         then, checkpoint = command.get("then", parent.policy), text(command, "checkpoint") or parent.checkpoint
         seed = None if command.get("seed") is None else whole(command, "seed", 0, 0, 2**32 - 1)
-        if then == "human":
-            raise UserError("then: 'human' cannot go on here; play from this step instead.")
         self.desk.playing = False
         with self.desk.game.unwatched():
             trace = self.session.branch(parent, t, action, then, checkpoint, seed)
-        self._play_out(trace, then, checkpoint, number, 0, 1)
+        if then != "human":  # who goes on by `play`
+            self._play_out(trace, then, checkpoint, number, 0, 1)
         row = next((row for row in self.rows() if row["n"] == trace.n), trace.row())
         return row | {"hash": parent.marks[t], "by": "snapshot" if self.desk.game.has_copies else "replay"}
 

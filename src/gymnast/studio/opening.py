@@ -25,6 +25,7 @@ class Opened:
 
     def __init__(self, runs_dir: Path, ref: str | None, env: str | None, changes: Mapping[str, Any]) -> None:
         overrides = [f"{key}={json.dumps(value)}" for key, value in changes.items()]
+        self.runs_dir = runs_dir
         self.run: Run | None = None
         self.checkpoint: str | None = None
         self._paths: dict[str, Path] = {}

@@ -80,6 +80,10 @@ class Suite:
         """Directions in which the picture shows what actions of other names move: {"right": "up"}."""
         return {}
 
+    def second_player(self, env_id: str) -> Callable[[gym.Env[Any, Any]], Any] | None:
+        """Makes what a second player moves with, `move(up, down)` before every frame; None: this game has one side."""
+        return None
+
     def save_game(self, game: gym.Env[Any, Any]) -> Any:
         """A copy of the state of an env itself, below every wrapper, with its random generators; None: it has none, and
         an episode is repeated from its seed instead."""

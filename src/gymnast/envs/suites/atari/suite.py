@@ -79,7 +79,12 @@ class AtariSuite(Suite):
         return find
 
     def turned(self, env_id: str) -> Mapping[str, str]:
-        return {"right": "up", "left": "down"} if env_id.startswith(f"{NAMESPACE}Pong-") else {}
+        return {"right": "up", "left": "down"} if is_pong(env_id) else {}
+
+    def second_player(self, env_id: str) -> Callable[[gym.Env[Any, Any]], Any] | None:
+        from gymnast.envs.suites.atari.left_paddle import LeftPaddle
+
+        return LeftPaddle if is_pong(env_id) else None
 
     def save_game(self, game: gym.Env[Any, Any]) -> Any:
         from gymnast.envs.snapshot import save_numbers
@@ -106,6 +111,10 @@ class AtariSuite(Suite):
             return None
         title = str(spec.kwargs["game"]).title().replace("_", "")
         return f"{NAMESPACE}{title}-v5; with env.kwargs.repeat_action_probability=0 it is what NoFrameskip-v4 was."
+
+
+def is_pong(env_id: str) -> bool:
+    return env_id.rpartition(":")[2].startswith(f"{NAMESPACE}Pong-")
 
 
 def _known_table(env_id: str) -> RamTable | None:

@@ -5,7 +5,7 @@ import { OpenForm, Picture } from "../session.js";
 import { Lane, makeDesk } from "../inspect/lane.js";
 import { OPEN_AT_FIRST, PANELS, seek } from "../inspect/panels.js";
 import { Working } from "../inspect/whatif.js";
-import { Badge, Button, Card, Dialog, ErrorLine, Field, Loading, Panel, Select, attempt, cls, colourAt, fixed, html, useData, useEffect, useLayoutEffect, useMemo, useRef, useState } from "../ui.js";
+import { Badge, Button, Card, Dialog, ErrorLine, Field, Icon, Loading, Panel, Select, attempt, cls, colourAt, fixed, html, useData, useEffect, useLayoutEffect, useMemo, useRef, useState } from "../ui.js";
 
 const POLICIES = [
   { value: "greedy", label: "greedy" }, { value: "sampled", label: "sampled" }, { value: "random", label: "random" }, { value: "untrained", label: "untrained" },
@@ -24,7 +24,7 @@ function Inspector({ target, env, vs, query }) {
   const first = useMemo(() => ({ policy: query.get("policy"), seed: numberOf(query.get("seed")) }), []);
   const [lane, setLane] = useState(null);
   const [other, setOther] = useState(null);
-  const [policy, setPolicy] = useState(first.policy ?? (target ? "greedy" : "random"));
+  const [policy, setPolicy] = useState(POLICIES.some((one) => one.value === first.policy) ? first.policy : target ? "greedy" : "random");
 
   useEffect(() => {
     const a = new Lane("A", desk);
@@ -100,8 +100,9 @@ function Head({ lane, target, vs, policy, setPolicy }) {
   return html`<div class="page-head"><h1>Inspect</h1><span class="mono ellipsis">${about.env}</span>
     ${run && html`<a class="mono" href=${`/runs/${encodeURIComponent(run)}`}>${run}</a>`}
     ${about.checkpoints?.length > 0 && html`<${Select} label="Checkpoint" value=${about.checkpoint} options=${about.checkpoints} onChange=${to} />`}
-    <${Select} label="Policy" value=${policy} options=${POLICIES.filter((p) => run || ["random", "untrained"].includes(p.value))} onChange=${setPolicy} />
+    <${Select} label="Policy" value=${policy} options=${POLICIES.filter((p) => about.policies.includes(p.value))} onChange=${setPolicy} />
     <span class="spacer"></span>
+    <a class="button" href=${url("/play", { ref: target, env: target ? null : about.env, seed: lane.row.value?.seed })}><${Icon} name="play" />Play</a>
     ${vs ? html`<${Badge} kind="amber">B: ${vs}</${Badge}><${Button} small onClick=${() => go(url("/inspect", { ref: target, policy, seed: lane.row.value?.seed }))}>One agent</${Button}>`
       : run && html`<${Button} icon="plus" onClick=${() => setChoosing(true)}>Compare with</${Button}>`}
     ${choosing && html`<${ChooseOther} about=${about} onClose=${() => setChoosing(false)} onChoose=${(ref) => go(url("/inspect", { ref: target, vs: ref, policy, seed: lane.row.value?.seed }))} />`}</div>`;
@@ -119,11 +120,9 @@ function ChooseOther({ about, onClose, onChoose }) {
       : html`<p>There is no other checkpoint of this run and no other run on ${about.env}.</p>`}</${Dialog}>`;
 }
 
-const ORDERS = [
-  { value: "n", label: "newest first" }, { value: "worst", label: "worst first" }, { value: "longest", label: "longest first" },
-  { value: "value_error", label: "value error" }, { value: "entropy", label: "entropy" },
-];
-const KEYS = { n: (r) => -r.n, worst: (r) => r.return, longest: (r) => -r.length, value_error: (r) => -(r.value_error ?? 0), entropy: (r) => -(r.entropy ?? 0) };
+const ORDERS = [{ value: "n", label: "newest first" }, { value: "worst", label: "worst first" }, { value: "longest", label: "longest first" }, 
+  { value: "value_error", label: "value error" }, { value: "entropy", label: "entropy" }];
+const KEYS = { n: (r) => -r.n, worst: (r) => r.return, longest: (r) => -r.length, value_error: (r) => -(r.value_error ?? -1), entropy: (r) => -(r.entropy ?? -1) };
 
 function Episodes({ lane, other, vs, policy, compareWith }) {
   const [seed, setSeed] = useState("");
@@ -143,7 +142,7 @@ function Episodes({ lane, other, vs, policy, compareWith }) {
     <ul class="episode-list">${rows.map((row) => html`<li key=${row.n} class=${cls(row.n === lane.n.value && "selected", row.n === other?.n.value && !vs && "other")}>
       <button type="button" class="episode" aria-pressed=${String(row.n === lane.n.value)} onClick=${() => (lane.n.value = row.n)}>
         <span class="episode-n">${row.parent === null ? `#${row.n}` : `↳ ${row.n}`}</span><b>${fixed(row.return)}</b><span class="hint">${row.length} steps</span>
-        <span class="episode-more hint">${row.policy}${row.checkpoint ? ` · ${row.checkpoint}` : ""} · ${row.parent === null ? `seed ${row.seed}` : `from #${row.parent} at ${row.at}`} · ${row.outcome}</span>
+        <span class="episode-more hint">${row.outcome} · ${row.policy}${row.checkpoint ? ` · ${row.checkpoint}` : ""} · ${row.parent === null ? `seed ${row.seed}` : `from #${row.parent} at ${row.at}`}</span>
         <span class="episode-flags">${(row.flags ?? []).map((flag) => html`<${Badge} key=${flag} kind=${FLAGS[flag]?.[1]}>${FLAGS[flag]?.[0] ?? flag}</${Badge}>`)}</span></button>
       ${!vs && row.n !== lane.n.value && html`<${Button} small quiet label=${row.n === other?.n.value ? "Stop comparing" : "Show next to the chosen episode"} icon=${row.n === other?.n.value ? "close" : "plus"}
         onClick=${() => compareWith(row.n === other?.n.value ? null : row.n)} />`}</li>`)}</ul>
@@ -198,7 +197,7 @@ function Frame({ lane, two }) {
   const done = columns && t >= lane.last.value;
   return html`<figure class="frame"><div class="frame-box">${about.picture === false ? html`<p class="game-note">${about.why_no_picture}</p>` : html`<${Picture} picture=${picture} label="The environment at step ${t}" />`}
       ${two && html`<span class="lane-name">${lane.name}${lane.name === "B" || about.checkpoint ? ` · ${about.checkpoint ?? ""}` : ""}</span>`}</div>
-    <figcaption>${columns ? html`<span><b>${done ? lane.row.value?.outcome : columns.label[t]}</b></span><span>return so far ${fixed(done ? lane.row.value?.return : columns.total[t])}</span>` : html`<span>–</span>`}</figcaption></figure>`;
+    <figcaption>${columns ? html`<span><b>${done ? lane.row.value?.outcome : columns.label[t]}</b></span><span>return so far ${fixed(columns.total[t - 1] ?? 0)}</span>` : html`<span>–</span>`}</figcaption></figure>`;
 }
 
 // From which step on two episodes of one seed differ.
@@ -252,7 +251,7 @@ function Panels({ lanes, desk }) {
   const usable = PANELS.filter((panel) => !panel.when || panel.when(about));
   const needs = usable.filter((panel) => open.has(panel.id)).flatMap((panel) => panel.needs ?? []);
   useEffect(() => {
-    desk.needs.value = ["frame", ...needs];
+    desk.needs.value = [...new Set(["frame", ...needs])];
   }, [needs.join()]);
   const toggle = (id, on) => {
     const next = new Set(open);
