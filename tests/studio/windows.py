@@ -21,7 +21,7 @@ from gymnast.studio import session
 from gymnast.studio.session import Sessions
 from gymnast.studio.socket import Hub
 
-LIMIT = 60.0  # seconds for anything a test waits for
+LIMIT = 200.0  # seconds for anything a test waits for
 HEADER = struct.Struct(">4sBBHIIIIHHHH")
 NAMES = ("magic", "kind", "codec", "flags", "session", "episode", "t", "seq", "width", "height", "index", "layer")
 

@@ -94,6 +94,11 @@ class Keys:
             self.kind = "multi_binary" if isinstance(space, gym.spaces.MultiBinary) else "multi_discrete"
             self._several()
 
+    @property
+    def codes(self) -> set[str]:
+        """All keys that do something."""
+        return {*self.by_code, *self._held}
+
     def action(self, down: Iterable[str]) -> Any:
         """Of keys that are down; None: nothing is done, and nothing happens."""
         codes = [code for code in down if code in self.by_code or code in self._held]

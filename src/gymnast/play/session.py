@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gymnast.core.errors import UserError
 from gymnast.play.episode import Step
@@ -184,6 +185,17 @@ class PlaySession:
         """What the game shows."""
         assert self._now is not None
         return self._now
+
+    @property
+    def is_here(self) -> bool:
+        """Whether the game shows the last step of the episode that is played, not another moment."""
+        return self.trace is not None and self._place == (self.trace.n, self.trace.length)
+
+    @property
+    def mask(self) -> NDArray[np.bool_] | None:
+        """What may be done now in the episode that is played; None: anything, or it is not known here."""
+        mask = self._now.mask if self._now is not None and self.is_here else None
+        return None if mask is None else mask[0]
 
     def lose_place(self) -> None:
         """Somebody moved the game: it is at no episode's step any more."""

@@ -47,11 +47,14 @@ class Trace:
     renewed: dict[int, int] = field(default_factory=dict)  # steps before which the env got other luck, with the seed
     spacing: int = 1  # of its anchors
     anchors: dict[int, Any] = field(default_factory=dict)  # copies of the env, by step
+    size: int = 0  # bytes of its own observations
     _packed: list[dict[str, Any]] = field(default_factory=list)
 
     def see(self, obs: Mapping[str, NDArray[Any]]) -> None:
         """The next observation of one env, [1, ...] a leaf."""
-        self._packed.append({key: _pack(np.asarray(rows[0])) for key, rows in obs.items()})
+        packed = {key: _pack(np.asarray(rows[0])) for key, rows in obs.items()}
+        self._packed.append(packed)
+        self.size += sum(len(leaf[0]) if isinstance(leaf, tuple) else leaf.nbytes for leaf in packed.values())
         self.marks.append(mark_of(obs))
 
     def add(self, step: Step, who: str, entropy: float | None) -> None:
@@ -77,13 +80,6 @@ class Trace:
     @property
     def actions(self) -> list[Any]:
         return [step.action for step in self.steps]
-
-    @property
-    def size(self) -> int:
-        """Bytes of its observations, about."""
-        return sum(
-            len(leaf[0]) if isinstance(leaf, tuple) else leaf.nbytes for one in self._packed for leaf in one.values()
-        )
 
     def branch(self, n: int, at: int, policy: str, checkpoint: str | None) -> Trace:
         """A new episode with the first steps of this one."""

@@ -15,13 +15,12 @@ from gymnast.play.player import command_seed, episode_seed
 from gymnast.play.session import PlaySession
 from gymnast.play.step_table import labels_of
 from gymnast.studio.about import about_session
-from gymnast.studio.commands import flag, whole
+from gymnast.studio.commands import flag, text, whole
 from gymnast.studio.inspection import Inspection
 from gymnast.studio.packets import FRAME, encoded
 from gymnast.studio.work import now
 
 if TYPE_CHECKING:
-    from gymnast.envs.types import Picture
     from gymnast.play.episode import Step
     from gymnast.play.trace import Trace
     from gymnast.studio.opening import Opened
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
 
 MOST_FPS = 1000.0
 DRAWN_FPS = 60.0  # pictures a second at most; an env may be faster
+SLOW_PICTURE = 1 / 30  # seconds
 PAUSE = 1.0  # seconds between two episodes
 LONGEST_SLEEP = 0.25  # seconds in which no command is taken
 MOST_STEPS_AT_ONCE = 1000
@@ -45,6 +45,7 @@ class Desk:
         self.about = about_session(self)
         self.root, self._episode = command_seed(opened.config.train.seed), 0
         self.policy = "greedy" if opened.checkpoint else "random"
+        self.checkpoint = opened.checkpoint
         self.playing = False
         self._fps = game.fps
         self._due = self._drawn = 0.0  # when the next raw step is due, and when the next picture may be drawn
@@ -68,7 +69,6 @@ class Desk:
         }
 
     def do(self, command: dict[str, Any], number: int) -> dict[str, Any]:
-        self.inbox.cancelled.clear()
         found = self._commands.get(command["do"])
         if found is None:
             raise UserError(f"unknown command {command['do']!r}.")
@@ -92,12 +92,12 @@ class Desk:
             if action is None:
                 return
             self._tapped.clear()
-            step = self.session.advance("human", action)
+            step = self.session.advance("human", action, self.checkpoint)
         else:
-            step = self.session.advance(self.policy)
+            step = self.session.advance(self.policy, checkpoint=self.checkpoint)
         self._say(step)
         if self._over():
-            self._show(always=True)
+            self._show()
             self._due = now() + PAUSE
 
     def stop(self, error: str) -> None:
@@ -116,7 +116,7 @@ class Desk:
             return
         if (early := self._due - now()) > 0:
             time.sleep(min(early, LONGEST_SLEEP))
-        self._due = max(self._due, now() - LONGEST_SLEEP) + 1 / self._fps  # a slow moment is not made up for
+        self._due = max(self._due, now() - 1 / self._fps) + 1 / self._fps  # a slow moment is not made up for
 
     def _second_keys(self) -> list[list[str]]:
         """Of the second player, up and down: all that the first does not need."""
@@ -124,30 +124,31 @@ class Desk:
         return [list(CODES[direction][own:]) for direction in ("up", "down")]
 
     def _after_frame(self) -> None:
-        if self.playing:
-            self._show()
+        if self.playing and now() >= self._drawn:
+            self._show(1)
 
     def _human_action(self) -> Any:
-        return self.keys.action([*self._down, *(code for code in self._tapped if code not in self._down)])
+        """Of the keys; None: nothing that is allowed now, so time stands still."""
+        action = self.keys.action([*self._down, *(code for code in self._tapped if code not in self._down)])
+        mask = self.session.mask
+        return None if action is not None and mask is not None and not self.labels.allows(mask, action) else action
 
     # what is said
 
-    def _show(self, always: bool = False) -> None:
+    def _show(self, ahead: int = 0) -> None:
+        """What the game shows now, to all windows; `ahead`: of a step that is not over yet."""
         start = now()
-        if not always and start < self._drawn:
-            return
-        picture = self.game.picture()
         trace = self.session.trace
+        picture = self.game.picture() if trace is not None and (ahead or self.session.is_here) else None
         if picture is None or trace is None:
             return
-        self.send_picture(picture, trace.n, trace.length)
-        took = now() - start
-        self._drawn = start + max(1 / DRAWN_FPS - 0.001, 2 * took)  # half of the time at most is for pictures
-
-    def send_picture(self, picture: Picture, n: int, t: int, to: int | None = None) -> None:
         codec, data = encoded(picture)
-        height, width = picture.shape[:2]
-        self.out.picture(FRAME, codec, (height, width), data, episode=n, t=t, to=to)
+        self.out.picture(
+            FRAME, codec, (picture.shape[0], picture.shape[1]), data, episode=trace.n, t=trace.length + ahead
+        )
+        took = now() - start
+        rest = took if took > SLOW_PICTURE else took / 5  # pictures that take long must not hold up the env
+        self._drawn = start + max(1 / DRAWN_FPS - 0.001, took + rest)
 
     def _say(self, step: Step) -> None:
         trace = self.session.trace
@@ -175,10 +176,11 @@ class Desk:
     def state(self) -> dict[str, Any]:
         """For a window that joins."""
         trace = self.session.trace
-        self._show(always=True)
+        self._show()
         return {
             "playing": self.playing,
             "policy": self.policy,
+            "checkpoint": self.checkpoint,
             "fps": self._fps,
             "episode": None if trace is None else trace.n,
             "t": 0 if trace is None else trace.length,
@@ -193,18 +195,18 @@ class Desk:
         if seed is None:
             seed = episode_seed(self.root, self._episode)
             self._episode += 1
-        trace = self.session.begin(seed, self.policy, self.opened.checkpoint)
+        trace = self.session.begin(seed, self.policy, self.checkpoint)
         trace.second_player = self._second is not None
         if self._recorded is not None:
             self._recorded.append(trace)
         self._due = now()
         self.out.push(type="episode", episode=trace.n, seed=trace.seed, policy=trace.policy)
-        self._show(always=True)
+        self._show()
 
     def _play(self, command: dict[str, Any], number: int) -> dict[str, Any]:
-        policy = command.get("policy", self.policy)
-        self.session.thinker(policy, None)  # a mistake is reported here
-        self.policy, self.playing = policy, True
+        policy, checkpoint = command.get("policy", self.policy), text(command, "checkpoint") or self.checkpoint
+        self.session.thinker(policy, checkpoint)  # a mistake is reported here
+        self.policy, self.checkpoint, self.playing = policy, checkpoint, True
         self._due = max(self._due, now())
         if self.session.trace is None:
             self._begin(None)
@@ -226,8 +228,8 @@ class Desk:
                 policy, action = "human", self.read_action(command["action"])
             if policy == "human" and action is None:
                 break
-            self._say(self.session.advance(policy, action))
-            if self._over() or self.inbox.cancelled.is_set():
+            self._say(self.session.advance(policy, action, self.checkpoint))
+            if self._over() or self.inbox.is_cancelled():
                 break
         return self.state()
 
@@ -243,6 +245,7 @@ class Desk:
         down = command.get("down")
         if not isinstance(down, list) or not all(isinstance(code, str) for code in down) or len(down) > 32:
             raise UserError("keys: down must be a list of key codes.")
+        down = [code for code in down if code in self.keys.codes or self._second is not None]
         self._tapped += [code for code in down if code not in self._down and code not in self._tapped]
         self._down = down
         if not down and command.get("blur"):

@@ -16,7 +16,7 @@ HEADER = struct.Struct(">4sBBHIIIIHHHH")
 MAGIC = b"GYM1"
 FRAME, INPUT, SALIENCY, ACTIVATION, FILTER = range(5)
 JPEG, PNG, GREY, RGB = range(4)
-SMALL = 64_000  # pixels up to which a picture is sent without loss: Atari's screens and boards
+SMALL = 70_000  # pixels up to which a picture is sent without loss: Atari's screens, boards, frozen lakes
 
 
 def encoded(picture: Picture) -> tuple[int, bytes]:

@@ -20,6 +20,7 @@ from gymnast.studio.socket import Client, Hub
 
 WORK = "gymnast.studio.work:serve"
 ALONE_SECONDS = 30.0  # that a session stays without a window
+SPARE_SECONDS = 3.0  # after a session was opened, until a process for the next one is started
 MOST_SESSIONS = 8
 READING = ("state", "episodes", "episode", "moment", "advantages")  # what a window without control may do
 CHANGING = (
@@ -31,15 +32,15 @@ CHANGING = (
 class Session:
     """A process, the windows that look on, and the commands that were not answered yet."""
 
-    def __init__(self, number: int, opening: dict[str, Any], runs_dir: Path, on_end: Callable[[Session], None]) -> None:
-        self.number, self.opening, self.clients = number, opening, dict[str, Client]()
+    def __init__(self, number: int, runs_dir: Path, on_end: Callable[[Session], None]) -> None:
+        self.number, self.clients = number, dict[str, Client]()
+        self.opening: dict[str, Any] = {}
         self.about: dict[str, Any] = {}
         self.closing: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
         self._on_end, self._asked, self._count = on_end, dict[int, tuple[Client, asyncio.Future[Any]]](), 0
         self._opened: asyncio.Future[dict[str, Any]] = self._loop.create_future()
-        arguments = {"session": number, "runs_dir": str(runs_dir), **opening}
-        self._worker = Worker(Job(WORK, arguments), name="", threads=1)
+        self._worker = Worker(Job(WORK, {"session": number, "runs_dir": str(runs_dir)}), threads=1)
         self._commands: SimpleQueue[dict[str, Any] | None] = SimpleQueue()
         for work in (self._hear, self._tell):
             threading.Thread(target=work, name=f"session {number}", daemon=True).start()
@@ -47,6 +48,11 @@ class Session:
     @property
     def pid(self) -> int:
         return self._worker.pid
+
+    def open(self, opening: dict[str, Any]) -> None:
+        """What it is for; until then it loads what every session needs."""
+        self.opening = opening
+        self._commands.put({"do": "open", **opening})
 
     async def ready(self) -> dict[str, Any]:
         """What is known of it once it is open."""
@@ -140,6 +146,7 @@ class Sessions:
     def __init__(self, hub: Hub, runs_dir: Path) -> None:
         self._hub, self._runs_dir, self._count = hub, runs_dir, 0
         self.open: dict[int, Session] = {}
+        self.spare: Session | None = None  # that the next window need not wait for
         hub.on("open", self._open, changes=True)
         hub.on("close", self._close, changes=True)
         hub.on("sessions", self._list)
@@ -153,8 +160,18 @@ class Sessions:
 
     async def close(self) -> None:
         """Ends every process."""
-        for session in list(self.open.values()):
+        for session in [*self.open.values(), *([self.spare] if self.spare else [])]:
             session.close()
+        self.open, self.spare = {}, None
+
+    def _prepare(self) -> None:
+        """The next session need not wait for its process. None waits where nobody plays."""
+        if self.open and self.spare is None:
+            self.spare = self._start()
+
+    def _start(self) -> Session:
+        self._count += 1
+        return Session(self._count, self._runs_dir, self._ended)
 
     async def _open(self, client: Client, message: dict[str, Any]) -> dict[str, Any]:
         if len(self.open) >= MOST_SESSIONS:
@@ -165,11 +182,12 @@ class Sessions:
         texts = all(value is None or isinstance(value, str) for value in (opening["ref"], opening["env"]))
         if not texts or not isinstance(opening["changes"], dict):
             raise UserError("open: ref and env must be texts, and set an object.")
-        self._count += 1
-        session = Session(self._count, opening, self._runs_dir, self._ended)
+        session, self.spare = self.spare or self._start(), None
         self.open[session.number] = session
         session.clients[client.id] = client
+        session.open(opening)
         about = await session.ready()
+        asyncio.get_running_loop().call_later(SPARE_SECONDS, self._prepare)
         return {"session": session.number, "about": about}
 
     async def _join(self, client: Client, message: dict[str, Any]) -> dict[str, Any]:
@@ -233,6 +251,11 @@ class Sessions:
 
     def _ended(self, session: Session) -> None:
         self.open.pop(session.number, None)
+        if session is self.spare:
+            self.spare = None
+        elif not self.open and self.spare is not None:  # nobody plays: nothing waits
+            self.spare.close()
+            self.spare = None
 
 
 def attach(hub: Hub, runs_dir: Path) -> Sessions:

@@ -21,25 +21,30 @@ if TYPE_CHECKING:
 
 
 class Inbox:
-    """Commands in their order, and the numbers of those that were cancelled."""
+    """Commands in their order. `cancel` is for all that came before it."""
 
     def __init__(self, channel: Channel) -> None:
-        self._commands: SimpleQueue[dict[str, Any]] = SimpleQueue()
-        self.cancelled = threading.Event()
+        self._commands: SimpleQueue[tuple[int, dict[str, Any]]] = SimpleQueue()
+        self._current = self._cancelled = 0  # numbers of commands: the one that is done now, and the last cancelled one
         threading.Thread(target=self._read, args=(channel,), name="commands", daemon=True).start()
 
     def _read(self, channel: Channel) -> None:
-        for command, _ in channel:
+        for number, (command, _) in enumerate(channel, 1):
             if command["do"] == "cancel":
-                self.cancelled.set()
-            self._commands.put(command)
+                self._cancelled = number
+            self._commands.put((number, command))
 
     def next(self, seconds: float | None) -> dict[str, Any] | None:
         """None: there was none within that time."""
         try:
-            return self._commands.get(seconds is None or seconds > 0, seconds)
+            self._current, command = self._commands.get(seconds is None or seconds > 0, seconds)
         except Empty:
             return None
+        return command
+
+    def is_cancelled(self) -> bool:
+        """Whether what is done now should end early."""
+        return self._current <= self._cancelled
 
 
 class Outbox:
@@ -68,14 +73,16 @@ class Outbox:
         self._channel.event(packet=b64encode(whole).decode(), kind=kind, to=to)
 
 
-def serve(
-    channel: Channel, session: int, runs_dir: str, ref: str | None, env: str | None, changes: dict[str, Any]
-) -> None:
+def serve(channel: Channel, session: int, runs_dir: str) -> None:
+    """The first command says what is opened."""
     inbox = Inbox(channel)
-    from gymnast.studio.desk import Desk  # takes seconds: the commands that come meanwhile are taken already
+    from gymnast.studio.desk import Desk  # takes seconds: a process may be started before anything is to be opened
     from gymnast.studio.opening import Opened
 
-    desk = Desk(Opened(Path(runs_dir), ref, env, changes), inbox, Outbox(channel, session))
+    opening = inbox.next(None)
+    assert opening is not None
+    opened = Opened(Path(runs_dir), opening["ref"], opening["env"], opening["changes"])
+    desk = Desk(opened, inbox, Outbox(channel, session))
     channel.ready(about=desk.about)
     while True:
         command = inbox.next(desk.wait())
