@@ -1,4 +1,4 @@
-"""Frames a second that Studio draws in a real browser, counted in the page: `python benchmarks/studio_fps.py [seconds]`.
+"""Frames a second that Studio draws in a browser, counted in the page: `python benchmarks/studio_fps.py [seconds]`.
 
 CartPole is played by an agent that was trained for seconds, Pong by random actions, both at the env's real speed. Then
 the share of a core that the page's main thread uses while nothing happens.

@@ -1,7 +1,7 @@
 """Screenshots of Studio for the documentation, of real runs: `python docs/screenshots.py [--only PAGE] [--out FOLDER]`.
 
-Trains for a minute or two, serves Studio over these runs, opens every page in a real browser, light and dark, and writes
-docs/images/studio-PAGE-THEME.png.
+Trains for a minute or two, serves Studio over these runs, opens every page in a real browser, light and dark, and
+writes docs/images/studio-PAGE-THEME.png.
 """
 
 from __future__ import annotations
@@ -14,19 +14,24 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from tests.browser.serving import PHONE, WIDE, Studio, Window, browser, served, train
 
+if TYPE_CHECKING:
+    from PIL import Image
+
+ROOT = Path(__file__).parents[1]
 COLOURS = 256  # of a picture in the repository: a third of the size, and nobody sees the difference
-TALL = {"inspect": 1180}  # pixels; the others are as high as a screen
+TALL = {"inspect": 1000}  # pixels; the others are as high as a screen
 
 
 def see_runs(window: Window, runs: dict[str, str]) -> None:
     window.open("/runs")
     window.page.locator("tbody .spark path").first.wait_for()
+    window.page.locator(".badge.pulse").first.wait_for()  # the training that still runs
 
 
 def see_run(window: Window, runs: dict[str, str]) -> None:
@@ -35,7 +40,8 @@ def see_run(window: Window, runs: dict[str, str]) -> None:
 
 
 def see_compare(window: Window, runs: dict[str, str]) -> None:
-    window.open(f"/compare?ref={runs['CartPole-v1']}&ref={runs['second seed']}&ref={runs['CartPole-v1:a2c']}&ref={runs['second a2c']}")
+    names = ("CartPole-v1", "second seed", "CartPole-v1:a2c", "second a2c")
+    window.open("/compare?" + "&".join(f"ref={runs[name]}" for name in names))
     window.page.locator(".chart canvas").first.wait_for()
 
 
@@ -43,14 +49,14 @@ def see_inspect(window: Window, runs: dict[str, str]) -> None:
     window.open(f"/inspect?ref={runs['LunarLander-v3']}&policy=sampled&seed=4&t=62")
     page = window.page
     window.wait("() => document.querySelector('.frame-box canvas')?.dataset.t === '62'")
-    page.get_by_role("button", name="Reward", exact=True).click()
     panel = page.locator("[data-panel=whatif]")
     for count, label in enumerate(("left engine", "nothing"), 2):
         panel.get_by_role("button", name=label).click()
         window.wait("n => document.querySelectorAll('.tree-rows button').length === n", count)
         page.get_by_role("group", name="Branches").get_by_role("button").first.click()
-        page.get_by_role("spinbutton", name="Go to step").fill("62")
-        page.keyboard.press("Enter")
+        page.get_by_role("slider", name="Step").fill("62")
+        window.wait("() => document.querySelector('.frame-box canvas')?.dataset.t === '62'")
+        panel.get_by_role("button", name="main engine", pressed=True).wait_for()
     page.get_by_role("spinbutton", name="rollouts of each action").fill("2")
     page.get_by_role("button", name="Roll out").click()
     page.locator(".rollouts tbody tr").first.wait_for()
@@ -134,9 +140,20 @@ def take(window: Window, runs: dict[str, str], page: str, path: Path) -> Path:
     assert not window.errors, window.errors
     picture = Image.open(io.BytesIO(window.page.screenshot())).convert("RGB")
     path.parent.mkdir(parents=True, exist_ok=True)
-    # Each colour counts once, however few pixels have it: lines and badges keep theirs.
-    picture.quantize(COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(path, optimize=True)
+    palette = Image.new("P", (1, 1))
+    palette.putpalette(colours_of(picture))
+    picture.quantize(palette=palette, dither=Image.Dither.NONE).save(path, optimize=True)
     return path
+
+
+def colours_of(picture: Image.Image) -> list[int]:
+    """Half of them the most frequent ones, as they are; half as different as possible: lines and badges keep theirs."""
+    from PIL import Image
+
+    counted = sorted(picture.getcolors(picture.width * picture.height) or [], reverse=True)
+    frequent = [part for _, colour in counted[: COLOURS // 2] for part in colour]  # type: ignore[union-attr]
+    rare = picture.quantize(COLOURS // 2, Image.Quantize.MAXCOVERAGE).getpalette() or []
+    return [*frequent, *rare][: 3 * COLOURS]
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""Studio as a user starts it, and a real browser that looks at it. Used by the tests, the screenshots and the benchmark."""
+"""Studio as a user starts it, and a real browser for it: for the tests, the screenshots and the benchmark."""
 
 from __future__ import annotations
 
@@ -78,9 +78,7 @@ class Window:
     def __post_init__(self) -> None:
         self.page: Page = self.context.new_page()
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
-        self.page.on(
-            "console", lambda message: self.errors.append(message.text) if message.type == "error" else None
-        )
+        self.page.on("console", lambda message: self.errors.append(message.text) if message.type == "error" else None)
         self.page.on("websocket", self._listen)
         self.page.goto(f"{self.studio.address}/?token={self.studio.token}")
 
@@ -107,7 +105,7 @@ class Window:
         return [message for message in self.messages if message.get("type") == kind]
 
     def wait(self, condition: str, argument: Any = None) -> None:
-        """Until a JavaScript function is true. Asked from here: the page's policy forbids the browser to poll a text."""
+        """Until a JavaScript function is true. Asked from here: the page's policy forbids it to evaluate a text."""
         deadline = time.monotonic() + LIMIT / 1000
         while not self.page.evaluate(condition, argument):
             assert time.monotonic() < deadline, f"never true: {condition} of {argument}"
@@ -127,7 +125,9 @@ def served(runs_dir: Path, *options: str) -> Iterator[Studio]:
     """`gymnast studio` on a free port; it is gone at the end of the block."""
     command = [sys.executable, "-m", "gymnast", "studio", "--no-browser", "--runs-dir", str(runs_dir), *options]
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment) as process:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment
+    ) as process:
         try:
             yield _ready(process, runs_dir)
         finally:

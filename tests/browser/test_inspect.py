@@ -165,7 +165,9 @@ def test_a_phone_shows_everything_in_one_column(window: Open, trained: dict[str,
     one = window(size=PHONE)
     inspect(one, f"/inspect?ref={trained['lake']}&seed=2")
     assert one.page.evaluate("document.documentElement.scrollWidth") <= PHONE[0]
-    lefts = one.page.evaluate("[...document.querySelectorAll('.inspect-grid .card')].map(c => c.getBoundingClientRect().left)")
+    lefts = one.page.evaluate(
+        "[...document.querySelectorAll('.inspect-grid .card')].map(c => c.getBoundingClientRect().left)"
+    )
     assert len(set(lefts)) == 1
 
 

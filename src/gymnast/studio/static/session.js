@@ -4,14 +4,14 @@ import { go, url } from "./router.js";
 import { Button, Card, Field, Loading, Select, cls, html, useData, useEffect, useLayoutEffect, useRef, useState } from "./ui.js";
 
 /** Opens a session; a window without control looks on at one that is open already, if there is one of the same. */
-export async function openSession(ref, env, known = null) {
+export async function openSession(ref, env, known = null, set = {}) {
   if (known !== null) return { ...(await ask("join", { session: known })), joined: true };
   if (!control.value) {
     const { sessions } = await ask("sessions");
     const same = sessions.find((one) => (one.ref ?? null) === (ref || null) && (one.env ?? null) === (env || null));
     if (same) return { ...(await ask("join", { session: same.session })), joined: true };
   }
-  return ask("open", { ref: ref || null, env: env || null });
+  return ask("open", { ref: ref || null, env: env || null, set });
 }
 
 /** Calls when the connection opens (again), and when this window gets control. */

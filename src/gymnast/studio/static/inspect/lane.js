@@ -16,7 +16,7 @@ export class Lane {
     this.columns = signal(null); // of the chosen episode
     this.moment = signal(null); // {n, t, answer, pictures}
     this.row = computed(() => this.rows.value.find((row) => row.n === this.n.value) ?? null);
-    this.last = computed(() => this.columns.value?.reward.length ?? 0); // the moment after the last step
+    this.last = computed(() => this.columns.value?.reward.length ?? this.row.value?.length ?? 0); // the moment after the last step
     this.at = computed(() => Math.min(this.desk.t.value, this.last.value));
     this._loading = false;
     this._again = false;
@@ -30,8 +30,8 @@ export class Lane {
     ];
   }
 
-  /** Opens a session of its own, again after every lost connection. `then` runs when it is open. */
-  open(ref, env, then) {
+  /** Opens a session of its own, again after every lost connection. `then` runs when it is open. `set`: settings that differ. */
+  open(ref, env, then, set = {}) {
     let opening = false;
     const open = async (why) => {
       if (why === "control" && (opening || this.session.peek() !== null)) return undefined;
@@ -39,7 +39,7 @@ export class Lane {
       this.session.value = this.about.value = this.error.value = this.n.value = null;
       this.rows.value = [];
       try {
-        const answer = await openSession(ref, env);
+        const answer = await openSession(ref, env, null, set);
         if (this.closed) return ask("leave", { session: answer.session }).catch(() => {});
         this.about.value = answer.about;
         this.session.value = window.__studio.session = answer.session;

@@ -214,16 +214,16 @@ function Memory({ lane }) {
   });
 }
 
-/** needs: what the server computes for it; each: drawn once for each side; about: the line under the title. */
+/** needs: what the server computes for it; each: drawn once for each side; centre: under the picture, where a chart has room. */
 export const PANELS = [
   { id: "action", title: "Action", Body: Action, each: true },
-  { id: "value", title: "Value and return", Body: Values },
-  { id: "reward", title: "Reward", Body: Ledger, each: true },
+  { id: "value", title: "Value and return", Body: Values, centre: true },
+  { id: "reward", title: "Reward", Body: Ledger, each: true, centre: true },
   { id: "whatif", title: "What if", Body: WhatIf },
   { id: "observation", title: "Observation", Body: Observation, each: true, when: (about) => about.obs.some((leaf) => leaf.kind !== "picture") },
   { id: "inputs", title: "Network input", needs: ["inputs"], Body: Inputs, each: true, when: pictures },
   { id: "map", title: "Map of values", Body: MapPanel, when: (about) => about.tabular },
-  { id: "advantage", title: "Advantage", Body: Advantage },
+  { id: "advantage", title: "Advantage", Body: Advantage, centre: true },
   { id: "saliency", title: "Saliency: gradient", needs: ["saliency", "inputs"], Body: Saliency, each: true },
   { id: "occlusion", title: "Saliency: occlusion", needs: ["occlusion", "inputs"], Body: Occlusion, each: true, when: pictures },
   { id: "activations", title: "Activations", needs: ["activations"], Body: Activations, each: true, when: pictures },

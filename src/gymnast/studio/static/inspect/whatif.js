@@ -69,7 +69,7 @@ function Rollouts({ found, now }) {
   const high = Math.max(...rows.map((row) => row.mean + (row.error ?? 0)));
   const place = (value) => `${high > low ? (100 * (value - low)) / (high - low) : 50}%`;
   const best = Math.max(...rows.map((row) => row.mean));
-  return html`<div class="rollouts"><h3>Rollouts from step ${found.t}${now ? "" : " (another step is shown now)"}</h3><table class="mini"><thead><tr><th>action</th><th class="right">network</th><th>return from here</th><th class="right">mean ± error</th></tr></thead>
+  return html`<div class="rollouts"><h3>Rollouts from step ${found.t}${now ? "" : " (another step is shown now)"}</h3><table class="mini"><thead><tr><th>action</th><th class="right">network</th><th>return</th><th class="right">mean ± error</th></tr></thead>
     <tbody>${rows.map((row) => html`<tr key=${row.label} class=${cls(row.mean === best && rows.filter((one) => one.mean === best).length === 1 && "best")}><td class="ellipsis">${row.label}</td><td class="right">${percent(row.prob, 1)}</td>
       <td class="dot-cell"><span class="dot-track"><span class="dot-error" style=${{ left: place(row.mean - (row.error ?? 0)), right: `calc(100% - ${place(row.mean + (row.error ?? 0))})` }}></span><span class="dot" style=${{ left: place(row.mean) }}></span></span></td>
       <td class="right nowrap">${fixed(row.mean)}${row.error === null ? "" : ` ± ${fixed(row.error)}`}</td></tr>`)}</tbody></table>
