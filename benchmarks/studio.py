@@ -30,7 +30,7 @@ from tests.browser.serving import Window, browser, served, train
 
 RUNS, OPENINGS = 1000, 7
 IDLE_SECONDS = 20.0
-STRETCHES, STRETCH_SECONDS = 120, 2.0
+STRETCHES, STRETCH_SECONDS = 40, 2.0
 FIRST = "() => document.querySelector('tbody tr[data-key]')?.dataset.key"
 SEEN = "new MutationObserver(() => { if (!window.firstRow && document.querySelector('tbody tr[data-key]')) window.firstRow = performance.now(); }).observe(document, {childList: true, subtree: true})"  # noqa: E501
 
