@@ -60,7 +60,6 @@ def see_inspect(window: Window, runs: dict[str, str]) -> None:
     page.get_by_role("spinbutton", name="rollouts of each action").fill("2")
     page.get_by_role("button", name="Roll out").click()
     page.locator(".rollouts tbody tr").first.wait_for()
-    page.evaluate("scrollTo(0, 0)")
 
 
 def see_map(window: Window, runs: dict[str, str]) -> None:
@@ -70,7 +69,6 @@ def see_map(window: Window, runs: dict[str, str]) -> None:
     for name in ("Action", "Value and return", "Reward", "What if"):
         page.get_by_role("button", name=name, exact=True).click()
     page.get_by_role("img", name="The exact optimum").wait_for()
-    page.evaluate("scrollTo(0, 0)")
 
 
 def see_play(window: Window, runs: dict[str, str]) -> None:
@@ -136,6 +134,9 @@ def take(window: Window, runs: dict[str, str], page: str, path: Path) -> Path:
 
     PAGES[page](window, runs)
     window.page.mouse.move(0, 0)
+    window.page.evaluate(
+        "[document.scrollingElement, ...document.querySelectorAll('.column')].map(e => e.scrollTo(0, 0))"
+    )
     window.page.wait_for_timeout(600)  # charts are drawn
     assert not window.errors, window.errors
     picture = Image.open(io.BytesIO(window.page.screenshot())).convert("RGB")

@@ -72,6 +72,8 @@ const MORE = ["#0d9488", "#e879a6", "#7c7ff2", "#d97706", "#4d9de0", "#84a234", 
 export function colour(text) {
   let hash = 2166136261;
   for (const char of String(text)) hash = Math.imul(hash ^ char.codePointAt(0), 16777619);
+  hash = Math.imul(hash ^ (hash >>> 15), 0x2c1b3c6d); // names that differ in little get colours that differ
+  hash ^= hash >>> 12;
   return [...PALETTE, ...MORE][(hash >>> 0) % (PALETTE.length + MORE.length)];
 }
 export const colourAt = (index) => PALETTE[index % PALETTE.length];

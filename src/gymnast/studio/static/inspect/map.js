@@ -14,7 +14,7 @@ export function MapPanel({ lanes }) {
   return html`<${Maps} data=${data} lane=${lane} />`;
 }
 
-const SHOWN = [{ value: "earned", label: "earned", title: "What the policy really earns from each state" }, { value: "values", label: "critic", title: "What the network expects from each state, discounted" }];
+const SHOWN = [{ value: "earned", label: "earned", title: "What the policy, with sampled actions, really earns from each state" }, { value: "values", label: "critic", title: "What the network expects from each state, discounted" }];
 
 function Maps({ data, lane }) {
   const [hovered, setHovered] = useState(null);
@@ -31,6 +31,7 @@ function Maps({ data, lane }) {
   const best = data.optimum;
   const [agentRange, bestRange] = shown === "earned" ? [range([values, best.values]), range([values, best.values])] : [range([values]), range([best.values])];
   const grid = { data, layer, here, hovered, setHovered };
+  if (layer.states.length === 1) return html`<p class="hint">There is one state. The best: ${best.arrows[layer.states[0]].map((i) => data.labels[i]).join(", ")}. ${summary(data)}</p>`;
   const wide = columnsOf(data, layer) > 6;
   return html`<div class="row">${data.values && html`<${Segmented} label="Values" value=${shown} options=${SHOWN} onChange=${setShown} />`}
       ${data.layers.length > 1 && html`<${Select} label="Layer" value=${data.layers.indexOf(layer)} onChange=${(i) => setChosen(Number(i))} options=${data.layers.map((one, i) => ({ value: i, label: one.label + (i === own ? " (here)" : "") }))} />`}</div>
@@ -40,7 +41,7 @@ function Maps({ data, lane }) {
 }
 
 const bestArrows = (actions, count) => Array.from({ length: count }, (_, i) => (actions.includes(i) ? 1 / actions.length : 0));
-const summary = (data) => (data.earned ? `From the start the agent earns ${fixed(data.start, 4)} on average, the best policy ${fixed(data.optimum.start, 4)}.` : `From the start the best policy earns ${fixed(data.optimum.start, 4)} on average.`);
+const summary = (data) => (data.earned ? `From the start the agent, with sampled actions, earns ${fixed(data.start, 4)} on average; the best policy earns ${fixed(data.optimum.start, 4)}.` : `From the start the best policy earns ${fixed(data.optimum.start, 4)} on average.`);
 
 function detail(data, state, shown) {
   const parts = data.arrows?.[state]?.map((p, i) => [p, data.labels[i]]).sort((a, b) => b[0] - a[0]).slice(0, 2).map(([p, label]) => `${label} ${percent(p)}`) ?? [];
