@@ -1,4 +1,4 @@
-"""Studio as a user starts it, and a real browser that looks at it. Used by the tests, the screenshots and the benchmark."""
+"""Studio as a user starts it, and a real browser for it: for the tests, the screenshots and the benchmark."""
 
 from __future__ import annotations
 
@@ -72,16 +72,19 @@ class Window:
     studio: Studio
     context: BrowserContext
     errors: list[str] = field(default_factory=list)
-    messages: list[dict[str, Any]] = field(default_factory=list)
+    messages: list[dict[str, Any]] = field(default_factory=list)  # that came
+    sent: list[dict[str, Any]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.page: Page = self.context.new_page()
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
-        self.page.on(
-            "console", lambda message: self.errors.append(message.text) if message.type == "error" else None
-        )
-        self.page.on("websocket", lambda socket: socket.on("framereceived", self._receive))
+        self.page.on("console", lambda message: self.errors.append(message.text) if message.type == "error" else None)
+        self.page.on("websocket", self._listen)
         self.page.goto(f"{self.studio.address}/?token={self.studio.token}")
+
+    def _listen(self, socket: Any) -> None:
+        socket.on("framereceived", self._receive)
+        socket.on("framesent", lambda data: self.sent.append(json.loads(data)))
 
     def _receive(self, data: str | bytes) -> None:
         if isinstance(data, str):
@@ -93,11 +96,16 @@ class Window:
         self.wait("() => window.__studio?.ready")
         return self.page
 
+    def answer(self, do: str) -> dict[str, Any]:
+        """The newest answer to a command."""
+        number = [sent["id"] for sent in self.sent if sent["do"] == do][-1]
+        return next(message for message in reversed(self.messages) if message.get("re") == number)
+
     def pushed(self, kind: str) -> list[dict[str, Any]]:
         return [message for message in self.messages if message.get("type") == kind]
 
     def wait(self, condition: str, argument: Any = None) -> None:
-        """Until a JavaScript function is true. Asked from here: the page's policy forbids the browser to poll a text."""
+        """Until a JavaScript function is true. Asked from here: the page's policy forbids it to evaluate a text."""
         deadline = time.monotonic() + LIMIT / 1000
         while not self.page.evaluate(condition, argument):
             assert time.monotonic() < deadline, f"never true: {condition} of {argument}"
@@ -117,7 +125,9 @@ def served(runs_dir: Path, *options: str) -> Iterator[Studio]:
     """`gymnast studio` on a free port; it is gone at the end of the block."""
     command = [sys.executable, "-m", "gymnast", "studio", "--no-browser", "--runs-dir", str(runs_dir), *options]
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment) as process:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment
+    ) as process:
         try:
             yield _ready(process, runs_dir)
         finally:
@@ -151,3 +161,21 @@ def train(runs_dir: Path, env: str, *options: str) -> str:
 
 def _runs(runs_dir: Path) -> list[str]:
     return [path.name for path in runs_dir.iterdir() if (path / "config.yaml").is_file()] if runs_dir.is_dir() else []
+
+
+def frames_of(actions: list[int], seed: int) -> list[np.ndarray]:
+    """CartPole's own pictures: after its reset and after every action."""
+    import gymnasium as gym
+
+    env = gym.make("CartPole-v1", render_mode="rgb_array")
+    env.reset(seed=seed)
+    frames = [np.asarray(env.render())]
+    for action in actions:
+        env.step(action)
+        frames.append(np.asarray(env.render()))
+    return frames
+
+
+def difference(shown: np.ndarray, frame: np.ndarray) -> float:
+    """Mean over pixels; the page gets a JPEG."""
+    return float(np.abs(shown - frame.astype(np.int16)).mean())

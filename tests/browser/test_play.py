@@ -5,27 +5,10 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 
 from tests.browser.conftest import PHONE, Open
-from tests.browser.serving import Window
-
-
-def frames_of(actions: list[int], seed: int) -> list[np.ndarray]:
-    """The env's own pictures: after its reset and after every action."""
-    env = gym.make("CartPole-v1", render_mode="rgb_array")
-    env.reset(seed=seed)
-    frames = [np.asarray(env.render())]
-    for action in actions:
-        env.step(action)
-        frames.append(np.asarray(env.render()))
-    return frames
-
-
-def difference(shown: np.ndarray, frame: np.ndarray) -> float:
-    """Mean over pixels; the page gets a JPEG."""
-    return float(np.abs(shown - frame.astype(np.int16)).mean())
+from tests.browser.serving import Window, difference, frames_of
 
 
 def steps(window: Window) -> list[dict[str, Any]]:
@@ -81,6 +64,7 @@ def test_take_over_and_give_back_in_one_episode(window: Open, trained: dict[str,
     page.get_by_role("button", name="Play").click()
     one.wait("() => window.__studio.steps >= 3")
     page.get_by_role("button", name="Take over").click()
+    page.get_by_role("button", name="Give back").wait_for()
     page.get_by_role("application").focus()
     before = len(steps(one))
     page.keyboard.down("ArrowLeft")
@@ -119,9 +103,9 @@ def test_the_untrained_network_and_its_probabilities(window: Open) -> None:
     page = one.open("/play?env=FrozenLake-v1&policy=untrained")
     page.get_by_role("button", name="Step").click()
     page.get_by_role("list", name="Action probabilities").wait_for()
-    shown = page.get_by_role("list", name="Action probabilities").locator(".bar-value").all_inner_texts()
+    shown = page.get_by_role("list", name="Action probabilities").locator(".prob-value").all_inner_texts()
     assert abs(sum(float(text.removesuffix(" %")) for text in shown) - 100) < 0.5
-    assert one.page.locator(".keys").get_by_text("LEFT", exact=True).is_visible()
+    assert one.page.locator(".keys").get_by_text("left", exact=True).is_visible()
 
 
 def test_recording_says_where_the_data_is(window: Open) -> None:
@@ -152,3 +136,22 @@ def test_an_env_that_does_not_exist_is_one_line(window: Open) -> None:
     one = window()
     page = one.open("/play?env=Nothing-v0")
     assert "Nothing" in page.get_by_role("alert").inner_text()
+
+
+def test_a_human_plays_pongs_other_side_against_a_policy(window: Open) -> None:
+    """The left paddle follows the keys: it is at the top after W and at the bottom after S."""
+    one = window()
+    page = one.open("/play?env=ALE/Pong-v5&policy=random&seed=1")
+    page.get_by_role("switch", name="You play the other side").click(force=True)
+    page.get_by_role("button", name="Play", exact=True).click()
+    places = []
+    for key in ("KeyW", "KeyS"):
+        page.get_by_role("application").focus()
+        page.keyboard.down(key)
+        before = len(steps(one))
+        one.wait("n => window.__studio.steps >= n", before + 20)
+        shown = one.pixels(".game canvas")
+        page.keyboard.up(key)
+        paddle = (np.abs(shown[34:194, 16:20] - np.array([213, 130, 74])).sum(axis=2) < 60).any(axis=1)
+        places.append(float(np.flatnonzero(paddle).mean()))
+    assert places[0] < 60 < 100 < places[1]

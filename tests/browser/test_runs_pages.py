@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from gymnast.core.files import write_json
 from gymnast.runs.references import Run
 from gymnast.sinks.jsonl import read_metrics
 from tests.browser.conftest import Open
@@ -251,7 +252,7 @@ def test_hostile_words_are_shown_as_text(window: Open, own: Studio) -> None:
         "machine": HOSTILE,
         "command": [HOSTILE],
     }
-    (victim / "run.json").write_text(json.dumps({**data, **words}))
+    write_json(victim / "run.json", {**data, **words})
     (victim / "log.txt").write_text(HOSTILE)
     one = window(own)
     page = one.open("/runs")

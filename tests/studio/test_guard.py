@@ -11,6 +11,7 @@ import pytest
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
+from gymnast.core.files import write_json
 from tests.runs.report_runs import Gallery
 from tests.studio.conftest import TOKEN, Studio
 
@@ -185,7 +186,7 @@ def test_a_hostile_name_is_text(own_studio: Studio, gallery: Gallery) -> None:
     """What pages do with it is tested in a browser."""
     name = "<img src=x onerror=alert(1)>"
     path = own_studio.runs_dir / gallery.lake.id / "run.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "name": name, "env": name, "tags": [name]}))
+    write_json(path, {**json.loads(path.read_text()), "name": name, "env": name, "tags": [name]})
     for place in ("/api/runs", f"/api/run/{gallery.lake.id}"):
         answer = own_studio.api.get(place)
         assert answer.headers["content-type"] == "application/json"

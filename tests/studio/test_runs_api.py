@@ -14,7 +14,7 @@ from gymnast.core.errors import UserError
 from gymnast.report.run_facts import EVALUATION, RETURN, RunFacts
 from gymnast.runs.references import Run
 from gymnast.sinks.jsonl import read_metrics
-from gymnast.studio.runs_api import advised
+from gymnast.studio.changes_api import advised
 from gymnast.studio.series import columns
 from gymnast.verbs.runs.compare import compare_runs
 from gymnast.verbs.runs.show import list_all_runs

@@ -124,7 +124,7 @@ def runs_delete(refs: tuple[str, ...], yes: bool, runs_dir: Path) -> None:
 @click.argument("refs", nargs=-1, required=True)
 @common
 def runs_stop(refs: tuple[str, ...], runs_dir: Path) -> None:
-    """Stop runs as Ctrl-C would: each is saved, scored and can be resumed.
+    """Stop runs as Ctrl-C would: each ends after its current update, with a checkpoint, and can be resumed.
 
     \b
     gymnast runs stop @last

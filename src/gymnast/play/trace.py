@@ -119,7 +119,7 @@ class Trace:
 
 def _pack(array: NDArray[Any]) -> Any:
     if array.nbytes < PACKED:
-        return array.copy()
+        return np.array(array)  # a scalar of a discrete observation too
     return zlib.compress(np.ascontiguousarray(array).tobytes(), 1), array.dtype, array.shape
 
 

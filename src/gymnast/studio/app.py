@@ -16,7 +16,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gymnast.core.errors import UserError
-from gymnast.studio import compare_api, runs_api, start_api
+from gymnast.studio import changes_api, compare_api, runs_api, start_api
 from gymnast.studio.answers import NotFound, Refused, on_mistake
 from gymnast.studio.guard import READING, Guard
 from gymnast.studio.library import Library
@@ -51,6 +51,7 @@ def make_app(runs_dir: Path, token: str, host: str, port: int) -> Starlette:
             *(Route(path, page) for path in PAGES),
             Mount("/static", Files(directory=STATIC)),
             *runs_api.routes(),
+            *changes_api.routes(),
             *compare_api.routes(),
             *start_api.routes(),
             WebSocketRoute("/ws", hub.serve),

@@ -20,6 +20,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from gymnast.alerts.alert import read_alerts
 from gymnast.core.errors import UserError
 from gymnast.core.files import read_bytes
 from gymnast.report.run_facts import RETURN, RunFacts
@@ -27,6 +28,7 @@ from gymnast.runs.references import Run, RunInfo, resolve
 from gymnast.sinks.jsonl import LARGEST_TABLE
 from gymnast.studio.answers import NotFound
 from gymnast.studio.followed import FollowedRun
+from gymnast.studio.socket import to_json
 
 SPARK = 40  # points of the curve in a row
 KEPT = 8  # runs whose rows are in memory although nobody trains them
@@ -47,6 +49,7 @@ class _Entry:
     row: dict[str, Any]
     complete: bool
     revision: int = 0
+    text: str = ""  # the row as JSON, once it was asked for
 
 
 class Library:
@@ -78,6 +81,12 @@ class Library:
                     self._entries[name] = fresh
                     self._removed.pop(name, None)
 
+    @property
+    def live(self) -> bool:
+        """Whether any run was being trained when it looked last."""
+        with self._lock:
+            return any(entry.row["status"] == "running" for entry in self._entries.values())
+
     def complete(self, most: int) -> None:
         """Reads the second half of rows that have none, of at most so many."""
         with self._lock:
@@ -86,7 +95,7 @@ class Library:
             for _, name in sorted(waiting, reverse=True)[:most]:
                 entry = self._entries[name]
                 entry.row = {**entry.row, **_second_half(self.runs_dir / name, entry.row)}
-                entry.complete, entry.revision = True, self._revision
+                entry.complete, entry.revision, entry.text = True, self._revision, ""
 
     def since(self, revision: int) -> Changes:
         """What has changed after a revision; all of it after -1."""
@@ -94,6 +103,14 @@ class Library:
             rows = [entry.row for entry in self._entries.values() if entry.revision > revision]
             removed = [name for name, at in self._removed.items() if at > revision]
             return Changes(sorted(rows, key=_newest, reverse=True), removed, self._revision)
+
+    def to_json(self) -> str:
+        """All rows, the newest first, and the revision. A row is put into JSON once: 1,000 of them take 50 ms."""
+        with self._lock:
+            for entry in self._entries.values():
+                entry.text = entry.text or to_json(entry.row)
+            entries = sorted(self._entries.values(), key=lambda entry: _newest(entry.row), reverse=True)
+            return f'{{"runs": [{",".join(entry.text for entry in entries)}], "revision": {self._revision}}}'
 
     def find(self, ref: str) -> Run:
         """@last, @best, an id, the beginning of one or a name: a run in this folder and nowhere else."""
@@ -180,7 +197,7 @@ def row_of(facts: RunFacts) -> dict[str, Any]:
         "env_steps": facts.env_steps if live else summary.get("env_steps"),
         "seconds": facts.seconds if live else summary.get("seconds"),
         "total_steps": facts.total_steps if live else None,
-        "progress": min(facts.env_steps / facts.total_steps, 1.0) if live else 1.0,
+        "progress": min(facts.env_steps / facts.total_steps, 1.0) if live else None,
         "eta": facts.eta if isinstance(facts, FollowedRun) else None,
         "fps": summary["fps"] if "fps" in summary else facts.latest.get("time/fps") if live else None,
         "spark": [],
@@ -196,14 +213,18 @@ def complete_row(facts: FollowedRun) -> dict[str, Any]:
 def _second_half(path: Path, row: dict[str, Any]) -> dict[str, Any]:
     """Of a run that nobody trains."""
     run = Run(path)
-    if row["status"] != "finished":  # it has no summary, or did not come to its end
+    if row["seconds"] is None:  # it was killed or crashed: its rows alone say how far it came
         return complete_row(FollowedRun(run))
     try:
         # One number of every line: reading all of them would take a hundred times as long
         values = [float(text) for text in RETURNS.findall(read_bytes(run.metrics_path, LARGEST_TABLE))]
     except (OSError, ValueError):
         values = []
-    return {"spark": _spark(values), "alerts": len(RunFacts(run).alerts)}
+    try:
+        alerts = len(read_alerts(run.alerts_path))
+    except UserError:
+        alerts = 0
+    return {"spark": _spark(values), "alerts": alerts}
 
 
 def _spark(values: list[float]) -> list[float]:

@@ -12,7 +12,8 @@ from gymnast.studio.library import Library, complete_row
 from gymnast.studio.series import clock_of, columns
 from gymnast.studio.socket import Client, Hub
 
-EVERY = 0.5  # seconds between two looks: a page is less than a second behind
+EVERY = 0.8  # seconds between two looks while a run is trained: a page is less than a second behind
+CALM = 1.0  # and while none is
 AT_ONCE = 100  # rows whose second half is read in one look
 
 
@@ -45,13 +46,15 @@ class Watcher:
 
     async def follow(self) -> None:
         """Until it is cancelled."""
+        await asyncio.to_thread(self._library.refresh)  # while the browser starts
         while True:
             await self._somebody.wait()
             if self._lists:
                 await self._push_lists()
             for client, watched in list(self._runs.items()):
                 await self._push_run(client, watched)
-            await asyncio.sleep(EVERY)
+            training = any(watched.row["status"] == "running" for watched in self._runs.values())
+            await asyncio.sleep(EVERY if training or self._library.live else CALM)
 
     async def _push_lists(self) -> None:
         await asyncio.to_thread(self._library.refresh)

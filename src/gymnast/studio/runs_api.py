@@ -1,4 +1,4 @@
-"""Runs over HTTP: the list, one run, its metrics and files, and what can be done with it."""
+"""Runs over HTTP: the list, one run, its metrics and files. `changes_api.py` is what can be done with it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 from starlette.routing import Route
@@ -27,13 +26,10 @@ from gymnast.report.page import PHASES
 from gymnast.report.run_facts import RunFacts
 from gymnast.report.verdict import judge, meaning
 from gymnast.sinks.jsonl import read_lines
-from gymnast.studio.answers import Json, NotFound, body_of, texts_of
-from gymnast.studio.launch import OUTPUT, start_process
+from gymnast.studio.answers import Json, NotFound
+from gymnast.studio.launch import OUTPUT
 from gymnast.studio.library import Library, complete_row
 from gymnast.studio.series import POINTS, clock_of, columns
-from gymnast.verbs.report import report_run
-from gymnast.verbs.runs.change import stop_runs, tag_runs
-from gymnast.verbs.runs.show import delete_runs
 
 LAST_LINES = 200  # of the log
 NO_SCRIPTS = (
@@ -45,6 +41,7 @@ TYPES = {
     ".html": "text/html",
     **dict.fromkeys((".txt", ".md", ".yaml", ".json", ".jsonl", ".csv"), "text/plain"),
 }
+OF_METRIC = ("name", "label", "unit", "low", "high", "warn_low", "warn_high", "better", "style", "precision")
 GROUPS = {
     "rollout": "Training episodes",
     "eval": "Evaluation",
@@ -65,12 +62,6 @@ def routes() -> list[Route]:
         Route("/api/run/{ref}/next", what_next),
         Route("/api/run/{ref}/diagnostics", diagnostics),
         Route("/api/run/{ref}/file/{path:path}", file),
-        Route("/api/run/{ref}/stop", stop, methods=["POST"]),
-        Route("/api/run/{ref}/resume", resume, methods=["POST"]),
-        Route("/api/run/{ref}/tag", tag, methods=["POST"]),
-        Route("/api/run/{ref}/delete", delete, methods=["POST"]),
-        Route("/api/run/{ref}/fix", fix, methods=["POST"]),
-        Route("/api/run/{ref}/report", report, methods=["POST"]),
     ]
 
 
@@ -83,11 +74,10 @@ def hello(request: Request) -> Json:
     return Json({"version": __version__, "runs_dir": library_of(request).runs_dir.resolve().name, "read_only": False})
 
 
-def list_of_runs(request: Request) -> Json:
+def list_of_runs(request: Request) -> Response:
     library = library_of(request)
     library.refresh()
-    rows, _, revision = library.since(-1)
-    return Json({"runs": rows, "revision": revision})
+    return Response(library.to_json(), media_type=Json.media_type)
 
 
 def subjects(request: Request) -> Json:
@@ -103,20 +93,7 @@ def _place(group: str) -> int:
 
 
 def _about(metric: Metric) -> dict[str, Any]:
-    names = (
-        "name",
-        "label",
-        "unit",
-        "low",
-        "high",
-        "warn_low",
-        "warn_high",
-        "better",
-        "emphasis",
-        "style",
-        "precision",
-    )
-    return {**{name: getattr(metric, name) for name in names}, "about": metric.meaning}
+    return {**{name: getattr(metric, name) for name in OF_METRIC}, "emphasis": metric.emphasis, "about": metric.meaning}
 
 
 def one_run(request: Request) -> Json:
@@ -238,58 +215,6 @@ def file(request: Request) -> Response:
     return FileResponse(
         path, media_type=kind, headers={"content-security-policy": NO_SCRIPTS, "cache-control": "no-cache"}
     )
-
-
-def stop(request: Request) -> Json:
-    run = library_of(request).find(request.path_params["ref"])
-    return Json(stop_runs([run]).to_json())
-
-
-async def resume(request: Request) -> Json:
-    run = library_of(request).find(request.path_params["ref"])
-    body = await body_of(request)
-    words = [word for text in texts_of(body, "set") for word in ("--set", text)]
-    return Json({"id": await run_in_threadpool(start_process, ["resume", run.id, *words], run.path.parent)})
-
-
-async def tag(request: Request) -> Json:
-    run = library_of(request).find(request.path_params["ref"])
-    body = await body_of(request)
-    done = await run_in_threadpool(tag_runs, [run], texts_of(body, "add"), texts_of(body, "remove"))
-    return Json(done.to_json())
-
-
-def delete(request: Request) -> Json:
-    return Json(delete_runs([library_of(request).find(request.path_params["ref"])]).to_json())
-
-
-async def fix(request: Request) -> Json:
-    """Starts the run that an alert advises."""
-    library, body = library_of(request), await body_of(request)
-    with library.reading(request.path_params["ref"]) as facts:
-        command = next((one.command for one in facts.alerts if one.rule == body.get("alert")), None)
-    if command is None:
-        raise UserError(f"alert: {body.get('alert')!r} advises no other run.")
-    return Json({"id": await run_in_threadpool(start_process, advised(command), library.runs_dir)})
-
-
-def advised(command: str) -> list[str]:
-    """The words of an advised command behind `gymnast`. It comes from a file: nothing but train and --set is taken."""
-    try:
-        words = shlex.split(command)
-    except ValueError:
-        words = []
-    fits = words[:2] == ["gymnast", "train"] and len(words) > 2 and not words[2].startswith("-")
-    if not fits or words[3:] != [word for text in words[4::2] for word in ("--set", text)]:
-        raise UserError(f"{printable(command)} is not a command that Studio starts.")
-    return words[1:]
-
-
-def report(request: Request) -> Json:
-    """Writes report.html, as `gymnast report --html` does."""
-    run = library_of(request).find(request.path_params["ref"])
-    report_run(run.id, run.path.parent, html=True, out=None)
-    return Json({"path": "report.html"})
 
 
 def _read(path: Path) -> str:

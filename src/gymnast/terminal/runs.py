@@ -72,7 +72,7 @@ def print_deleted(result: Facts) -> None:
 
 def print_stopped(result: Facts) -> None:
     for run in result.data["stopped"]:
-        print(f"stopping {run}: it is saved and scored first")
+        print(f"stopping {run}: it ends after its current update and can be resumed")
 
 
 def print_tags(result: Facts) -> None:

@@ -40,11 +40,6 @@ let delay = 500;
 function connect() {
   socket = new WebSocket(`${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/ws`);
   socket.binaryType = "arraybuffer";
-  socket.onopen = () => {
-    delay = 500;
-    connection.value = "open";
-    for (const listener of openListeners) listener();
-  };
   socket.onmessage = (event) => (typeof event.data === "string" ? text(JSON.parse(event.data)) : picture(event.data));
   socket.onclose = () => {
     connection.value = "lost";
@@ -66,6 +61,9 @@ function text(message) {
   if (message.type === "welcome") {
     client.value = message.client;
     control.value = message.control;
+    delay = 500;
+    connection.value = "open";
+    for (const listener of openListeners) listener();
   }
   if (message.type === "control") control.value = message.mine;
   for (const listener of listeners.get(message.type) ?? []) listener(message);
@@ -112,7 +110,7 @@ export function onPicture(listener) {
 /** Call now if connected, and again after every reconnection: a lost connection loses its subscriptions. */
 export function onOpen(listener) {
   openListeners.add(listener);
-  if (socket?.readyState === WebSocket.OPEN) listener();
+  if (connection.peek() === "open") listener();
   return () => openListeners.delete(listener);
 }
 

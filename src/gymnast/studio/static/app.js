@@ -66,7 +66,10 @@ function Page() {
     if (!file) return;
     import(`./pages/${file}.js`).then(
       (module) => setLoaded({ file, Component: module.default }),
-      (problem) => setLoaded({ file, problem }),
+      (problem) => {
+        console.error(problem);
+        setLoaded({ file, problem });
+      },
     );
   }, [file]);
   useEffect(() => {

@@ -1,14 +1,24 @@
 // The list of runs, the same for every page that shows it: loaded once, then kept up to date by the server.
 import { ask, get, on, onOpen } from "./api.js";
-import { signal, useEffect } from "./ui.js";
+import { signal, toast, useEffect } from "./ui.js";
 
 export const rows = signal(null); // null until the first answer; then the newest first
 let users = 0;
 let stop = null;
 
+let revision = -1;
+let loading = null;
+
+/** The first list does not wait for the websocket. */
 async function load() {
-  const { runs, revision } = await get("/runs");
-  rows.value = runs;
+  const answer = await get("/runs");
+  rows.value = answer.runs;
+  revision = answer.revision;
+}
+
+async function watch() {
+  await (loading ?? load());
+  loading = null; // a later connection asks for a new list: the old one may have missed something
   await ask("watch_runs", { revision });
 }
 
@@ -29,7 +39,9 @@ function change({ changed, removed }) {
 export function useRows() {
   useEffect(() => {
     if (users++ === 0) {
-      const ends = [on("runs", change), onOpen(() => load().catch(() => {}))];
+      loading = load();
+      loading.catch((problem) => toast(problem.message, "red"));
+      const ends = [on("runs", change), onOpen(() => watch().catch(() => {}))];
       stop = () => ends.forEach((end) => end());
     }
     return () => {

@@ -1,34 +1,60 @@
 // What the pages Inspect and Play share: a session on the server, pictures on a canvas, and the form that opens one.
-import { ask, connection, decode, get, onOpen, onPicture } from "./api.js";
+import { ask, connection, control, decode, get, onOpen, onPicture } from "./api.js";
 import { go, url } from "./router.js";
 import { Button, Card, Field, Loading, Select, cls, html, useData, useEffect, useLayoutEffect, useRef, useState } from "./ui.js";
 
-/** Opens a session and leaves it with the page: {session, about, error}. It opens again after a lost connection. */
-export function useSession(ref, env) {
+/** Opens a session; a window without control looks on at one that is open already, if there is one of the same. */
+export async function openSession(ref, env, known = null, set = {}) {
+  if (known !== null) return { ...(await ask("join", { session: known })), joined: true };
+  if (!control.value) {
+    const { sessions } = await ask("sessions");
+    const same = sessions.find((one) => (one.ref ?? null) === (ref || null) && (one.env ?? null) === (env || null));
+    if (same) return { ...(await ask("join", { session: same.session })), joined: true };
+  }
+  return ask("open", { ref: ref || null, env: env || null, set });
+}
+
+/** Calls when the connection opens (again), and when this window gets control. */
+export function onReady(listener) {
+  const stop = onOpen(listener);
+  const unwatch = control.subscribe((mine) => mine && connection.peek() === "open" && listener("control"));
+  return () => {
+    stop();
+    unwatch();
+  };
+}
+
+/** Opens a session and leaves it with the page: {session, about, error}. It opens again after a lost connection.
+ *  `known`: one that is open already, of the inspector. */
+export function useSession(ref, env, known = null) {
   const [state, setState] = useState({});
   useEffect(() => {
     if (!ref && !env) return setState({});
     let session = null;
     let gone = false;
-    const open = () => {
+    let opening = false;
+    const open = (why) => {
+      if (why === "control" && (session !== null || opening)) return;
+      opening = true;
+      session = null;
       setState({});
-      ask("open", { ref: ref || null, env: env || null }).then(
+      openSession(ref, env, known).catch((problem) => (known === null ? Promise.reject(problem) : openSession(ref, env))).finally(() => (opening = false)).then(
         (answer) => {
           session = answer.session;
           if (gone) return leave(session);
           window.__studio.session = session;
-          setState({ session, about: answer.about });
+          setState(answer);
         },
         (error) => !gone && setState({ error }),
       );
     };
-    const stop = onOpen(open);
+    const stop = onReady(open);
     return () => {
       gone = true;
       stop();
       if (session !== null) leave(session);
     };
-  }, [ref, env]);
+  }, [ref, env, known]);
   return state;
 }
 
@@ -64,7 +90,6 @@ export function paint(canvas, image) {
   if (canvas.width !== image.width || canvas.height !== image.height) {
     canvas.width = image.width;
     canvas.height = image.height;
-    canvas.style.aspectRatio = `${image.width} / ${image.height}`;
     canvas.classList.toggle("drawing", image.width > 320); // a drawing is scaled smoothly, a game of pixels keeps its pixels
   }
   const context = canvas.getContext("2d");
@@ -123,11 +148,11 @@ export function ActionBars({ about, probs, mean, std, mask, taken, onChoose }) {
   if (mean) return html`<${GaussianBars} about=${about} mean=${mean} std=${std} taken=${taken} />`;
   if (!probs) return html`<p class="hint">No network chooses here.</p>`;
   const chosen = takenOf(about, taken);
-  return html`<ul class="bars" aria-label="Action probabilities">${about.actions.map((label, i) => {
+  return html`<ul class="probs" aria-label="Action probabilities">${about.actions.map((label, i) => {
     const off = mask && !mask[i];
-    const inner = html`<span class="bar-label">${label}</span><span class="bar-track"><span class="bar-fill" style=${{ width: `${100 * (probs[i] ?? 0)}%` }}></span></span>
-      <span class="bar-value">${off ? "masked" : `${(100 * (probs[i] ?? 0)).toFixed(1)} %`}</span>`;
-    return html`<li key=${i} class=${cls("bar", chosen.has(i) && "taken", off && "off")}>${onChoose
+    const inner = html`<span class="prob-label">${label}</span><span class="prob-track"><span class="prob-fill" style=${{ width: `${100 * (probs[i] ?? 0)}%` }}></span></span>
+      <span class="prob-value">${off ? "masked" : `${(100 * (probs[i] ?? 0)).toFixed(1)} %`}</span>`;
+    return html`<li key=${i} class=${cls("prob", chosen.has(i) && "taken", off && "off")}>${onChoose
       ? html`<button type="button" disabled=${off} title="Take ${label} instead" onClick=${() => onChoose(i)}>${inner}</button>` : html`<div>${inner}</div>`}</li>`;
   })}</ul>`;
 }
@@ -147,15 +172,15 @@ function takenOf(about, taken) {
 }
 
 function GaussianBars({ about, mean, std, taken }) {
-  return html`<ul class="bars" aria-label="Continuous actions">${about.actions.map((label, i) => {
+  return html`<ul class="probs" aria-label="Continuous actions">${about.actions.map((label, i) => {
     const [low, high] = about.bounds?.[i] ?? [-1, 1];
     const place = (value) => `${Math.max(0, Math.min(100, (100 * (value - low)) / (high - low || 1)))}%`;
     const from = Math.max(low, mean[i] - (std?.[i] ?? 0));
     const to = Math.min(high, mean[i] + (std?.[i] ?? 0));
     const own = Array.isArray(taken) ? taken[i] : taken;
-    return html`<li key=${i} class="bar"><div><span class="bar-label">${label}</span><span class="bar-track wide-range">
-      <span class="bar-fill soft" style=${{ left: place(from), width: `${Math.max(0, (100 * (to - from)) / (high - low || 1))}%` }}></span>
-      <span class="bar-dot" style=${{ left: place(mean[i]) }} title="mean"></span>${own !== null && own !== undefined && html`<span class="bar-taken" style=${{ left: place(own) }} title="taken"></span>`}</span>
-      <span class="bar-value">${(own ?? mean[i]).toFixed(2)}</span></div></li>`;
+    return html`<li key=${i} class="prob"><div><span class="prob-label">${label}</span><span class="prob-track wide-range">
+      <span class="prob-fill soft" style=${{ left: place(from), width: `${Math.max(0, (100 * (to - from)) / (high - low || 1))}%` }}></span>
+      <span class="prob-dot" style=${{ left: place(mean[i]) }} title="mean"></span>${own !== null && own !== undefined && html`<span class="prob-taken" style=${{ left: place(own) }} title="taken"></span>`}</span>
+      <span class="prob-value">${(own ?? mean[i]).toFixed(2)}</span></div></li>`;
   })}</ul>`;
 }

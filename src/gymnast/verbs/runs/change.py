@@ -14,7 +14,7 @@ from gymnast.verbs.result import Facts
 
 
 def stop_runs(runs: Sequence[Run]) -> Facts:
-    """As Ctrl-C would: each saves where it is, scores its agent and ends; `resume` goes on from there."""
+    """As Ctrl-C would: each ends after its current update with a checkpoint, and can be resumed."""
     for run in runs:
         info = run.read()
         if info.status != "running":

@@ -1,5 +1,6 @@
 // One side of the inspector: a session, its episodes, the chosen episode and what was computed of the shown step.
-import { ask, on, onOpen, onPicture } from "../api.js";
+import { ask, on, onPicture } from "../api.js";
+import { onReady, openSession } from "../session.js";
 import { computed, effect, signal } from "../ui.js";
 
 /** What both sides share: the step, and what the open panels need. */
@@ -15,7 +16,7 @@ export class Lane {
     this.columns = signal(null); // of the chosen episode
     this.moment = signal(null); // {n, t, answer, pictures}
     this.row = computed(() => this.rows.value.find((row) => row.n === this.n.value) ?? null);
-    this.last = computed(() => this.columns.value?.reward.length ?? 0); // the moment after the last step
+    this.last = computed(() => this.columns.value?.reward.length ?? this.row.value?.length ?? 0); // the moment after the last step
     this.at = computed(() => Math.min(this.desk.t.value, this.last.value));
     this._loading = false;
     this._again = false;
@@ -29,23 +30,31 @@ export class Lane {
     ];
   }
 
-  /** Opens a session of its own, again after every lost connection. `then` runs when it is open. */
-  open(ref, env, then) {
-    const open = async () => {
+  /** Opens a session of its own, again after every lost connection. `then` runs when it is open. `set`: settings that differ. */
+  open(ref, env, then, set = {}) {
+    let opening = false;
+    const open = async (why) => {
+      if (why === "control" && (opening || this.session.peek() !== null)) return undefined;
+      opening = true;
       this.session.value = this.about.value = this.error.value = this.n.value = null;
       this.rows.value = [];
       try {
-        const answer = await ask("open", { ref, env });
+        const answer = await openSession(ref, env, null, set);
         if (this.closed) return ask("leave", { session: answer.session }).catch(() => {});
         this.about.value = answer.about;
         this.session.value = window.__studio.session = answer.session;
-        await then?.();
+        if (answer.joined) {
+          await this._list();
+          this.n.value = this.rows.value.at(-1)?.n ?? null;
+        } else await then?.();
       } catch (problem) {
         this.error.value = problem;
+      } finally {
+        opening = false;
       }
       return undefined;
     };
-    this._stops.push(onOpen(open));
+    this._stops.push(onReady(open));
     this._stops.push(on("progress", (message) => message.session === this.session.value && this.working.value && (this.working.value = { ...this.working.value, ...message })));
     this._stops.push(on("ended", (message) => message.session === this.session.value && (this.error.value = new Error(message.error))));
     this._stops.push(() => this.session.value !== null && ask("leave", { session: this.session.value }).catch(() => {}));
@@ -69,21 +78,19 @@ export class Lane {
   async record({ policy, seed = null, episodes = 1, checkpoint = null }) {
     const text = episodes === 1 ? "Recording an episode" : `Recording ${episodes} episodes`;
     const answer = await this.work(text, "record_episodes", { policy, seed, episodes, checkpoint });
-    this._merge(answer.episodes);
+    await this._list();
     return answer.episodes;
   }
 
   async branch(fields) {
-    const answer = await this.work("Playing the branch", "branch", { n: this.n.value, t: this.at.value, ...fields });
-    const row = answer.row ?? answer.episode ?? answer;
-    this._merge([row]);
+    const row = await this.work("Playing the branch", "branch", { n: this.n.value, t: this.at.value, ...fields });
+    await this._list();
     return row;
   }
 
-  _merge(rows) {
-    const known = new Map(this.rows.value.map((row) => [row.n, row]));
-    for (const row of rows) known.set(row.n, row);
-    this.rows.value = [...known.values()];
+  // All of them: flags change with every new episode, and the server forgets the oldest.
+  async _list() {
+    this.rows.value = (await ask("episodes", { session: this.session.value })).episodes;
   }
 
   async _loadEpisode(session, n) {

@@ -1,5 +1,6 @@
 // What if: another action, another checkpoint or another policy from this step on; branches as a tree; rollouts of every action.
 import { ask } from "../api.js";
+import { go, url } from "../router.js";
 import { Badge, Button, Field, Progress, Select, attempt, cls, colourAt, fixed, html, percent, toast, useState } from "../ui.js";
 import { at } from "./lane.js";
 
@@ -11,7 +12,7 @@ const THEN = [
 export function WhatIf({ lanes, desk }) {
   const lane = lanes[0];
   const about = lane.about.value;
-  const [then, setThen] = useState(about.ref ? "greedy" : "random");
+  const [then, setThen] = useState(about.checkpoint ? "greedy" : "random");
   const [checkpoint, setCheckpoint] = useState("");
   const [k, setK] = useState(8);
   const [found, setFound] = useState(null);
@@ -26,12 +27,16 @@ export function WhatIf({ lanes, desk }) {
     lane.n.value = row.n;
     desk.t.value = Math.min(t + 1, row.length);
   };
+  const playOn = async () => {
+    const row = await attempt(lane.branch({ action: null, then: "human", checkpoint: null, seed: null }));
+    if (row) go(url("/play", { ref: about.ref && `${about.ref}@${about.checkpoint}`, env: about.ref ? null : about.env, policy: "human", session: lane.session.value }));
+  };
   const rollOut = async () => {
     const answer = await attempt(lane.work(`Rolling out every action ${k} times`, "rollouts", { n: lane.n.value, t, k, ...common }));
     if (answer) setFound({ ...answer, n: lane.n.value, t });
   };
   const discrete = about.action_kind === "discrete";
-  const usable = THEN.filter((one) => about.ref || !["greedy", "sampled"].includes(one.value));
+  const usable = THEN.filter((one) => about.policies.includes(one.value));
   const mask = lane.columns.value.mask?.[t];
   return html`<div class="stack tight">
     ${over ? html`<p class="hint">The episode is over here. Go back to an earlier step to branch.</p>` : html`
@@ -41,9 +46,10 @@ export function WhatIf({ lanes, desk }) {
       <div class="form-row"><${Field} label="then"><${Select} label="Who goes on" value=${then} options=${usable} onChange=${setThen} /></${Field}>
         ${about.checkpoints?.length > 0 && html`<${Field} label="checkpoint"><${Select} label="Checkpoint that goes on" value=${checkpoint} onChange=${setCheckpoint}
           options=${[{ value: "", label: about.checkpoint ?? "the same" }, ...about.checkpoints.filter((c) => c !== about.checkpoint)]} /></${Field}>`}
-        <${Button} icon="branch" busy=${!!lane.working.value} onClick=${() => branch(null)} title="No other action: only who goes on changes">Go on from here</${Button}></div>
-      ${discrete && html`<div class="form-row"><${Field} label="rollouts of each action"><input class="input short" type="number" min="1" max="100" value=${k} onInput=${(e) => setK(Number(e.target.value))} /></${Field}>
-        <${Button} icon="dice" busy=${!!lane.working.value} onClick=${rollOut}>Roll out</${Button}></div>`}`}
+        <${Button} icon="branch" busy=${!!lane.working.value} onClick=${() => branch(null)} title="No other action: only who goes on changes">Go on from here</${Button}>
+        <${Button} icon="user" busy=${!!lane.working.value} onClick=${playOn} title="Take over the keyboard at this step">Play from here</${Button}></div>
+      <div class="form-row"><${Field} label="rollouts of each action"><input class="input short" type="number" min="1" max="100" value=${k} onInput=${(e) => setK(Number(e.target.value))} /></${Field}>
+        <${Button} icon="dice" busy=${!!lane.working.value} onClick=${rollOut}>Roll out</${Button}></div>`}
     ${found && html`<${Rollouts} found=${found} now=${found.n === lane.n.value && found.t === t} />`}
     <${Tree} lane=${lane} desk=${desk} /></div>`;
 }
@@ -57,16 +63,17 @@ function OwnAction({ about, start, onBranch, busy }) {
 
 /** The return of rollouts for every action, next to what the network says. */
 function Rollouts({ found, now }) {
-  const rows = found.actions;
-  const low = Math.min(...rows.map((row) => row.mean - row.error));
-  const high = Math.max(...rows.map((row) => row.mean + row.error));
+  const rows = found.actions.filter((row) => row.n);
+  if (!rows.length) return null;
+  const low = Math.min(...rows.map((row) => row.mean - (row.error ?? 0)));
+  const high = Math.max(...rows.map((row) => row.mean + (row.error ?? 0)));
   const place = (value) => `${high > low ? (100 * (value - low)) / (high - low) : 50}%`;
   const best = Math.max(...rows.map((row) => row.mean));
-  return html`<div class="rollouts"><h3>Rollouts from step ${found.t}${now ? "" : " (another step is shown now)"}</h3><table class="mini"><thead><tr><th>action</th><th class="right">network</th><th>return from here</th><th class="right">mean ± error</th></tr></thead>
-    <tbody>${rows.map((row) => html`<tr key=${row.label} class=${cls(row.mean === best && "best")}><td class="ellipsis">${row.label}</td><td class="right">${percent(row.prob, 1)}</td>
-      <td class="dot-cell"><span class="dot-track"><span class="dot-error" style=${{ left: place(row.mean - row.error), right: `calc(100% - ${place(row.mean + row.error)})` }}></span><span class="dot" style=${{ left: place(row.mean) }}></span></span></td>
-      <td class="right nowrap">${fixed(row.mean)} ± ${fixed(row.error)}</td></tr>`)}</tbody></table>
-    <p class="hint">${rows[0]?.n} rollouts of each action. The network's value here is ${fixed(found.value)}.</p></div>`;
+  return html`<div class="rollouts"><h3>Rollouts from step ${found.t}${now ? "" : " (another step is shown now)"}</h3><table class="mini"><thead><tr><th>action</th><th class="right">network</th><th>return</th><th class="right">mean ± error</th></tr></thead>
+    <tbody>${rows.map((row) => html`<tr key=${row.label} class=${cls(row.mean === best && rows.filter((one) => one.mean === best).length === 1 && "best")}><td class="ellipsis">${row.label}</td><td class="right">${percent(row.prob, 1)}</td>
+      <td class="dot-cell"><span class="dot-track"><span class="dot-error" style=${{ left: place(row.mean - (row.error ?? 0)), right: `calc(100% - ${place(row.mean + (row.error ?? 0))})` }}></span><span class="dot" style=${{ left: place(row.mean) }}></span></span></td>
+      <td class="right nowrap">${fixed(row.mean)}${row.error === null ? "" : ` ± ${fixed(row.error)}`}</td></tr>`)}</tbody></table>
+    <p class="hint">${rows[0].n} rollouts of each action${found.value === null ? "." : `. The network expects ${fixed(found.value)} with discount ${found.gamma}; discounted, ${rows.find((row) => row.mean === best).label} earned ${fixed(rows.find((row) => row.mean === best).discounted)}.`}${found.exact === false ? " Not exact: the environment did not repeat the episode." : ""}</p></div>`;
 }
 
 /** The family of the chosen episode: its root, and every branch from the step where it leaves its parent. */

@@ -5,7 +5,7 @@ import { OpenForm, Picture } from "../session.js";
 import { Lane, makeDesk } from "../inspect/lane.js";
 import { OPEN_AT_FIRST, PANELS, seek } from "../inspect/panels.js";
 import { Working } from "../inspect/whatif.js";
-import { Badge, Button, Card, Dialog, ErrorLine, Field, Loading, Panel, Select, attempt, cls, colourAt, fixed, html, useData, useEffect, useLayoutEffect, useMemo, useRef, useState } from "../ui.js";
+import { Badge, Button, Card, Dialog, ErrorLine, Field, Icon, Loading, Panel, Select, attempt, cls, colourAt, fixed, html, useData, useEffect, useLayoutEffect, useMemo, useRef, useState } from "../ui.js";
 
 const POLICIES = [
   { value: "greedy", label: "greedy" }, { value: "sampled", label: "sampled" }, { value: "random", label: "random" }, { value: "untrained", label: "untrained" },
@@ -16,7 +16,7 @@ const numberOf = (text) => (text === null || text === "" || !Number.isFinite(Num
 export default function Inspect({ query }) {
   const [ref, env, vs] = [query.get("ref"), query.get("env"), query.get("vs")];
   if (!ref && !env) return html`<${OpenForm} page="inspect" title="Inspect" />`;
-  return html`<${Inspector} key=${`${ref}|${env}|${vs}`} target=${ref} env=${env} vs=${vs} query=${query} />`;
+  return html`<${Inspector} key=${`${ref}|${env}|${vs}|${query.getAll("vsset")}`} target=${ref} env=${env} vs=${vs} query=${query} />`;
 }
 
 function Inspector({ target, env, vs, query }) {
@@ -24,7 +24,7 @@ function Inspector({ target, env, vs, query }) {
   const first = useMemo(() => ({ policy: query.get("policy"), seed: numberOf(query.get("seed")) }), []);
   const [lane, setLane] = useState(null);
   const [other, setOther] = useState(null);
-  const [policy, setPolicy] = useState(first.policy ?? (target ? "greedy" : "random"));
+  const [policy, setPolicy] = useState(POLICIES.some((one) => one.value === first.policy) ? first.policy : target ? "greedy" : "random");
 
   useEffect(() => {
     const a = new Lane("A", desk);
@@ -36,7 +36,7 @@ function Inspector({ target, env, vs, query }) {
     let b = null;
     if (vs) {
       b = new Lane("B", desk);
-      b.open(vs, null);
+      b.open(vs, null, null, settingsOf(query.getAll("vsset")));
       setOther(b);
     }
     return () => {
@@ -56,18 +56,32 @@ function Inspector({ target, env, vs, query }) {
   };
 
   useUrl(desk, lane, policy);
+  const panels = usePanels(desk, lane?.about.value);
   if (!lane) return null;
   if (lane.error.value && !lane.about.value) return html`<div class="stack"><${ErrorLine}>${lane.error.value.message}</${ErrorLine}><div><a href="/inspect">Choose something else</a></div></div>`;
   if (!lane.about.value) return html`<${Loading} text="Opening the agent" />`;
   const lanes = other?.about.value ? [lane, other] : [lane];
   return html`<div class="stack inspect">
-    <${Head} lane=${lane} target=${target} vs=${vs} policy=${policy} setPolicy=${setPolicy} />
+    <${Head} lane=${lane} target=${target} vs=${vs} vsset=${query.getAll("vsset")} policy=${policy} setPolicy=${setPolicy} />
     ${[lane, other].filter((one) => one?.error.value).map((one) => html`<${ErrorLine} key=${one.name}>${one.error.value.message}</${ErrorLine}>`)}
     <div class="inspect-grid">
       <${Episodes} lane=${lane} other=${other} vs=${vs} policy=${policy} compareWith=${compareWith} />
-      <${Stage} lanes=${lanes} desk=${desk} waiting=${vs && !other?.about.value} />
-      <${Panels} lanes=${lanes} desk=${desk} />
+      <div class="column centre"><${Stage} lanes=${lanes} desk=${desk} waiting=${vs && !other?.about.value} /><${Panels} lanes=${lanes} desk=${desk} panels=${panels} centre=${true} /></div>
+      <div class="column panels"><${Panels} lanes=${lanes} desk=${desk} panels=${panels} centre=${false} /></div>
     </div></div>`;
+}
+
+// "key=value" texts as an object; a value is JSON where it can be.
+function settingsOf(texts) {
+  return Object.fromEntries(texts.map((text) => {
+    const [key, ...rest] = text.split("=");
+    const value = rest.join("=").trim();
+    try {
+      return [key.trim(), JSON.parse(value)];
+    } catch {
+      return [key.trim(), value];
+    }
+  }));
 }
 
 // The second agent plays the seed that the first one played.
@@ -92,38 +106,40 @@ function useUrl(desk, lane, policy) {
   }, [t, row?.n, row?.seed, policy]);
 }
 
-function Head({ lane, target, vs, policy, setPolicy }) {
+function Head({ lane, target, vs, vsset, policy, setPolicy }) {
   const about = lane.about.value;
   const [choosing, setChoosing] = useState(false);
   const run = about.ref;
-  const to = (checkpoint) => go(url("/inspect", { ref: checkpoint ? `${run}@${checkpoint}` : run, vs, policy, seed: lane.row.value?.seed }));
+  const to = (checkpoint) => go(url("/inspect", { ref: checkpoint ? `${run}@${checkpoint}` : run, vs, vsset, policy, seed: lane.row.value?.seed }));
   return html`<div class="page-head"><h1>Inspect</h1><span class="mono ellipsis">${about.env}</span>
     ${run && html`<a class="mono" href=${`/runs/${encodeURIComponent(run)}`}>${run}</a>`}
     ${about.checkpoints?.length > 0 && html`<${Select} label="Checkpoint" value=${about.checkpoint} options=${about.checkpoints} onChange=${to} />`}
-    <${Select} label="Policy" value=${policy} options=${POLICIES.filter((p) => run || ["random", "untrained"].includes(p.value))} onChange=${setPolicy} />
+    <${Select} label="Policy" value=${policy} options=${POLICIES.filter((p) => about.policies.includes(p.value))} onChange=${setPolicy} />
     <span class="spacer"></span>
-    ${vs ? html`<${Badge} kind="amber">B: ${vs}</${Badge}><${Button} small onClick=${() => go(url("/inspect", { ref: target, policy, seed: lane.row.value?.seed }))}>One agent</${Button}>`
+    <a class="button" href=${url("/play", { ref: target, env: target ? null : about.env, seed: lane.row.value?.seed })}><${Icon} name="play" />Play</a>
+    ${vs ? html`<${Badge} kind="amber">B: ${[vs, ...vsset].join(" ")}</${Badge}><${Button} small onClick=${() => go(url("/inspect", { ref: target, policy, seed: lane.row.value?.seed }))}>One agent</${Button}>`
       : run && html`<${Button} icon="plus" onClick=${() => setChoosing(true)}>Compare with</${Button}>`}
-    ${choosing && html`<${ChooseOther} about=${about} onClose=${() => setChoosing(false)} onChoose=${(ref) => go(url("/inspect", { ref: target, vs: ref, policy, seed: lane.row.value?.seed }))} />`}</div>`;
+    ${choosing && html`<${ChooseOther} about=${about} onClose=${() => setChoosing(false)} onChoose=${(ref, vsset) => go(url("/inspect", { ref: target, vs: ref, vsset, policy, seed: lane.row.value?.seed }))} />`}</div>`;
 }
 
 function ChooseOther({ about, onClose, onChoose }) {
   const runs = useData(() => get("/runs"), []);
   const same = (runs.data?.runs ?? []).filter((row) => row.env === about.env && row.id !== about.ref);
   const own = (about.checkpoints ?? []).filter((c) => c !== about.checkpoint).map((c) => ({ value: `${about.ref}@${c}`, label: `this run, checkpoint ${c}` }));
-  const options = [...own, ...same.map((row) => ({ value: row.id, label: `${row.name ?? row.id} · ${row.variant ?? row.algo ?? ""}` }))];
-  const [value, setValue] = useState("");
-  const chosen = value || options[0]?.value;
-  return html`<${Dialog} title="Compare on the same seed" onClose=${onClose} actions=${html`<${Button} primary disabled=${!chosen} onClick=${() => onChoose(chosen)}>Compare</${Button}>`}>
-    ${options.length ? html`<${Field} label="Checkpoint or run"><${Select} label="Checkpoint or run" value=${chosen} options=${options} onChange=${setValue} /></${Field}>`
-      : html`<p>There is no other checkpoint of this run and no other run on ${about.env}.</p>`}</${Dialog}>`;
+  const self = { value: `${about.ref}@${about.checkpoint}`, label: "the same agent with other settings" };
+  const options = [...own, ...same.map((row) => ({ value: row.id, label: `${row.name ?? row.id} · ${row.variant ?? row.algo ?? ""}` })), self];
+  const [chosen, setChosen] = useState(null);
+  const [text, setText] = useState("");
+  const value = chosen ?? options[0].value;
+  const settings = text.split(/\s+/).filter(Boolean);
+  return html`<${Dialog} title="Compare on the same seed" onClose=${onClose} actions=${html`<${Button} primary disabled=${value === self.value && !settings.length} onClick=${() => onChoose(value, settings)}>Compare</${Button}>`}>
+    <${Field} label="Checkpoint or run"><${Select} label="Checkpoint or run" value=${value} options=${options} onChange=${setChosen} /></${Field}>
+    <${Field} label="Settings of B (optional)" hint="key=value, for example env.kwargs.gravity=-5"><input class="input mono" value=${text} onInput=${(e) => setText(e.target.value)} /></${Field}></${Dialog}>`;
 }
 
-const ORDERS = [
-  { value: "n", label: "newest first" }, { value: "worst", label: "worst first" }, { value: "longest", label: "longest first" },
-  { value: "value_error", label: "value error" }, { value: "entropy", label: "entropy" },
-];
-const KEYS = { n: (r) => -r.n, worst: (r) => r.return, longest: (r) => -r.length, value_error: (r) => -(r.value_error ?? 0), entropy: (r) => -(r.entropy ?? 0) };
+const ORDERS = [{ value: "n", label: "newest first" }, { value: "worst", label: "worst first" }, { value: "longest", label: "longest first" }, 
+  { value: "value_error", label: "value error" }, { value: "entropy", label: "entropy" }];
+const KEYS = { n: (r) => -r.n, worst: (r) => r.return, longest: (r) => -r.length, value_error: (r) => -(r.value_error ?? -1), entropy: (r) => -(r.entropy ?? -1) };
 
 function Episodes({ lane, other, vs, policy, compareWith }) {
   const [seed, setSeed] = useState("");
@@ -143,7 +159,7 @@ function Episodes({ lane, other, vs, policy, compareWith }) {
     <ul class="episode-list">${rows.map((row) => html`<li key=${row.n} class=${cls(row.n === lane.n.value && "selected", row.n === other?.n.value && !vs && "other")}>
       <button type="button" class="episode" aria-pressed=${String(row.n === lane.n.value)} onClick=${() => (lane.n.value = row.n)}>
         <span class="episode-n">${row.parent === null ? `#${row.n}` : `↳ ${row.n}`}</span><b>${fixed(row.return)}</b><span class="hint">${row.length} steps</span>
-        <span class="episode-more hint">${row.policy}${row.checkpoint ? ` · ${row.checkpoint}` : ""} · ${row.parent === null ? `seed ${row.seed}` : `from #${row.parent} at ${row.at}`} · ${row.outcome}</span>
+        <span class="episode-more hint">${row.outcome} · ${row.policy}${row.checkpoint ? ` · ${row.checkpoint}` : ""} · ${row.parent === null ? `seed ${row.seed}` : `from #${row.parent} at ${row.at}`}</span>
         <span class="episode-flags">${(row.flags ?? []).map((flag) => html`<${Badge} key=${flag} kind=${FLAGS[flag]?.[1]}>${FLAGS[flag]?.[0] ?? flag}</${Badge}>`)}</span></button>
       ${!vs && row.n !== lane.n.value && html`<${Button} small quiet label=${row.n === other?.n.value ? "Stop comparing" : "Show next to the chosen episode"} icon=${row.n === other?.n.value ? "close" : "plus"}
         onClick=${() => compareWith(row.n === other?.n.value ? null : row.n)} />`}</li>`)}</ul>
@@ -196,9 +212,9 @@ function Frame({ lane, two }) {
   const about = lane.about.value;
   const [columns, t] = [lane.columns.value, lane.at.value];
   const done = columns && t >= lane.last.value;
-  return html`<figure class="frame"><div class="frame-box">${about.picture === false ? html`<p class="game-note">${about.why_no_picture}</p>` : html`<${Picture} picture=${picture} label="The environment at step ${t}" />`}
+  return html`<figure class="frame"><div class="frame-box" style=${picture ? { "--shape": `${picture.header.width} / ${picture.header.height}` } : undefined}>${about.picture === false ? html`<p class="game-note">${about.why_no_picture}</p>` : html`<${Picture} picture=${picture} label="The environment at step ${t}" />`}
       ${two && html`<span class="lane-name">${lane.name}${lane.name === "B" || about.checkpoint ? ` · ${about.checkpoint ?? ""}` : ""}</span>`}</div>
-    <figcaption>${columns ? html`<span><b>${done ? lane.row.value?.outcome : columns.label[t]}</b></span><span>return so far ${fixed(done ? lane.row.value?.return : columns.total[t])}</span>` : html`<span>–</span>`}</figcaption></figure>`;
+    <figcaption>${columns ? html`<span><b>${done ? lane.row.value?.outcome : columns.label[t]}</b></span><span>return so far ${fixed(columns.total[t - 1] ?? 0)}</span>` : html`<span>–</span>`}</figcaption></figure>`;
 }
 
 // From which step on two episodes of one seed differ.
@@ -246,13 +262,13 @@ const remembered = () => {
   }
 };
 
-function Panels({ lanes, desk }) {
-  const about = lanes[0].about.value;
+/** The panels that this env has, which of them are open, and what these need. */
+function usePanels(desk, about) {
   const [open, setOpen] = useState(() => new Set(remembered()));
-  const usable = PANELS.filter((panel) => !panel.when || panel.when(about));
+  const usable = about ? PANELS.filter((panel) => !panel.when || panel.when(about)) : [];
   const needs = usable.filter((panel) => open.has(panel.id)).flatMap((panel) => panel.needs ?? []);
   useEffect(() => {
-    desk.needs.value = ["frame", ...needs];
+    desk.needs.value = [...new Set(["frame", ...needs])];
   }, [needs.join()]);
   const toggle = (id, on) => {
     const next = new Set(open);
@@ -261,7 +277,12 @@ function Panels({ lanes, desk }) {
     setOpen(next);
     localStorage.setItem("gymnast.panels", JSON.stringify([...next]));
   };
-  return html`<div class="stack panels">${usable.map((panel) => html`<${Panel} key=${panel.id} id=${panel.id} title=${panel.title} open=${open.has(panel.id)} onToggle=${(on) => toggle(panel.id, on)}>
-    ${panel.each ? lanes.map((lane) => html`<div key=${lane.name} class=${cls("lane", lanes.length > 1 && "many")}>${lanes.length > 1 && html`<span class="lane-name">${lane.name}</span>`}<${panel.Body} lane=${lane} lanes=${lanes} desk=${desk} /></div>`)
-      : html`<${panel.Body} lanes=${lanes} desk=${desk} />`}</${Panel}>`)}</div>`;
+  return { usable, open, toggle };
+}
+
+function Panels({ lanes, desk, panels: { usable, open, toggle }, centre }) {
+  const many = lanes.length > 1;
+  return usable.filter((panel) => !!panel.centre === centre).map((panel) => html`<${Panel} key=${panel.id} id=${panel.id} title=${panel.title} open=${open.has(panel.id)} onToggle=${(on) => toggle(panel.id, on)}>
+    ${panel.each ? lanes.map((lane) => html`<div key=${lane.name} class=${cls("lane", many && "many")}>${many && html`<span class="lane-name">${lane.name}</span>`}<${panel.Body} lane=${lane} lanes=${lanes} desk=${desk} /></div>`)
+      : html`<${panel.Body} lanes=${lanes} desk=${desk} />`}</${Panel}>`);
 }

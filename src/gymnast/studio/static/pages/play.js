@@ -1,6 +1,6 @@
 // Play: keyboard, agent, random policy or untrained network in any environment; who plays can change at any step.
 import { ask, on } from "../api.js";
-import { setQuery } from "../router.js";
+import { setQuery, url } from "../router.js";
 import { ActionBars, OpenForm, keyName, useFrames, useSession } from "../session.js";
 import { Badge, Button, Card, ErrorLine, Icon, Loading, Segmented, Slider, Stat, Switch, attempt, cls, fixed, html, num, signal, toast, useEffect, useMemo, useRef, useState } from "../ui.js";
 
@@ -14,11 +14,11 @@ const POLICIES = [
 
 export default function Play({ query }) {
   const [ref, env] = [query.get("ref"), query.get("env")];
-  const { session, about, error } = useSession(ref, env);
+  const { session, about, error, joined } = useSession(ref, env, query.get("session") ? Number(query.get("session")) : null);
   if (!ref && !env) return html`<${OpenForm} page="play" title="Play" />`;
   if (error) return html`<div class="stack"><${ErrorLine}>${error.message}</${ErrorLine}><div><a href="/play">Choose something else</a></div></div>`;
   if (!about) return html`<${Loading} text="Starting the environment" />`;
-  return html`<${Game} key=${session} session=${session} about=${about} wanted=${query.get("policy")} wantedSeed=${query.get("seed")} />`;
+  return html`<${Game} key=${session} session=${session} about=${about} joined=${joined} wanted=${query.get("policy")} wantedSeed=${query.get("seed")} />`;
 }
 
 /** What the page knows of the game; steps arrive up to 60 times a second, so the panels follow at most 15 times a second. */
@@ -51,16 +51,17 @@ function useSteps(session, game) {
 
 const rowOf = (m) => ({ episode: m.episode, length: m.t + 1, total: m.total, outcome: m.outcome, who: m.who });
 
-function Game({ session, about, wanted, wantedSeed }) {
+function Game({ session, about, joined, wanted, wantedSeed }) {
   const game = useMemo(makeGame, [session]);
-  const first = POLICIES.some((p) => p.value === wanted) ? wanted : about.ref ? "greedy" : "human";
+  const agent = about.policies.includes("greedy");
+  const first = about.policies.includes(wanted) ? wanted : agent ? "greedy" : "human";
   const [policy, setPolicy] = useState(first);
   const [playing, setPlaying] = useState(false);
   const [fps, setFps] = useState(about.fps);
   const [two, setTwo] = useState(false);
-  const [recording, setRecording] = useState(null);
+  const [recording, setRecording] = useState(false);
   const [seed, setSeed] = useState(wantedSeed ?? "");
-  const before = useRef(about.ref ? "greedy" : "random");
+  const before = useRef(agent ? "greedy" : "random");
   const area = useRef();
   const canvas = useRef();
   useSteps(session, game);
@@ -79,7 +80,7 @@ function Game({ session, about, wanted, wantedSeed }) {
     return () => clearInterval(timer);
   }, []);
   useEffect(() => {
-    attempt(ask("reset", { session, seed: wantedSeed ? Number(wantedSeed) : null }));
+    if (!joined) attempt(ask("reset", { session, seed: wantedSeed ? Number(wantedSeed) : null }));
     area.current?.focus();
     const stops = ["ended", "stopped"].map((type) => on(type, (message) => {
       if (message.session !== session) return;
@@ -114,23 +115,26 @@ function Game({ session, about, wanted, wantedSeed }) {
   const record = async (on) => {
     const answer = await attempt(ask("record", { session, on }));
     if (!answer) return;
-    setRecording(on ? (answer.dataset ?? answer.name ?? "recording") : null);
-    if (!on && (answer.dataset || answer.path)) toast(`Saved ${answer.episodes ?? ""} episodes as ${answer.dataset ?? answer.path}`, "green");
+    setRecording(answer.recording);
+    if (answer.dataset) toast(`Saved as ${answer.dataset.path} in the runs folder`, "green");
+    else if (!on) toast("Nothing was played, so nothing was saved.");
   };
   const setSpeed = (value) => {
     setFps(value);
     attempt(ask("fps", { session, value }));
   };
   const switchPlayers = async (on) => {
-    if ((await attempt(ask("two_players", { session, on }))) !== undefined) setTwo(on);
+    if ((await attempt(ask("two_players", { session, on }))) === undefined) return;
+    setTwo(on);
+    area.current?.focus();
   };
-  const pressed = useKeys({ session, about, area, on: policy === "human", onEscape: () => (playing ? pause() : play()) });
-  const agentOff = !about.ref;
-  const options = POLICIES.map((p) => ({ ...p, disabled: agentOff && (p.value === "greedy" || p.value === "sampled") }));
+  const pressed = useKeys({ session, about, area, on: policy === "human" || two, onEscape: () => (playing ? pause() : play()) });
+  const options = POLICIES.filter((p) => about.policies.includes(p.value));
 
   return html`<div class="stack play">
     <div class="page-head"><h1>Play</h1><span class="mono ellipsis">${about.env}</span>
       ${about.ref && html`<a class="mono ellipsis" href=${`/runs/${encodeURIComponent(about.ref.split("@")[0])}`}>${about.ref}</a>`}<span class="spacer"></span>
+      ${about.ref && html`<a class="button" href=${url("/inspect", { ref: about.ref })}><${Icon} name="search" />Inspect</a>`}
       <${Segmented} label="Who plays" value=${policy} options=${options} onChange=${choose} /></div>
     <div class="side">
       <${Card} class="game-card" label="Game">
@@ -138,7 +142,7 @@ function Game({ session, about, wanted, wantedSeed }) {
           <canvas ref=${canvas} class="picture" role="img" aria-label="The game" width="600" height="400"></canvas>
           ${about.why_no_picture && html`<p class="game-note">${about.why_no_picture}</p>`}
           <${Overlay} game=${game} about=${about} />
-          ${policy === "human" && html`<div class="game-hint">${!pressed.focused ? "Click here, then use the keys." : about.waits ? "Keys go to the game, which waits for one." : "Keys go to the game."}</div>`}
+          ${(policy === "human" || two) && html`<div class="game-hint">${!pressed.focused ? "Click here, then use the keys." : about.waits && !two ? "Keys go to the game, which waits for one." : "Keys go to the game."}</div>`}
         </div>
         <div class="transport" role="toolbar" aria-label="Playback">
           ${playing ? html`<${Button} primary icon="pause" onClick=${pause}>Pause</${Button}>` : html`<${Button} primary icon="play" onClick=${() => play()}>Play</${Button}>`}
@@ -152,11 +156,12 @@ function Game({ session, about, wanted, wantedSeed }) {
         <div class="transport"><${Slider} label="Speed" min="1" max=${Math.max(120, about.fps * 2)} step="1" value=${fps} onInput=${setSpeed} format=${(v) => `${v} fps`} />
           <${Button} small quiet onClick=${() => setSpeed(about.fps)} disabled=${fps === about.fps}>Real speed</${Button}><span class="spacer"></span>
           <${Drawn} game=${game} />
-          <${Button} small icon="record" class=${recording && "recording"} active=${!!recording} onClick=${() => record(!recording)} title="Save every step as a Minari dataset">${recording ? "Stop recording" : "Record"}</${Button}></div>
+          <${Button} small icon="record" class=${recording && "recording"} active=${recording} onClick=${() => record(!recording)} title="Save every step as a Minari dataset">${recording ? "Stop recording" : "Record"}</${Button}></div>
       </${Card}>
       <div class="stack">
-        ${(about.two_players ?? false) && html`<${Card} title="Players"><${Switch} label="Two players: you against the agent" checked=${two} onChange=${switchPlayers} /></${Card}>`}
-        <${KeyMap} about=${about} pressed=${pressed.down} held=${pressed.held} on=${policy === "human"} />
+        ${(about.two_players ?? false) && html`<${Card} title="Two players"><${Switch} label="You play the other side" checked=${two} onChange=${switchPlayers} />
+          ${two && html`<p class="hint">${policy === "human" ? html`<kbd>W</kbd> up, <kbd>S</kbd> down; the first player has the arrow keys.` : html`<kbd>↑</kbd> or <kbd>W</kbd> up, <kbd>↓</kbd> or <kbd>S</kbd> down, against ${POLICIES.find((p) => p.value === policy).label.toLowerCase()}.`}</p>`}</${Card}>`}
+        <${KeyMap} about=${about} pressed=${policy === "human" ? pressed.down : []} held=${pressed.held} on=${policy === "human"} />
         <${Now} game=${game} about=${about} />
         <${Episodes} game=${game} />
       </div>
@@ -172,6 +177,8 @@ function Overlay({ game }) {
 
 const Drawn = ({ game }) => html`<span class="hint nowrap" data-drawn=${game.drawn.value} title="Pictures drawn in the last second">${game.drawn.value} drawn/s</span>`;
 
+const SECOND = ["ArrowUp", "ArrowDown", "KeyW", "KeyS"]; // of a second player
+
 /** The keys that are down go to the server while the game has the focus; none are down when it loses it. */
 function useKeys({ session, about, area, on: active, onEscape }) {
   const [state, setState] = useState({ down: [], focused: false });
@@ -180,7 +187,7 @@ function useKeys({ session, about, area, on: active, onEscape }) {
   const held = useRef({ press() {}, release() {} }); // for the key map, which is pressed on a phone
   useEffect(() => {
     const element = area.current;
-    const known = new Set([...Object.keys(about.keys ?? {}), ...(about.key_rows ?? []).flatMap((row) => row.keys)]);
+    const known = new Set([...SECOND, ...Object.keys(about.keys ?? {}), ...(about.key_rows ?? []).flatMap((row) => row.keys)]);
     let down = [];
     const tell = (next, blur = false) => {
       if (next.length === down.length && next.every((code, i) => code === down[i])) return;
@@ -215,7 +222,7 @@ function useKeys({ session, about, area, on: active, onEscape }) {
 function KeyMap({ about, pressed, held, on: active }) {
   const rows = about.key_rows ?? [];
   return html`<${Card} title="Keys" class=${!active && "dim"} actions=${html`<span class="hint"><kbd>esc</kbd> pause</span>`}>
-    <ul class="keys">${rows.map((row, i) => {
+    <ul class=${cls("keys", rows.some((row) => row.keys.length > 2) && "long")}>${rows.map((row, i) => {
       const codes = row.together ? row.keys : row.keys.slice(0, 1);
       const lit = row.keys.length > 0 && (row.together ? row.keys.every((code) => pressed.includes(code)) : row.keys.some((code) => pressed.includes(code)));
       const release = () => held.current.release(codes);

@@ -14,11 +14,15 @@ const EVALUATION = "eval/mean_reward";
 const OPEN = ["rollout", "eval", "train"]; // subjects that are open at first
 
 export default function Run({ id, query }) {
+  return id === "@last" ? html`<${Newest} query=${query} />` : html`<${OneRun} key=${id} id=${id} query=${query} />`;
+}
+
+/** The list is watched for it: a newer run takes its place. */
+function Newest({ query }) {
   const rows = useRows();
-  const newest = id === "@last" ? rows?.[0]?.id : id;
-  if (id === "@last" && rows === null) return html`<${Loading} />`;
-  if (id === "@last" && !newest) return html`<${Empty} title="No runs yet" icon="chart"><a class="button primary" href="/start">Start a run</a></${Empty}>`;
-  return html`<${OneRun} key=${newest} id=${newest} query=${query} />`;
+  if (rows === null) return html`<${Loading} />`;
+  if (!rows.length) return html`<${Empty} title="No runs yet" icon="chart"><a class="button primary" href="/start">Start a run</a></${Empty}>`;
+  return html`<${OneRun} key=${rows[0].id} id=${rows[0].id} query=${query} />`;
 }
 
 function OneRun({ id, query }) {
@@ -102,7 +106,7 @@ function Head({ row, data, reload }) {
     setBusy(what);
     const answer = await attempt(post(`/run/${row.id}/${what}`));
     setBusy(null);
-    if (answer && what === "stop") toast("Stopping: the run is saved and scored first.");
+    if (answer && what === "stop") toast("Stopping: the run ends after its current update and can be resumed.");
     if (answer?.id && answer.id !== row.id) go(`/runs/${answer.id}`);
     else if (answer) reload();
   };

@@ -106,7 +106,7 @@ function Selection({ chosen, clear, open }) {
   const live = chosen.filter((row) => row.status === "running");
   const stop = async () => {
     for (const row of live) await attempt(post(`/run/${row.id}/stop`));
-    toast(`Stopping ${live.map(nameOf).join(", ")}: saved and scored first.`);
+    toast(`Stopping ${live.map(nameOf).join(", ")}: it ends after its current update and can be resumed.`);
   };
   return html`<div class="selection" role="toolbar" aria-label="Selected runs"><b>${chosen.length} selected</b>
     <a class="button primary" href=${url("/compare", { ref: chosen.map((row) => row.id) })}>Compare</a>
