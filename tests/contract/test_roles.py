@@ -15,9 +15,9 @@ from gymnast.envs.make import make_vec
 from gymnast.envs.suites import find_spec
 from gymnast.envs.suites.base import draws
 from gymnast.envs.types import VecEnv
+from gymnast.play.random_actions import random_actions
 from gymnast.play.stage import Stage
 from gymnast.verbs.envs.show import facts_of, needs
-from gymnast.verbs.random_actions import random_actions
 
 FAMILIES = {
     "classic control": ["CartPole-v1", "CartPole-v1:no-velocity", "Acrobot-v1", "Pendulum-v1"],

@@ -20,7 +20,7 @@ __all__ = ["app", "entry", "main"]
 MOST_LINES = 100
 
 # Each module adds its verbs to the root command; `gymnast --help` shows them in this order.
-for module in ("train", "eval", "video", "report", "runs", "envs", "config", "speed", "benchmark", "doctor"):
+for module in ("train", "eval", "video", "report", "studio", "runs", "envs", "config", "speed", "benchmark", "doctor"):
     import_module(f"gymnast.cli.{module}")
 
 

@@ -11,7 +11,7 @@ from gymnast.cli.verbs import Verbs, app, common, show, verb
 from gymnast.core.errors import UserError
 
 
-@app.group(cls=Verbs, short_help="List, show, compare, plot, delete, zip and import runs.")
+@app.group(cls=Verbs, short_help="List, show, compare, plot, stop, tag, delete, zip and import runs.")
 def runs() -> None:
     """Trained runs. REF is @last, @best, @best:ENV, an id or its beginning, a name, or a path."""
 
@@ -118,6 +118,40 @@ def runs_delete(refs: tuple[str, ...], yes: bool, runs_dir: Path) -> None:
     if not agreed:
         raise UserError("nothing was deleted. Say --yes to delete without being asked.")
     show(delete_runs(found), print_deleted)
+
+
+@runs.command("stop", short_help="Stop runs that are being trained.")
+@click.argument("refs", nargs=-1, required=True)
+@common
+def runs_stop(refs: tuple[str, ...], runs_dir: Path) -> None:
+    """Stop runs as Ctrl-C would: each ends after its current update, with a checkpoint, and can be resumed.
+
+    \b
+    gymnast runs stop @last
+    """
+    from gymnast.terminal.runs import print_stopped
+    from gymnast.verbs.runs.change import stop_runs
+    from gymnast.verbs.runs.show import find_runs
+
+    show(stop_runs(find_runs(refs, runs_dir)), print_stopped)
+
+
+@runs.command("tag", short_help="Add and remove tags of runs.")
+@click.argument("refs", nargs=-1, required=True)
+@click.option("--add", multiple=True, metavar="WORD", help="Add this tag. Repeatable.")
+@click.option("--remove", multiple=True, metavar="WORD", help="Remove this tag. Repeatable.")
+@common
+def runs_tag(refs: tuple[str, ...], add: tuple[str, ...], remove: tuple[str, ...], runs_dir: Path) -> None:
+    """Add and remove tags, words to find runs by.
+
+    \b
+    gymnast runs tag @last --add good --remove draft
+    """
+    from gymnast.terminal.runs import print_tags
+    from gymnast.verbs.runs.change import tag_runs
+    from gymnast.verbs.runs.show import find_runs
+
+    show(tag_runs(find_runs(refs, runs_dir), add, remove), print_tags)
 
 
 @runs.command("zip", short_help="Write a run to a zip file.")

@@ -142,6 +142,7 @@ def app() -> None:
     gymnast train Acrobot-v1 --set algo.n_steps=128 --seed 3
     gymnast resume @last                      continue exactly where a run stopped
     gymnast video @best                       watch what it does
+    gymnast studio                            live curves, comparison, inspector and player in the browser
     gymnast report                            the result, its reasons, and what to try next
     gymnast runs list                         all runs
     gymnast doctor                            what is installed, and how to install the rest

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import gymnasium as gym
@@ -46,6 +47,18 @@ class Recorder(gym.Wrapper[Any, Any, Any, Any]):
                     f"({', '.join(f'{name} {value:g}' for name, value in components.items())}) add up to {total:g}."
                 )
         return result
+
+    def watch(self, before: Callable[[], None], after: Callable[[Any], None]) -> None:
+        """Has these called around every raw step: of all that a frame skip hides, too. `after` gets its result."""
+        step = self._step
+
+        def watched(action: Any) -> Any:
+            before()
+            result = step(action)
+            after(result)
+            return result
+
+        self._step = watched
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         self.raw_return = 0.0

@@ -53,3 +53,8 @@ def play(net: Net, env: VecEnv, seed: int, deterministic: bool = True) -> Iterat
         yield Moment(now, actions, state, starts)
         now, state = env.step(actions), choice.state
         starts = now.terminated | now.truncated
+
+
+def episode_seed(root: int, index: int) -> int:
+    """What episode `index` of an evaluation is reset with, where every episode has an env of its own."""
+    return derive_seed(derive_seed(root, "envs"), index, 0)

@@ -57,24 +57,26 @@ class Watched(gym.Wrapper[Any, Any, Any, Any]):
         if self.ended:
             return
         said = self._recorder
-        self.picture = self._draw()
+        self.picture = picture_of(self.env)
         self.boxes = [] if self._find is None else self._find(self.env)
         self.reward = said.raw_return - self.total
         self.components = {name: value - self._parts.get(name, 0.0) for name, value in said.components.items()}
         self.total, self.frames, self._parts = said.raw_return, said.frames, dict(said.components)
 
-    def _draw(self) -> Picture:
-        name = self.spec.id if self.spec else type(self.unwrapped).__name__
-        try:
-            shown: Any = self.env.render()
-        except gym.error.DependencyNotInstalled as error:
-            raise UserError(missing_package(name, self.spec, error)) from error
-        if not isinstance(shown, np.ndarray) or shown.ndim not in (2, 3):
-            raise UserError(f"{name} draws no pictures: it can be trained and scored, not watched.")
-        if shown.dtype.kind == "f":
-            shown = np.clip(shown * 255, 0, 255)
-        colours = shown if shown.ndim == 3 else np.repeat(shown[:, :, None], 3, axis=2)
-        return np.ascontiguousarray(colours[:, :, :3], dtype=np.uint8)
+
+def picture_of(env: gym.Env[Any, Any]) -> Picture:
+    """What an env draws now, as colours."""
+    name = env.spec.id if env.spec else type(env.unwrapped).__name__
+    try:
+        shown: Any = env.render()
+    except gym.error.DependencyNotInstalled as error:
+        raise UserError(missing_package(name, env.spec, error)) from error
+    if not isinstance(shown, np.ndarray) or shown.ndim not in (2, 3):
+        raise UserError(f"{name} draws no pictures: it can be trained and scored, not watched.")
+    if shown.dtype.kind == "f":
+        shown = np.clip(shown * 255, 0, 255)
+    colours = shown if shown.ndim == 3 else np.repeat(shown[:, :, None], 3, axis=2)
+    return np.ascontiguousarray(colours[:, :, :3], dtype=np.uint8)
 
 
 class Stage:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 import numpy as np
+from numpy.typing import NDArray
 
 from gymnast import config as configs
 from gymnast.agent.heads import CategoricalHead, GaussianHead
@@ -41,6 +42,10 @@ class Labels:
         if self.sizes is None:
             return [i for i, bit in enumerate(flat) if bit]
         return [sum(self.sizes[:i]) + choice for i, choice in enumerate(flat)]
+
+    def allows(self, mask: NDArray[np.bool_], action: Any) -> bool:
+        """Whether a mask of all choices has those of an action."""
+        return bool(np.all(mask[self.chosen(action)]))
 
     def text(self, action: Any) -> str:
         """An action in words: a label, the labels of several choices, or numbers as the env gets them."""

@@ -188,15 +188,7 @@ class RunFacts:
         return value if isinstance(value, int | float) and abs(value) < HUGE else None
 
     def curve(self, metric: str, clock: str = STEP) -> Points:
-        """Over steps, an evaluation in the background stands at the step of the agent that it scored; over seconds, at
-        the time of its result, since nobody knew it earlier."""
-
-        def at(row: Mapping[str, float]) -> float:
-            if clock == "time/elapsed" or not row.get(STEP):
-                return row[clock]
-            return row[clock] * step_of(row, metric) / row[STEP]  # the other clocks run with the steps
-
-        return [(at(row), row[metric]) for row in self.rows if metric in row and clock in row]
+        return points_of(self.rows, metric, clock)
 
     @cached_property
     def worth_a_look(self) -> list[str]:
@@ -294,3 +286,15 @@ class RunFacts:
     def videos(self) -> list[Path]:
         """Finished ones: a video that is being written has a hidden name."""
         return sorted(self.run.videos_dir.glob("[!.]*.mp4"))
+
+
+def points_of(rows: Rows, metric: str, clock: str = STEP) -> Points:
+    """Over steps, an evaluation in the background stands at the step of the agent that it scored; over seconds, at the
+    time of its result, since nobody knew it earlier."""
+
+    def at(row: Mapping[str, float]) -> float:
+        if clock == "time/elapsed" or not row.get(STEP):
+            return row[clock]
+        return row[clock] * step_of(row, metric) / row[STEP]  # the other clocks run with the steps
+
+    return [(at(row), row[metric]) for row in rows if metric in row and clock in row]

@@ -36,7 +36,7 @@ from typing_extensions import TypedDict
 from gymnast.core.errors import UserError
 from gymnast.core.files import open_to_append, read_json, sync_folder, write_json
 from gymnast.core.typed import Count, Number, read_typed, typed
-from gymnast.runs.lock import RunLock
+from gymnast.runs.lock import RunLock, one_writer
 
 FIRST = "bcdfghjkmnpqrtvwxyz"  # no vowels: a token is never a word; no l, o, s: they look like 1, 0, 5
 LETTERS = FIRST + "2346789"  # a token starts with a letter, so it is never a number
@@ -196,10 +196,11 @@ class Run:
         unknown = sorted(changes.keys() - known)
         if unknown:
             raise TypeError(f"run.json has no field that can be changed named {', '.join(unknown)}")
-        data = self._read_json()
-        if "summary" in changes:
-            changes["summary"] = {**data.get("summary", {}), **changes["summary"]}
-        write_json(self.path / "run.json", {**data, **changes, "updated": _now()})
+        with one_writer(self.path):
+            data = self._read_json()
+            if "summary" in changes:
+                changes["summary"] = {**data.get("summary", {}), **changes["summary"]}
+            write_json(self.path / "run.json", {**data, **changes, "updated": _now()})
 
     def start(self, updated: str | None = None) -> None:
         """This process trains into the run from now on (again). Refused while another one does, and if another one did

@@ -6,6 +6,8 @@ import fcntl
 import os
 import time
 import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 LOCK_SECONDS = 0.5  # to wait for the lock; somebody who only looks whether the lock is held has it for microseconds
@@ -58,6 +60,18 @@ class RunLock:
         finally:
             os.close(handle)
         return False
+
+
+@contextmanager
+def one_writer(folder: Path) -> Iterator[None]:
+    """Nobody else changes run.json meanwhile: the training and whoever tags the run read it and write it again."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        with suppress(OSError):  # a file system without locks on folders
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
 
 
 _held: weakref.WeakSet[RunLock] = weakref.WeakSet()

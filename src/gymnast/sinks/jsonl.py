@@ -61,8 +61,13 @@ def read_rows(path: str | Path) -> tuple[list[dict[str, float]], int]:
 
     A half-written last line is nothing unusual and not counted.
     """
+    return rows_of(_bytes(Path(path)))
+
+
+def rows_of(raw: bytes) -> tuple[list[dict[str, float]], int]:
+    """The same of a part of the file."""
     rows, damaged = [], 0
-    for line, data in _lines(Path(path)):
+    for line, data in _parsed(raw):
         try:
             row = {name: number_from_json(value) for name, value in (data or {}).items()}
             if not data or not all(0 <= row[name] <= MOST for name in row if name.endswith("/step")):
@@ -80,13 +85,20 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
 
 def _lines(path: Path) -> Iterator[tuple[bytes, dict[str, Any] | None]]:
     """With what each of them says, if it is an object with a step; of a file that may not be there."""
+    yield from _parsed(_bytes(path))
+
+
+def _bytes(path: Path) -> bytes:
     if not os.path.lexists(path):
-        return
+        return b""
     try:
-        lines = read_bytes(path, LARGEST_TABLE).splitlines(keepends=True)
+        return read_bytes(path, LARGEST_TABLE)
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror}.") from error
-    for line in lines:
+
+
+def _parsed(raw: bytes) -> Iterator[tuple[bytes, dict[str, Any] | None]]:
+    for line in raw.splitlines(keepends=True):
         try:
             data = parse_json(line) if len(line) < LARGEST_LINE else None
         except ValueError:

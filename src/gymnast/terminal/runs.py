@@ -70,6 +70,16 @@ def print_deleted(result: Facts) -> None:
         print(f"deleted {run}")
 
 
+def print_stopped(result: Facts) -> None:
+    for run in result.data["stopped"]:
+        print(f"stopping {run}: it ends after its current update and can be resumed")
+
+
+def print_tags(result: Facts) -> None:
+    for run, tags in result.data["tags"].items():
+        print(f"{run}  {' '.join(tags) or 'no tags'}")
+
+
 def print_zipped(result: Facts) -> None:
     print(f"wrote {result.data['zip']}")
 

@@ -51,6 +51,8 @@ EXTRAS = {
         Extra("minatar", "minatar", ("minatar",), "Atari in miniature"),
         Extra("plot", "matplotlib", ("matplotlib",), "pictures of charts as files"),
         Extra("video", "av", ("av",), "videos of agents"),
+        Extra("minari", "minari", ("minari",), "datasets of what was played"),
+        Extra("studio", "uvicorn", ("uvicorn",), "the web app: gymnast studio"),
         Extra("sb3", "stable_baselines3", ("stable-baselines3",), "comparisons with Stable-Baselines3"),
     )
 }

@@ -155,7 +155,7 @@ class SyncEngine(Replayed, Engine):
         return self._start_episode(row)
 
     def _start_episode(self, row: int) -> tuple[Any, dict[str, Any]]:
-        self._seeds[row] = derive_seed(self._seed, self.first_env + row, int(self._episodes[row]))
+        self._seeds[row] = self._seed_of(row)
         try:
             started = self.envs[row].reset(seed=self._seeds[row])
         except (EnvFailure, UserError):
@@ -168,6 +168,10 @@ class SyncEngine(Replayed, Engine):
         if self._steps_to_check and (problem := self._layout.problem(observation)):
             raise EnvFailure(f"{self.name}: after reset, {problem}.")
         return observation, info
+
+    def _seed_of(self, row: int) -> int:
+        """Of the episode that an env begins now."""
+        return derive_seed(self._seed, self.first_env + row, int(self._episodes[row]))
 
     def _write(self, row: int, observation: Any, info: dict[str, Any]) -> None:
         self._layout.write(self._buffers.obs, row, observation)

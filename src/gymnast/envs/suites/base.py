@@ -76,6 +76,32 @@ class Suite:
         """Finds what is in an env's picture, for people to see."""
         raise UserError(f"--objects: {env_id} says nothing of objects; Atari games do, by a table of RAM cells.")
 
+    def turned(self, env_id: str) -> Mapping[str, str]:
+        """Directions in which the picture shows what actions of other names move: {"right": "up"}."""
+        return {}
+
+    def second_player(self, env_id: str) -> Callable[[gym.Env[Any, Any]], Any] | None:
+        """Makes what a second player moves with, `move(up, down)` before every frame; None: this game has one side."""
+        return None
+
+    def save_game(self, game: gym.Env[Any, Any]) -> Any:
+        """A copy of the state of an env itself, below every wrapper, with its random generators; None: it has none, and
+        an episode is repeated from its seed instead."""
+        return None
+
+    def load_game(self, game: gym.Env[Any, Any], saved: Any) -> None:
+        """Puts an env back to what `save_game` copied, as often as it is asked to."""
+        raise NotImplementedError
+
+    def forget(self, game: gym.Env[Any, Any]) -> None:
+        """Has the next reset be that of a new env, where an env does not forget its last episode by itself."""
+
+    def renew_luck(self, game: gym.Env[Any, Any], seed: int) -> None:
+        """From here on an env draws other random numbers, in the middle of an episode."""
+        import numpy as np
+
+        game.np_random = np.random.default_rng(seed)
+
     def problems(self, kwargs: Mapping[str, Any]) -> list[str]:
         """Everything wrong with env.kwargs, a line each, as far as it is known before an env is made."""
         if self.Task is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import warnings
 from ctypes.util import find_library
@@ -15,8 +16,10 @@ if TYPE_CHECKING:
     from gymnasium.envs.registration import EnvSpec
 
 MUJOCO = "gymnasium.envs.mujoco"
+BOX2D = "gymnasium.envs.box2d"
+COPIED = ("gymnasium.envs.classic_control", "gymnasium.envs.toy_text", MUJOCO)  # whose state is numbers
 _EXTRAS = {
-    "gymnasium.envs.box2d": "box2d",
+    BOX2D: "box2d",
     MUJOCO: "mujoco",
     "gymnasium.envs.classic_control": "classic",
     "gymnasium.envs.toy_text": "classic",
@@ -51,6 +54,37 @@ class GymnasiumSuite(Suite):
 
     def is_slow(self, env_id: str) -> bool:
         return env_id == "CarRacing-v3"
+
+    def save_game(self, game: gym.Env[Any, Any]) -> Any:
+        """Box2D's worlds cannot be copied, and what another package's envs keep nobody knows."""
+        from gymnast.envs.snapshot import save_numbers
+
+        module = type(game).__module__
+        if not module.startswith(COPIED):
+            return None
+        numbers = save_numbers(game)
+        if not module.startswith(MUJOCO):
+            return numbers, None
+        base: Any = game
+        return numbers, copy.copy(base.data)  # all of it: what is derived from positions is a step behind them
+
+    def forget(self, game: gym.Env[Any, Any]) -> None:
+        """A world of Box2D whose bodies are all gone still adds up forces in another order than a new one."""
+        base: Any = game
+        if type(game).__module__.startswith(BOX2D):
+            base._destroy()
+            base.world = type(base.world)(gravity=base.world.gravity)
+
+    def load_game(self, game: gym.Env[Any, Any], saved: Any) -> None:
+        from gymnast.envs.snapshot import load_numbers
+
+        numbers, physics = saved
+        load_numbers(numbers)
+        if physics is not None:
+            import mujoco
+
+            base: Any = game
+            mujoco.mj_copyData(base.data, base.model, physics)
 
 
 def _no_pictures(spec: EnvSpec, error: Exception) -> str:

@@ -21,6 +21,7 @@ from pydantic import Field
 
 from gymnast.config.fields import Section, Share
 from gymnast.core.errors import package_problem
+from gymnast.envs.snapshot import load_numbers, save_numbers
 from gymnast.envs.suites.base import Suite
 
 if TYPE_CHECKING:
@@ -50,6 +51,20 @@ class MinAtarSuite(Suite):
         game = MinAtarGame(**spec.kwargs, **task.model_dump(), render_mode=render_mode)
         game.spec = spec
         return game if limit is None else gym.wrappers.TimeLimit(game, limit)
+
+    def save_game(self, game: gym.Env[Any, Any]) -> Any:
+        base: Any = game
+        return base._last, save_numbers(base.game)
+
+    def load_game(self, game: gym.Env[Any, Any], saved: Any) -> None:
+        base: Any = game
+        base._last, numbers = saved
+        load_numbers(numbers)
+        base._random = base.game.random
+
+    def renew_luck(self, game: gym.Env[Any, Any], seed: int) -> None:
+        base: Any = game
+        base._random = base.game.random = np.random.RandomState(seed)
 
     @property
     def missing(self) -> str | None:

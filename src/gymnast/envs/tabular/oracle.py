@@ -54,24 +54,36 @@ class Table:
 
     @cached_property
     def best_value(self) -> float:
-        """Expected return of the best policy: backward induction, from the last step to the first."""
+        """Expected return of the best policy."""
+        return float(self.start @ self.best_values[0])
+
+    @cached_property
+    def best_values(self) -> tuple[Floats, Floats]:
+        """[states], and [states, actions] if the best is done afterwards, with all of the time left: backward
+        induction, from the last step to the first."""
         forbidden = 0.0 if self.mask is None else np.where(self.mask, 0.0, -np.inf)
-        return self._from_the_end(lambda value: (self.action_values(value) + forbidden).max(axis=1))
+        value, after = self._from_the_end(lambda value: (self.action_values(value) + forbidden).max(axis=1))
+        return value, self.action_values(after) + forbidden
 
     def value_of(self, policy: Floats) -> float:
         """Expected return of a policy [states, actions] of probabilities that does not depend on the time."""
+        return float(self.start @ self.values_of(policy))
+
+    def values_of(self, policy: Floats) -> Floats:
+        """[states] of a policy, with all of the time left."""
         moves = policy[:, :, np.newaxis] * self.chance
         gain = (policy * self.reward).sum(axis=1)
-        return self._from_the_end(lambda value: gain + (moves * value[self.following]).sum(axis=(1, 2)))
+        return self._from_the_end(lambda value: gain + (moves * value[self.following]).sum(axis=(1, 2)))[0]
 
-    def _from_the_end(self, step_before: Callable[[Floats], Floats]) -> float:
-        """The value of a start, if `step_before` says from the values of all states what they are a step earlier."""
-        value = np.zeros(len(self.start))
+    def _from_the_end(self, step_before: Callable[[Floats], Floats]) -> tuple[Floats, Floats]:
+        """The values of all states with all of the time left, and with one step less, if `step_before` says from values
+        what they are a step earlier."""
+        value = after = np.zeros(len(self.start))
         for _ in range(self.horizon):
             after, value = value, step_before(value)
             if np.array_equal(value, after):  # a fixed point: so it stays for all steps before
                 break
-        return float(self.start @ value)
+        return value, after
 
     @property
     def optimum(self) -> Optimum:

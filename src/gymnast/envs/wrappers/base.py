@@ -58,5 +58,8 @@ class RandomWrapper(NamedWrapper):
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         if seed is not None:
-            self.rng = np.random.default_rng(derive_seed(seed, self.name, self._depth))
+            self.seed(seed)
         return self.env.reset(seed=seed, options=options)
+
+    def seed(self, seed: int) -> None:
+        self.rng = np.random.default_rng(derive_seed(seed, self.name, self._depth))

@@ -14,10 +14,10 @@ from gymnast.config import RunConfig
 from gymnast.core.seeds import derive_seed
 from gymnast.envs.make import make_training_vec
 from gymnast.envs.types import EpisodeRecord, Obs, StepBatch, VecEnv
+from gymnast.play.random_actions import same_actions
 from gymnast.verbs.envs.play import distribution, endings, fingerprint, random_steps
 from gymnast.verbs.extras import check_picture
 from gymnast.verbs.progress import SILENT, Progress
-from gymnast.verbs.random_actions import same_actions
 from gymnast.verbs.result import Facts
 from gymnast.verbs.train import resolve_config
 

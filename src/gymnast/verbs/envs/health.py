@@ -14,9 +14,9 @@ from gymnast.envs.make import choose_engine, make_training_vec, make_vec
 from gymnast.envs.suites import find_spec
 from gymnast.envs.suites.base import draws
 from gymnast.envs.types import StepBatch, VecEnv
+from gymnast.play.random_actions import random_actions
 from gymnast.play.stage import Stage
 from gymnast.verbs.envs.play import fingerprint
-from gymnast.verbs.random_actions import random_actions
 from gymnast.verbs.result import Facts
 
 N_ENVS = 2  # of those that training has

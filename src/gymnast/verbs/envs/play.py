@@ -11,8 +11,8 @@ import numpy as np
 
 from gymnast.core.seeds import derive_seed
 from gymnast.envs.types import EpisodeRecord, StepBatch, VecEnv
+from gymnast.play.random_actions import random_actions
 from gymnast.verbs.progress import Progress
-from gymnast.verbs.random_actions import random_actions
 
 STATISTICS = ("mean", "std", "min", "q25", "median", "q75", "max")
 

@@ -48,7 +48,7 @@ def plot_runs(
     if out is not None:
         check_picture("--out", out)
     sides = find_sides(refs, runs_dir, group)
-    names = [metric_name(name, sides) for name in metrics] or [_usual_metric(sides)]
+    names = [metric_name(name, sides) for name in metrics] or [usual_metric(sides)]
     clock, unit = CLOCKS[x]
     charts, notes = [], _notes(sides)
     for metric in dict.fromkeys(names):
@@ -67,7 +67,7 @@ def plot_runs(
     return Plot(x, title, charts, list(dict.fromkeys(notes)), out, text or out is None)
 
 
-def _usual_metric(sides: Sequence[Side]) -> str:
+def usual_metric(sides: Sequence[Side]) -> str:
     """Evaluations, where every run has two of them; else training returns."""
     runs = [facts for side in sides for facts in side.runs]
     if all(len(facts.curve(EVALUATION)) > 1 for facts in runs):

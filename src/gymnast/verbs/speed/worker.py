@@ -20,6 +20,7 @@ from gymnast.core.devices import parts_of_a_batch, set_threads
 from gymnast.core.seeds import derive_seed
 from gymnast.envs.make import choose_engine, make_vec
 from gymnast.metrics.clock import Clock, TrainingTime
+from gymnast.play.random_actions import random_actions
 from gymnast.runs.saved_agent import choose_threads
 from gymnast.sinks import make_sinks
 from gymnast.sinks.base import RunInfo
@@ -27,7 +28,6 @@ from gymnast.training.build import build
 from gymnast.training.loop import train
 from gymnast.training.rows import Row
 from gymnast.training.state import TrainState
-from gymnast.verbs.random_actions import random_actions
 from gymnast.verbs.speed.limit import arithmetic, network_rate
 
 if TYPE_CHECKING:

@@ -60,6 +60,7 @@ class AtariGame(gym.Env[Any, Any]):
         self._noop_max, self._sticky = task.noop_max, float(np.float32(task.repeat_action_probability))
         self._rng, self._luck = np.random.RandomState(), np.random.RandomState()
         self._pressed = self._noop
+        self.restored: Any = None  # the screen of a state that was put back, until the next frame
         self._kept: Iterator[bool] = iter(())  # of the frames to come: whether the key before is held
         self.action_space = spaces.Discrete(len(self.actions))
         self.screen: tuple[int, int] = tuple(self.ale.getScreenDims())  # 210 x 160, and 250 x 160 in some games
@@ -96,7 +97,12 @@ class AtariGame(gym.Env[Any, Any]):
                 kept = next(self._kept)
             key = self._pressed if kept else key
             self._pressed = key
+        self.restored = None
         return float(self.ale.act(key))
+
+    def renew_luck(self, seed: int) -> None:
+        """Other repeated actions from here on."""
+        self._luck, self._kept = np.random.RandomState(ale_seed(seed)), iter(())
 
     def _draw_noops(self) -> int:
         """0 to noop_max - 1, as C++ draws it (std::uniform_int_distribution of GCC's library): 32 bits, scaled down."""
@@ -114,7 +120,9 @@ class AtariGame(gym.Env[Any, Any]):
         return [action.name for action in self.actions]
 
     def render(self) -> Any:
-        return self.ale.getScreenRGB() if self.render_mode == "rgb_array" else None
+        if self.render_mode != "rgb_array":
+            return None
+        return self.ale.getScreenRGB() if self.restored is None else self.restored
 
 
 class AtariDecisions(gym.Wrapper[Any, Any, Any, Any]):

@@ -78,12 +78,44 @@ class AtariSuite(Suite):
 
         return find
 
+    def turned(self, env_id: str) -> Mapping[str, str]:
+        return {"right": "up", "left": "down"} if is_pong(env_id) else {}
+
+    def second_player(self, env_id: str) -> Callable[[gym.Env[Any, Any]], Any] | None:
+        from gymnast.envs.suites.atari.left_paddle import LeftPaddle
+
+        return LeftPaddle if is_pong(env_id) else None
+
+    def save_game(self, game: gym.Env[Any, Any]) -> Any:
+        from gymnast.envs.snapshot import save_numbers
+
+        base: Any = game
+        screen = base.ale.getScreenRGB() if base.restored is None else base.restored
+        return save_numbers(base), base.ale.cloneState(), screen
+
+    def load_game(self, game: gym.Env[Any, Any], saved: Any) -> None:
+        from gymnast.envs.snapshot import load_numbers
+
+        base: Any = game
+        numbers, emulator, screen = saved
+        load_numbers(numbers)
+        base.ale.restoreState(emulator)
+        base.restored = screen  # the emulator draws again at its next frame only
+
+    def renew_luck(self, game: gym.Env[Any, Any], seed: int) -> None:
+        base: Any = game
+        base.renew_luck(seed)
+
     def new_name(self, spec: EnvSpec) -> str | None:
         """Pong-v0 to PongNoFrameskip-v4 are bare games without pictures. Here ALE/Pong-v5 is all of them."""
         if spec.id.startswith(NAMESPACE) or not str(spec.entry_point).startswith("ale_py"):
             return None
         title = str(spec.kwargs["game"]).title().replace("_", "")
         return f"{NAMESPACE}{title}-v5; with env.kwargs.repeat_action_probability=0 it is what NoFrameskip-v4 was."
+
+
+def is_pong(env_id: str) -> bool:
+    return env_id.rpartition(":")[2].startswith(f"{NAMESPACE}Pong-")
 
 
 def _known_table(env_id: str) -> RamTable | None:

@@ -1,0 +1,67 @@
+"""JSON answers, and mistakes as one line."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from gymnast.core.errors import UserError
+from gymnast.core.text import printable
+from gymnast.studio.socket import to_json
+
+LARGEST_REQUEST = 1 << 20  # bytes
+
+
+class Refused(UserError):
+    """Not now, or not from this window."""
+
+    status = 409
+
+
+class NotFound(UserError):
+    status = 404
+
+
+class Json(Response):
+    media_type = "application/json"
+
+    def render(self, content: Any) -> bytes:
+        return to_json(content).encode()
+
+
+async def on_mistake(request: Request, error: Exception) -> Json:
+    said = "\n".join(printable(line) for line in str(error).splitlines())
+    return Json({"error": said}, getattr(error, "status", 400))
+
+
+async def body_of(request: Request) -> dict[str, Any]:
+    """What a page posted."""
+    raw = b""
+    async for part in request.stream():
+        raw += part
+        if len(raw) > LARGEST_REQUEST:
+            raise UserError("the request is too large.")
+    try:
+        data = json.loads(raw or b"{}")
+    except (ValueError, RecursionError):
+        data = None
+    if not isinstance(data, dict):
+        raise UserError("the request is not a JSON object.")
+    return data
+
+
+def text_of(data: dict[str, Any], key: str) -> str:
+    value = data.get(key)
+    if not isinstance(value, str) or not value.strip():
+        raise UserError(f"{key}: must be a text.")
+    return value.strip()
+
+
+def texts_of(data: dict[str, Any], key: str) -> list[str]:
+    value = data.get(key) or []
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise UserError(f"{key}: must be a list of texts.")
+    return [item.strip() for item in value if item.strip()]

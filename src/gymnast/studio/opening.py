@@ -1,0 +1,75 @@
+"""What a session opens: a run's agent in the env of its scores, or an env alone. Runs in the session's process."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gymnast import config as configs
+from gymnast.core.errors import UserError
+from gymnast.play.game import Game
+from gymnast.runs import checkpoint
+from gymnast.runs.references import CHECKPOINT_NAME, Run, SavedFile, resolve_checkpoint
+from gymnast.runs.saved_agent import SavedAgent
+from gymnast.verbs.train import resolve_config
+
+if TYPE_CHECKING:
+    from gymnast.agent.nets import Net
+    from gymnast.config import RunConfig
+
+
+class Opened:
+    """The config, the env and the agents of a session. `ref`: RUN or RUN@CHECKPOINT; `env`: ENV or ENV:VARIANT."""
+
+    def __init__(self, runs_dir: Path, ref: str | None, env: str | None, changes: Mapping[str, Any]) -> None:
+        overrides = [f"{key}={json.dumps(value)}" for key, value in changes.items()]
+        self.runs_dir = runs_dir
+        self.run: Run | None = None
+        self.checkpoint: str | None = None
+        self._paths: dict[str, Path] = {}
+        if ref is not None:
+            self.run, path = _inside(runs_dir, ref)
+            self._paths = {path.stem: path for path in self.run.checkpoints()}
+            self.checkpoint = path.stem
+            saved = checkpoint.load(path)
+            saved.require_env()
+            self.config: RunConfig = configs.override(saved.in_stage(), ["stop.target=null", *overrides])
+        elif env is not None:
+            if env.split(":")[0].endswith((".yaml", ".yml")):
+                raise UserError(f"env {env!r}: name an env, as in CartPole-v1 or CartPole-v1:ppo, not a file.")
+            self.config = resolve_config(env, overrides).config
+        else:
+            raise UserError("open: give ref (a run) or env (an environment).")
+        self.game = Game(self.config)
+        self.untrained: Net = SavedAgent.build(self.config, self.game.vec).net
+        self._nets: dict[str, Net] = {}
+
+    @property
+    def checkpoints(self) -> list[str]:
+        return list(self._paths)
+
+    def agent(self, name: str | None) -> Net | None:
+        """Of a checkpoint; None: of the one that was opened, if it was one."""
+        name = name or self.checkpoint
+        if name is None:
+            return None
+        if name not in self._paths:
+            raise UserError(f"checkpoint {name!r}: the run has {', '.join(self._paths) or 'none'}.")
+        if name not in self._nets:
+            tensors = checkpoint.load(self._paths[name]).agent
+            self._nets[name] = SavedAgent.build(self.config, self.game.vec, tensors).net
+        return self._nets[name]
+
+
+def _inside(runs_dir: Path, ref: str) -> tuple[Run, Path]:
+    """Only runs of the folder that is shown: not a path to somewhere else."""
+    base, at, name = ref.rpartition("@")
+    if at and base and CHECKPOINT_NAME.fullmatch(name):
+        ref = f"{base}/{name}"
+    run, path = resolve_checkpoint(ref, runs_dir)
+    folder = runs_dir.resolve()
+    if isinstance(run, SavedFile) or not path.resolve().is_relative_to(folder):
+        raise UserError(f"run {ref!r}: only runs of {runs_dir.name} can be opened here.")
+    return run, path

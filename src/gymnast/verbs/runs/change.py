@@ -1,0 +1,38 @@
+"""`gymnast runs stop|tag`: what can be changed of a run from outside."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+from collections.abc import Sequence
+
+from gymnast.core.errors import UserError
+from gymnast.runs.references import Run
+from gymnast.verbs.result import Facts
+
+
+def stop_runs(runs: Sequence[Run]) -> Facts:
+    """As Ctrl-C would: each ends after its current update with a checkpoint, and can be resumed."""
+    for run in runs:
+        info = run.read()
+        if info.status != "running":
+            raise UserError(f"run {run.id} is not being trained: it is {info.status}.")
+        if info.host != socket.gethostname():
+            raise UserError(f"run {run.id} is trained on {info.host}; stop it there.")
+        os.kill(info.pid, signal.SIGINT)  # read() has just found that process holding the run's lock
+    return Facts({"stopped": [run.id for run in runs]})
+
+
+def tag_runs(runs: Sequence[Run], add: Sequence[str] = (), remove: Sequence[str] = ()) -> Facts:
+    """Tags are kept in the order in which they were added."""
+    for word in add:
+        if not re.fullmatch(r"[^\s,]{1,60}", word):
+            raise UserError(f"tag {word!r}: a tag is one word of at most 60 letters without ','.")
+    tags = {}
+    for run in runs:
+        kept = [word for word in run.read().tags if word not in remove]
+        tags[run.id] = list(dict.fromkeys([*kept, *add]))
+        run.update(tags=tags[run.id])
+    return Facts({"tags": tags})

@@ -1,0 +1,157 @@
+"""Play in a real browser: keys that reach the env, frames that are the env's own, take over and give back."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from tests.browser.conftest import PHONE, Open
+from tests.browser.serving import Window, difference, frames_of
+
+
+def steps(window: Window) -> list[dict[str, Any]]:
+    return window.pushed("step")
+
+
+def test_keys_reach_the_env_and_the_canvas_shows_its_frames(window: Open) -> None:
+    one = window()
+    page = one.open("/play?env=CartPole-v1&seed=7")
+    page.get_by_role("application").focus()
+    page.get_by_role("button", name="Play").click()
+    page.get_by_role("application").focus()
+    page.wait_for_timeout(300)
+    assert not steps(one), "CartPole has no action that does nothing: time stands still until a key is down"
+
+    for key, wanted in (("ArrowRight", 1), ("KeyA", 0)):
+        before = len(steps(one))
+        page.keyboard.down(key)
+        one.wait("n => (window.__studio.steps ?? 0) > n", before + 2)
+        page.keyboard.up(key)
+        page.wait_for_timeout(200)
+        taken = [step["action"] for step in steps(one)[before:]]
+        assert len(taken) > 2
+        assert set(taken) == {wanted}
+
+    played = steps(one)
+    first = [step for step in played if step["episode"] == played[0]["episode"]]
+    if len(first) == len(played) and not first[-1]["over"]:
+        frames = frames_of([step["action"] for step in first], seed=7)
+        shown = one.pixels(".game canvas")
+        distances = [difference(shown, frame) for frame in frames]
+        assert int(np.argmin(distances)) == len(frames) - 1, "the canvas shows the frame after the last action"
+        assert distances[-1] < 1.0
+
+
+def test_a_single_step_shows_the_envs_own_frame(window: Open) -> None:
+    one = window()
+    page = one.open("/play?env=CartPole-v1&seed=11&policy=random")
+    for count in range(1, 9):
+        page.get_by_role("button", name="Step").click()
+        one.wait("n => window.__studio.steps === n", count)
+    page.wait_for_timeout(300)
+    frames = frames_of([step["action"] for step in steps(one)], seed=11)
+    distances = [difference(one.pixels(".game canvas"), frame) for frame in frames]
+    assert int(np.argmin(distances)) == 8
+    assert distances[8] < 1.0
+
+
+def test_take_over_and_give_back_in_one_episode(window: Open, trained: dict[str, str]) -> None:
+    one = window()
+    page = one.open(f"/play?ref={trained['cartpole']}&seed=3")
+    page.get_by_role("slider", name="Speed").fill("10")
+    page.get_by_role("button", name="Play").click()
+    one.wait("() => window.__studio.steps >= 3")
+    page.get_by_role("button", name="Take over").click()
+    page.get_by_role("button", name="Give back").wait_for()
+    page.get_by_role("application").focus()
+    before = len(steps(one))
+    page.keyboard.down("ArrowLeft")
+    one.wait("n => window.__studio.steps >= n", before + 2)
+    page.keyboard.up("ArrowLeft")
+    page.get_by_role("button", name="Give back").click()
+    one.wait("n => window.__studio.steps >= n", len(steps(one)) + 3)
+    page.get_by_role("button", name="Pause").click()
+
+    told = steps(one)
+    who = [step["who"] for step in told if step["episode"] == told[0]["episode"]]
+    changes = [a for a, b in pairwise([*who, ""]) if a != b]
+    assert changes == ["greedy", "human", "greedy"]
+    assert {step["action"] for step in told if step["who"] == "human"} == {0}
+
+
+def test_no_step_message_is_lost_and_episodes_count_up(window: Open) -> None:
+    one = window()
+    page = one.open("/play?env=CartPole-v1&policy=random")
+    page.get_by_role("slider", name="Speed").fill("120")
+    page.get_by_role("button", name="Play").click()
+    one.wait("() => Number(document.querySelector('[data-episodes]').dataset.episodes) >= 3")
+    page.get_by_role("button", name="Pause").click()
+    page.get_by_role("button", name="Play").wait_for()
+    told = steps(one)
+    for before, after in pairwise(told):
+        if after["t"]:
+            assert (after["episode"], after["t"]) == (before["episode"], before["t"] + 1)
+        else:
+            assert before["over"]
+    assert sorted({step["episode"] for step in told}) == list(range(1, told[-1]["episode"] + 1))
+
+
+def test_the_untrained_network_and_its_probabilities(window: Open) -> None:
+    one = window()
+    page = one.open("/play?env=FrozenLake-v1&policy=untrained")
+    page.get_by_role("button", name="Step").click()
+    page.get_by_role("list", name="Action probabilities").wait_for()
+    shown = page.get_by_role("list", name="Action probabilities").locator(".prob-value").all_inner_texts()
+    assert abs(sum(float(text.removesuffix(" %")) for text in shown) - 100) < 0.5
+    assert one.page.locator(".keys").get_by_text("left", exact=True).is_visible()
+
+
+def test_recording_says_where_the_data_is(window: Open) -> None:
+    one = window()
+    page = one.open("/play?env=CartPole-v1&policy=random")
+    page.get_by_role("button", name="Record").click()
+    page.get_by_role("button", name="Play").click()
+    one.wait("() => Number(document.querySelector('[data-episodes]').dataset.episodes) >= 1")
+    page.get_by_role("button", name="Pause").click()
+    page.get_by_role("button", name="Stop recording").click()
+    page.locator(".toast.green").wait_for()
+    assert list((one.studio.runs_dir / "datasets").rglob("*.hdf5"))
+
+
+def test_a_phone_plays_by_touching_the_key_map(window: Open) -> None:
+    one = window(size=PHONE, dark=True)
+    page = one.open("/play?env=CartPole-v1&seed=7")
+    page.get_by_role("button", name="Play", exact=True).click()
+    right = page.locator(".keys button", has_text="push right")
+    right.dispatch_event("pointerdown")
+    one.wait("() => window.__studio.steps >= 2")
+    right.dispatch_event("pointerup")
+    assert {step["action"] for step in steps(one)} == {1}
+    assert page.evaluate("document.documentElement.scrollWidth") <= PHONE[0]
+
+
+def test_an_env_that_does_not_exist_is_one_line(window: Open) -> None:
+    one = window()
+    page = one.open("/play?env=Nothing-v0")
+    assert "Nothing" in page.get_by_role("alert").inner_text()
+
+
+def test_a_human_plays_pongs_other_side_against_a_policy(window: Open) -> None:
+    """The left paddle follows the keys: it is at the top after W and at the bottom after S."""
+    one = window()
+    page = one.open("/play?env=ALE/Pong-v5&policy=random&seed=1")
+    page.get_by_role("switch", name="You play the other side").click(force=True)
+    page.get_by_role("button", name="Play", exact=True).click()
+    places = []
+    for key in ("KeyW", "KeyS"):
+        page.get_by_role("application").focus()
+        page.keyboard.down(key)
+        before = len(steps(one))
+        one.wait("n => window.__studio.steps >= n", before + 20)
+        shown = one.pixels(".game canvas")
+        page.keyboard.up(key)
+        paddle = (np.abs(shown[34:194, 16:20] - np.array([213, 130, 74])).sum(axis=2) < 60).any(axis=1)
+        places.append(float(np.flatnonzero(paddle).mean()))
+    assert places[0] < 60 < 100 < places[1]

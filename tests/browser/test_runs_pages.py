@@ -1,0 +1,293 @@
+"""The pages of runs in a real browser: list, one run, a training that moves, comparison, start, stop, tag, delete."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gymnast.core.files import write_json
+from gymnast.runs.references import Run
+from gymnast.sinks.jsonl import read_metrics
+from tests.browser.conftest import Open
+from tests.browser.serving import PHONE, Studio, Window, served, train
+from tests.processes import wait_for
+
+pytestmark = pytest.mark.timeout(300)
+RETURN = "rollout/ep_rew_mean"
+HOSTILE = '<img src=x onerror="window.hacked = true">'
+SMALL = ("env.n_envs=8", "algo.n_steps=32", "algo.batch_size=64", "eval.episodes=2", "stop.episodes=4")
+STEPS = ("--steps", "4096")
+
+
+def settings(*texts: str) -> list[str]:
+    return [word for text in (*SMALL, *texts) for word in ("--set", text)]
+
+
+@pytest.fixture(scope="module")
+def shelf(studio: Studio, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two seeds of CartPole, two of a learning rate that ruins it, and FrozenLake."""
+    folder = tmp_path_factory.mktemp("shelf")
+    for seed in ("1", "2"):
+        train(folder, "CartPole-v1", *STEPS, "--seed", seed, *settings())
+        train(folder, "CartPole-v1", *STEPS, "--seed", seed, *settings("algo.learning_rate=1.0"), "--tag", "wild")
+    train(folder, "FrozenLake-v1", *STEPS, "--name", "lake")
+    return folder
+
+
+@pytest.fixture
+def own(shelf: Path, tmp_path: Path) -> Iterator[Studio]:
+    """Served over a copy of these, which a test may change."""
+    shutil.copytree(shelf, tmp_path / "runs")
+    with served(tmp_path / "runs") as started:
+        yield started
+
+
+def shown(window: Window) -> list[str]:
+    """The ids in the table, from top to bottom."""
+    return [row.get_attribute("data-key") or "" for row in window.page.locator("tbody tr[data-key]").all()]
+
+
+def row_of(window: Window, name: str) -> str:
+    return f'tbody tr[data-key="{name}"]'
+
+
+def test_the_list_is_searched_filtered_and_sorted(window: Open, own: Studio) -> None:
+    one = window(own)
+    page = one.open("/runs")
+    page.wait_for_selector("tbody tr[data-key]")
+    one.wait("() => document.querySelectorAll('tbody .spark path').length === 4")  # curves follow; the lake has one row
+    everything = shown(one)
+    assert len(everything) == 5
+    created = {path.name: Run(path).read().created for path in own.runs_dir.glob("[!.]*")}
+    assert everything == sorted(created, key=lambda name: created[name], reverse=True)
+    page.get_by_label("Search runs").fill("lake")
+    one.wait("() => document.querySelectorAll('tbody tr[data-key]').length === 1")
+    assert "q=lake" in page.url  # the address holds it
+    page.get_by_role("button", name="Clear").click()
+    page.get_by_label("Any tag").select_option("wild")
+    one.wait("() => document.querySelectorAll('tbody tr[data-key]').length === 2")
+    assert {Run(own.runs_dir / name).read().tags[0] for name in shown(one)} == {"wild"}
+    page.get_by_role("button", name="Clear").click()
+    page.get_by_role("button", name="Score").click()
+    one.wait("() => location.search.includes('sort=-score')")
+    scores = {path.name: Run(path).read().score for path in own.runs_dir.glob("[!.]*")}
+    found = [scores[name] for name in shown(one)]
+    assert found == sorted(found, key=lambda score: -float(score or 0))
+    page.locator("tbody tr[data-key]").first.focus()
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".run-head h1")
+    assert f"/runs/{shown_id(one)}" in page.url
+
+
+def shown_id(window: Window) -> str:
+    return window.page.locator(".run-head .mono").inner_text()
+
+
+def test_a_training_is_started_moves_and_is_stopped_tagged_and_deleted(window: Open, tmp_path: Path) -> None:
+    with served(tmp_path / "runs") as studio:
+        one = window(studio)
+        page = one.open("/runs")
+        page.get_by_role("heading", name="No runs yet").wait_for()
+        page.locator("main").get_by_role("link", name="Start a run").click()
+        page.get_by_label("Search envs").fill("cartpole")
+        page.get_by_role("button", name="CartPole-v1 Balance").click()
+        page.get_by_label("algo.gamma").fill("2")
+        page.get_by_text("algo.gamma = 2: must be at most 1.").wait_for()
+        assert page.get_by_role("button", name="Start", exact=True).is_disabled()
+        page.get_by_label("algo.gamma").fill("0.98")
+        page.get_by_label("train.total_timesteps").fill("1000000000")
+        page.get_by_label("Search settings").fill(".every")
+        page.get_by_label("log.every", exact=True).fill("2048")
+        page.get_by_label("eval.every", exact=True).fill("20000")
+        page.get_by_label("Search settings").fill("on_solved")
+        page.get_by_label("stop.on_solved").fill("false")
+        page.get_by_label("Name").fill("moving")
+        command = page.locator(".command code").inner_text()
+        assert command.startswith("gymnast train CartPole-v1 --set algo.gamma=0.98 --set train.total_timesteps=1000")
+        page.locator("button.primary:not([disabled])", has_text="Start").click()
+        page.wait_for_selector(".run-head .badge:text('running')")
+        assert page.locator("h1").inner_text() == "moving"
+        (folder,) = [path for path in studio.runs_dir.iterdir() if not path.name.startswith(".")]
+        run = Run(folder)
+        points = f"() => (window.__studio.series['{RETURN}']?.x.length ?? 0)"
+        one.wait(f"{points.replace('() =>', '() => 5 <=')}")
+        before, picture = page.evaluate(points), one.pixels(".return-chart canvas")
+        one.wait(f"(old) => {points.removeprefix('() => ')} >= old + 3", before)
+        page.wait_for_timeout(200)
+        assert (one.pixels(".return-chart canvas") != picture).any()  # the curve has moved
+
+        page.get_by_role("button", name="Stop").click()
+        page.wait_for_selector(".run-head .badge:text('interrupted')")
+        wait_for(lambda: not run.live(), "end of the run")
+        rows = [row for row in read_metrics(run.metrics_path) if RETURN in row]
+        one.wait(f"(rows) => {points.removeprefix('() => ')} === rows", len(rows))
+        series = page.evaluate(f"() => window.__studio.series['{RETURN}']")
+        assert series["x"] == [row["time/total_timesteps"] for row in rows]  # every point, each in its place
+        assert series["y"] == pytest.approx([row[RETURN] for row in rows])
+
+        page.get_by_role("button", name="Tags").click()
+        page.get_by_label("New tags").fill("first try")
+        page.get_by_role("button", name="Add").click()
+        page.wait_for_selector(".run-head .badge:text('try')")
+        assert run.read().tags == ["first", "try"]
+        page.get_by_role("button", name="Delete").click()
+        page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+        page.get_by_role("heading", name="No runs yet").wait_for()
+        assert not run.path.exists()
+
+
+def test_the_newest_run_is_always_shown(window: Open, own: Studio) -> None:
+    one = window(own)
+    page = one.open("/runs/@last")
+    page.wait_for_selector(".run-head .mono")
+    assert shown_id(one).startswith(Run(own.runs_dir / shown_id(one)).read().token)
+    newest = own.runs_dir / "zzzzz-newer"
+    shutil.copytree(own.runs_dir / shown_id(one), own.runs_dir / ".copy")
+    data = json.loads((own.runs_dir / ".copy" / "run.json").read_text())
+    (own.runs_dir / ".copy" / "run.json").write_text(json.dumps({**data, "created": "2999-01-01T00:00:00+00:00"}))
+    (own.runs_dir / ".copy").rename(newest)
+    one.wait("() => document.querySelector('.run-head .mono')?.innerText === 'zzzzz-newer'")
+    assert page.url.endswith("/runs/@last")
+
+
+def test_every_metric_is_drawn_with_its_meaning(window: Open, own: Studio) -> None:
+    one = window(own)
+    wild = next(path for path in own.runs_dir.glob("[!.]*") if Run(path).read().tags == ["wild"])
+    page = one.open(f"/runs/{wild.name}?tab=metrics")
+    page.wait_for_selector(".metric")
+    while (closed := page.locator(".fold[aria-expanded=false]")).count():
+        closed.first.click()
+    names = {name for row in read_metrics(wild / "metrics.jsonl") for name in row}
+    one.wait("(count) => document.querySelectorAll('.metric').length === count", len(names))
+    assert {card.get_attribute("data-metric") for card in page.locator(".metric").all()} == names
+    assert all(card.inner_text().strip() for card in page.locator(".metric .clamp").all())
+    page.get_by_label("Search metrics").fill("approx_kl")
+    one.wait("() => document.querySelectorAll('.metric').length === 1")
+    page.wait_for_selector(".metric canvas")
+    page.get_by_role("radio", name="Seconds").click()
+    one.wait("() => location.search.includes('axis=seconds')")
+    last = read_metrics(wild / "metrics.jsonl")[-1]["time/elapsed"]
+    one.wait("(last) => (window.__studio.series['train/approx_kl']?.x.at(-1) ?? 1e9) <= last", last)
+    for tab in ("Diagnostics", "Settings", "Files", "Log", "Alerts"):
+        page.get_by_role("tab", name=tab).click()
+        page.wait_for_selector(f"[role=tab][aria-selected=true]:has-text('{tab}')")
+    page.wait_for_selector(".alert")
+
+
+def test_an_alert_starts_the_advised_run(window: Open, own: Studio) -> None:
+    wild = next(path for path in own.runs_dir.glob("[!.]*") if Run(path).read().tags == ["wild"])
+    one = window(own)
+    page = one.open(f"/runs/{wild.name}?tab=alerts")
+    page.locator(".fix .button").first.click()
+    one.wait(
+        "(old) => { const id = document.querySelector('.run-head .mono')?.innerText; return id && id !== old; }",
+        wild.name,
+    )
+    run = Run(own.runs_dir / shown_id(one))
+    assert (run.read().changed or {}).get("algo.learning_rate") != 1.0
+    wait_for(lambda: not run.live(), "end of the advised run")
+
+
+def test_runs_are_compared(window: Open, own: Studio) -> None:
+    one = window(own)
+    page = one.open("/runs?env=CartPole-v1")
+    page.wait_for_selector("tbody tr[data-key]")
+    page.get_by_label("Select all shown").check()
+    page.get_by_role("toolbar").get_by_role("link", name="Compare").click()
+    page.wait_for_selector(".sides tbody tr")
+    assert page.locator(".sides tbody tr").count() == 2  # four runs, two of each seed
+    page.wait_for_selector(".chart canvas")
+    assert page.locator(".reasons li").count() >= 2
+    assert page.locator("td.mono:text-is('algo.learning_rate')").count() == 1
+    before = one.pixels(".chart canvas")
+    page.locator(".sides tbody tr").first.hover()  # its curve stands out
+    page.wait_for_timeout(200)
+    assert (one.pixels(".chart canvas") != before).any()
+    page.locator("label.switch", has_text="group seeds").click()
+    one.wait("() => document.querySelectorAll('.sides tbody tr').length === 4")
+    page.get_by_label("Metric", exact=True).select_option("train/approx_kl")
+    one.wait("() => document.querySelector('.card h2')?.innerText === 'train/approx_kl'")
+    page.get_by_role("radio", name="Seconds").click()
+    one.wait("() => location.search.includes('axis=seconds')")
+    box = page.locator(".chart .u-over").bounding_box()
+    assert box is not None
+    for share in (0.2, 0.5, 0.8):  # somewhere near a line
+        for height in (0.1, 0.5, 0.9):
+            if "/compare" in page.url:
+                page.mouse.move(box["x"] + share * box["width"], box["y"] + height * box["height"])
+                page.wait_for_timeout(100)
+                page.mouse.click(box["x"] + share * box["width"], box["y"] + height * box["height"])
+    page.wait_for_selector(".run-head .mono")  # a click on a line leads to its run
+    assert "/runs/" in page.url
+
+
+@pytest.mark.parametrize(
+    "path", ["/runs", "/runs/@last", "/runs/@last?tab=metrics", "/compare", "/start?env=CartPole-v1"]
+)
+def test_every_page_fits_a_phone_in_the_dark(window: Open, own: Studio, path: str) -> None:
+    one = window(own, size=PHONE, dark=True)
+    page = one.open(path)
+    page.wait_for_selector("main h1")
+    page.wait_for_timeout(500)
+    assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
+    background = page.evaluate("() => getComputedStyle(document.documentElement).backgroundColor")
+    assert sum(int(part) for part in background.strip("rgb()").split(",")) < 150  # dark
+    page.get_by_role("button", name="Use the light theme").click()
+    light = page.evaluate("() => getComputedStyle(document.documentElement).backgroundColor")
+    assert sum(int(part) for part in light.strip("rgb()").split(",")) > 600
+
+
+def test_hostile_words_are_shown_as_text(window: Open, own: Studio) -> None:
+    victim = next(path for path in own.runs_dir.glob("[!.]*") if Run(path).read().name == "lake")
+    data = json.loads((victim / "run.json").read_text())
+    words = {
+        "name": HOSTILE,
+        "env": HOSTILE,
+        "algo": HOSTILE,
+        "tags": [HOSTILE],
+        "machine": HOSTILE,
+        "command": [HOSTILE],
+    }
+    write_json(victim / "run.json", {**data, **words})
+    (victim / "log.txt").write_text(HOSTILE)
+    one = window(own)
+    page = one.open("/runs")
+    page.wait_for_selector(row_of(one, victim.name))
+    assert page.locator(row_of(one, victim.name)).get_by_role("link").inner_text() == HOSTILE
+    for tab in ("overview", "settings", "files", "log"):
+        page = one.open(f"/runs/{victim.name}?tab={tab}")
+        page.wait_for_selector(".run-head h1")
+        assert page.locator("h1").inner_text() == HOSTILE
+    assert HOSTILE in page.locator("pre.log").inner_text()
+    page = one.open(f"/compare?ref={victim.name}")
+    page.wait_for_selector(".sides tbody tr")
+    assert page.evaluate("() => window.hacked") is None
+    assert page.locator("main img").count() == 0
+
+
+def test_a_second_window_only_watches_until_it_takes_control(window: Open, own: Studio) -> None:
+    first, second = window(own), window(own)
+    first.open("/runs")
+    first.wait("() => document.querySelectorAll('tbody tr[data-key]').length === 5")
+    page = second.open("/runs/@last")
+    page.get_by_role("button", name="Take control").wait_for()
+    ref = shown_id(second)
+    page.get_by_role("button", name="Tags").click()
+    page.get_by_label("New tags").fill("mine")
+    page.get_by_role("button", name="Add").click()
+    page.get_by_text("Another window has control. Take it first.").wait_for()
+    assert "mine" not in Run(own.runs_dir / ref).read().tags
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name="Take control").click()
+    first.page.get_by_role("button", name="Take control").wait_for()
+    page.get_by_role("button", name="Tags").click()
+    page.get_by_label("New tags").fill("mine")
+    page.get_by_role("button", name="Add").click()
+    page.wait_for_selector(".run-head .badge:text('mine')")
+    assert "mine" in Run(own.runs_dir / ref).read().tags
+    first.wait("() => document.querySelector('tbody').innerText.includes('mine')")  # and the other window sees it
+    second.errors.clear()  # the browser itself logs the refused request

@@ -1,0 +1,216 @@
+"""What the pages get is what the verbs and the files say."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gymnast.core.errors import UserError
+from gymnast.report.run_facts import EVALUATION, RETURN, RunFacts
+from gymnast.runs.references import Run
+from gymnast.sinks.jsonl import read_metrics
+from gymnast.studio.changes_api import advised
+from gymnast.studio.series import columns
+from gymnast.verbs.runs.compare import compare_runs
+from gymnast.verbs.runs.show import list_all_runs
+from tests.hostile import mutated, put_special
+from tests.runs.report_runs import Gallery
+from tests.studio.conftest import Studio, studio_of
+
+SAME = ("env", "algo", "variant", "seed", "status", "created", "name", "tags", "score", "training_return", "solved")
+
+
+def test_the_list_says_what_runs_list_says(studio: Studio, gallery: Gallery) -> None:
+    with studio.window() as window:  # it also gets what takes longer to read
+        rows: dict[str, dict[str, Any]] = {}
+        window.ask("watch_runs", revision=-1)
+        while len(rows) < 9 or not all(row["spark"] for row in rows.values() if row["id"] != gallery.broken.id):
+            rows |= {row["id"]: row for row in window.pushed("runs")["changed"]}
+    facts = {one.info.id: one for one in list_all_runs(gallery.folder).runs}
+    assert rows.keys() == facts.keys()
+    for name, row in rows.items():
+        one = facts[name]
+        said = {key: getattr(one.info, key, None) if key in vars(one.info) else getattr(one, key) for key in SAME}
+        assert {key: row[key] for key in SAME} == said, name
+        assert row["env_steps"] == one.env_steps
+        assert row["alerts"] == len(one.alerts)
+        returns = [value for _, value in one.curve(RETURN)]
+        assert row["spark"] == pytest.approx(returns, rel=1e-3), name  # fewer than 40 rows: all of them
+    assert rows[gallery.killed.id]["status"] == "killed"
+    listed = [row["id"] for row in studio.get("/runs")["runs"]]
+    assert listed == [one.info.id for one in list_all_runs(gallery.folder).runs]
+
+
+def test_a_run_is_shown_as_in_its_report(studio: Studio, gallery: Gallery) -> None:
+    wild = gallery.wild[0]
+    facts, shown = RunFacts(wild), studio.get(f"/run/{wild.id}")
+    assert shown["latest"] == pytest.approx(facts.latest, nan_ok=True)
+    assert [alert["name"] for alert in shown["alerts"]] == [alert.rule for alert in facts.alerts]
+    assert [alert["command"] for alert in shown["alerts"]] == [alert.command for alert in facts.alerts]
+    assert {one["phase"]: one["seconds"] for one in shown["time_budget"]} == pytest.approx(facts.time_budget)
+    changed = {one["key"]: one for one in shown["settings"] if one["default"] is not None}
+    assert changed["algo.learning_rate"]["value"] == "1.0"
+    assert changed["algo.learning_rate"]["default"] == "lin_0.003"
+    assert changed["algo.learning_rate"]["about"]
+    assert {one["name"] for one in shown["checkpoints"]} == {path.stem for path in wild.checkpoints()}
+    assert shown["config_yaml"] == wild.config_path.read_text()
+    assert studio.get(f"/run/{gallery.broken.id}")["crash"]
+    assert studio.get("/run/@last")["id"] == list_all_runs(gallery.folder).runs[0].info.id
+    assert any(one["command"].startswith("gymnast train") for one in studio.get(f"/run/{wild.id}/next"))
+    last = json.loads(wild.diagnostics_path.read_text().splitlines()[-1])
+    assert studio.get(f"/run/{wild.id}/diagnostics")["data"]["histograms"] == last["histograms"]
+
+
+@pytest.mark.parametrize(
+    "axis, clock",
+    [
+        ("env_steps", "time/total_timesteps"),
+        ("vector_steps", "time/vec_steps"),
+        ("updates", "time/updates"),
+        ("seconds", "time/elapsed"),
+    ],
+)
+def test_curves_have_the_numbers_of_the_file(studio: Studio, gallery: Gallery, axis: str, clock: str) -> None:
+    run = gallery.tuned[0]
+    found = studio.get(f"/run/{run.id}/metrics", names=f"{RETURN},{EVALUATION},none", axis=axis)
+    rows = [row for row in read_metrics(run.metrics_path) if RETURN in row]
+    assert found["series"][RETURN]["x"] == pytest.approx([row[clock] for row in rows])
+    assert found["series"][RETURN]["y"] == pytest.approx([row[RETURN] for row in rows])
+    assert found["series"]["none"] == {"x": [], "y": []}
+    assert len(found["series"][EVALUATION]["x"]) == len(RunFacts(run).curve(EVALUATION))
+
+
+def test_a_long_curve_becomes_means_with_extremes() -> None:
+    points = [(float(index), float(index % 10)) for index in range(1000)]
+    points[5] = (5.0, float("nan"))
+    few = columns(points, most=100)  # stretches of ten: 0, 1, ... 9
+    assert [len(column) for column in few.values()] == [100] * 4
+    assert few["x"][1] == 19
+    assert (few["low"][1], few["y"][1], few["high"][1]) == (0, 4.5, 9)
+    assert (few["low"][0], few["y"][0], few["high"][0]) == (0, 40 / 9, 9)  # without the one that is not a number
+    assert columns([(1.0, float("inf"))]) == {"x": [1.0], "y": [None]}
+
+
+def test_every_metric_has_a_meaning(studio: Studio) -> None:
+    subjects = studio.get("/catalogue")
+    assert {"rollout", "eval", "train", "time", "net"} <= {subject["name"] for subject in subjects}
+    assert all(metric["about"] for subject in subjects for metric in subject["metrics"])
+
+
+def test_a_comparison_says_what_runs_compare_says(studio: Studio, gallery: Gallery) -> None:
+    refs = [run.id for run in (*gallery.tuned, *gallery.wild)]
+    said = compare_runs(refs, gallery.folder, "seed").to_json()
+    found = studio.get("/compare", ref=refs)
+    assert found["reasons"] == said["reasons"]
+    assert [curve["ids"] for curve in found["curves"]] == [refs[:2], refs[2:]]
+    assert {one["key"] for one in found["differences"]} == set(said["config"])
+    curve = found["curves"][0]
+    assert len(curve["x"]) == len(curve["low"]) == len(curve["high"])
+    assert all(low <= y <= high for low, y, high in zip(curve["low"], curve["y"], curve["high"], strict=True))
+    alone = studio.get("/compare", ref=refs, group="none", metric="train/approx_kl", axis="updates")
+    assert [curve["ids"] for curve in alone["curves"]] == [[ref] for ref in refs]
+    assert alone["metric"] == "train/approx_kl"
+    for params in ({}, {"ref": "nosuchrun"}, {"ref": refs[0], "metric": "no/such"}):
+        assert studio.api.get("/api/compare", params=params).status_code in (400, 404)
+
+
+def test_tags_and_deletion(own_studio: Studio, gallery: Gallery) -> None:
+    ref = gallery.tuned[0].id
+    assert own_studio.post(f"/run/{ref}/tag", add=["good", "good", "fast"])["tags"][ref] == ["good", "fast"]
+    assert own_studio.post(f"/run/{ref}/tag", add=["new"], remove=["good"])["tags"][ref] == ["fast", "new"]
+    assert Run(own_studio.runs_dir / ref).read().tags == ["fast", "new"]
+    for wrong in ({"add": ["two words"]}, {"add": "text"}, {"add": [1]}):
+        assert own_studio.api.post(f"/api/run/{ref}/tag", json=wrong).status_code == 400
+    own_studio.post(f"/run/{ref}/delete")
+    assert own_studio.api.get(f"/api/run/{ref}").status_code == 404
+    assert not (own_studio.runs_dir / ref).exists()
+
+
+def test_a_fix_starts_the_advised_run(own_studio: Studio, gallery: Gallery) -> None:
+    wild = gallery.wild[0]
+    alert = next(one for one in own_studio.get(f"/run/{wild.id}")["alerts"] if one["command"])
+    started = own_studio.post(f"/run/{wild.id}/fix", alert=alert["name"])
+    changes = own_studio.get(f"/run/{started['id']}")["changes"]
+    assert changes.get("algo.learning_rate") != 1.0
+    assert own_studio.api.post(f"/api/run/{wild.id}/fix", json={"alert": "none"}).status_code == 400
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "rm -rf /",
+        "gymnast runs delete @last --yes",
+        "gymnast train",
+        "gymnast train --help",
+        "gymnast train CartPole-v1 --runs-dir /tmp",
+        "gymnast train CartPole-v1 --set a=1 --init-from x",
+        "gymnast train CartPole-v1 --set",
+        "gymnast train CartPole-v1 'open",
+        "",
+    ],
+)
+def test_only_a_training_is_started_from_a_file(command: str) -> None:
+    with pytest.raises(UserError, match="not a command"):
+        advised(command)
+
+
+def test_an_advised_training_is_taken() -> None:
+    words = ["train", "CartPole-v1", "--set", "a.b=1", "--set", "c=[1, 2]"]
+    assert advised("gymnast train CartPole-v1 --set a.b=1 --set 'c=[1, 2]'") == words
+
+
+def test_settings_are_checked_as_on_the_command_line(studio: Studio) -> None:
+    good = studio.post("/check", env="CartPole-v1:a2c", set={"algo.gamma": "0.5"})
+    assert good["problems"] == []
+    rows = {row["key"]: row for row in good["explained"]}
+    assert rows["algo.gamma"]["value"] == "0.5"
+    assert rows["algo.gamma"]["source"].startswith("--set")
+    assert rows["algo.name"]["value"] == "a2c"
+    bad = studio.post("/check", env="CartPole-v1", set={"algo.gamma": "2", "algo.gama": 1, "env.n_envs": -1})
+    assert {problem["key"] for problem in bad["problems"]} == {"algo.gamma", "algo.gama", "env.n_envs"}
+    assert "must be at most 1" in next(one["text"] for one in bad["problems"] if one["key"] == "algo.gamma")
+    refused = studio.api.post("/api/start", json={"env": "CartPole-v1", "set": {"algo.gamma": 2}})
+    assert refused.status_code == 400
+    assert "algo.gamma" in refused.json()["error"]
+    unknown = studio.post("/check", env="CartPolo-v1")
+    assert "CartPole-v1" in unknown["problems"][0]["text"]
+    own = studio.post("/check", env="tests.envs_for_tests:test/Counting-v0")  # no preset: made in another process
+    assert {"env.id", "algo.gamma"} <= {row["key"] for row in own["explained"]}
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b"{", b"\xff", b'{"env": 1}', b'{"env": "--help"}', b"[" * 100_000])
+def test_what_is_no_request_is_one_line(studio: Studio, body: bytes) -> None:
+    for path in ("/api/check", "/api/start"):
+        answer = studio.api.post(path, content=body)
+        assert answer.status_code in (200, 400)
+        said = answer.json()
+        assert said.get("error") or said.get("problems")
+
+
+def test_broken_files_break_nothing(gallery: Gallery, tmp_path: Path) -> None:
+    """Files as a kill, a bad disk or a stranger leaves them: every address answers, with what is left or one line."""
+    rng, names = random.Random(0), ("run.json", "metrics.jsonl", "alerts.json", "config.yaml", "diagnostics.jsonl")
+    runs_dir = tmp_path / "runs"
+    for index in range(40):
+        copy = runs_dir / f"{index:02}-{gallery.wild[0].id}"
+        shutil.copytree(gallery.wild[0].path, copy)
+        victim = copy / names[index % len(names)]
+        victim.write_bytes(mutated(victim.read_bytes(), rng))
+    for kind in ("fifo", "folder", "device", "loop", "nowhere"):
+        copy = runs_dir / f"{kind}-{gallery.wild[0].id}"
+        shutil.copytree(gallery.wild[0].path, copy)
+        put_special(copy / names[len(kind) % len(names)], kind)
+    with studio_of(runs_dir) as studio, studio.window() as window:
+        window.ask("watch_runs")
+        rows = {row["id"] for row in window.pushed("runs")["changed"]}
+        assert len(rows) == 45
+        for ref in sorted(rows):
+            for place in ("", "/metrics?names=rollout/ep_rew_mean", "/diagnostics", "/next", "/file/metrics.jsonl"):
+                answer = studio.api.get(f"/api/run/{ref}{place}")
+                assert answer.status_code in (200, 400, 404), f"{ref}{place}: {answer.text[:300]}"
+        assert window.ask("watch_runs")  # it still answers
