@@ -144,9 +144,8 @@ def show_watched(folder: Path) -> None:
         on, off = ([rate[place] for is_on, rate in rates if is_on == wanted] for wanted in (True, False))
         pairs = [1 - a / b for a, b in zip(on, off, strict=True)]
         error = stdev(pairs) / len(pairs) ** 0.5
-        print(
-            f"{what}: watched {mean(on):,.0f}, not watched {mean(off):,.0f}; cost {100 * mean(pairs):.2f} % ± {100 * error:.2f}"
-        )
+        cost = f"cost {100 * mean(pairs):.2f} %, standard error {100 * error:.2f}"
+        print(f"{what}: watched {mean(on):,.0f}, not watched {mean(off):,.0f}; {cost}")
 
 
 def watch_now_and_then(window: Window, run: Run, server: int) -> list[tuple[bool, tuple[float, float]]]:
