@@ -210,9 +210,10 @@ function Frame({ lane, two }) {
   const moment = lane.moment.value;
   const picture = moment?.n === lane.n.value ? moment?.pictures.get("frame:0:0") : null;
   const about = lane.about.value;
+  const reason = about.why_no_picture ?? (moment?.n === lane.n.value ? moment?.answer.frame?.reason : null);
   const [columns, t] = [lane.columns.value, lane.at.value];
   const done = columns && t >= lane.last.value;
-  return html`<figure class="frame"><div class="frame-box" style=${picture ? { "--shape": `${picture.header.width} / ${picture.header.height}` } : undefined}>${about.picture === false ? html`<p class="game-note">${about.why_no_picture}</p>` : html`<${Picture} picture=${picture} label="The environment at step ${t}" />`}
+  return html`<figure class="frame"><div class="frame-box" style=${picture ? { "--shape": `${picture.header.width} / ${picture.header.height}` } : undefined}>${reason ? html`<p class="game-note">${reason}</p>` : html`<${Picture} picture=${picture} label="The environment at step ${t}" />`}
       ${two && html`<span class="lane-name">${lane.name}${lane.name === "B" || about.checkpoint ? ` · ${about.checkpoint ?? ""}` : ""}</span>`}</div>
     <figcaption>${columns ? html`<span><b>${done ? lane.row.value?.outcome : columns.label[t]}</b></span><span>return so far ${fixed(columns.total[t - 1] ?? 0)}</span>` : html`<span>–</span>`}</figcaption></figure>`;
 }
