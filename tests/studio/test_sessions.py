@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -227,6 +228,18 @@ def test_mistakes_are_answered_in_a_line(served: Served, command: dict[str, obje
         assert "\n" not in answer["error"]
         assert "Traceback" not in answer["error"]
         until(lambda: not served.sessions.open, "end of the process that could not open it")
+
+
+def test_runs_outside_of_the_folder_stay_closed(served: Served, run: str, tmp_path: Path) -> None:
+    """By their path, by that of a file, and by a link from inside."""
+    outside = tmp_path / "other" / run
+    shutil.copytree(served.runs_dir / run, outside)
+    (served.runs_dir / "linked").symlink_to(outside)
+    with served.window() as window:
+        for ref in (str(outside), str(outside / "checkpoints" / "last.safetensors"), "linked", f"../{outside}"):
+            assert "error" in window.ask("open", ref=ref), ref
+        assert "about" in window.ask("open", ref=run)
+    (served.runs_dir / "linked").unlink()
 
 
 def test_commands_that_make_no_sense_change_nothing(served: Served) -> None:

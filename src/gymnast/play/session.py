@@ -89,6 +89,7 @@ class PlaySession:
         t = trace.length
         if self._place != (trace.n, t):
             self.go_to(trace, t)
+            self._require_place(t)
         now = self._now
         assert now is not None
         thinker = self.thinker(policy, checkpoint)
@@ -214,6 +215,7 @@ class PlaySession:
             raise UserError(f"t is {t}: episode {parent.n} is over there.")
         self.thinker(then, checkpoint)
         exact = self.go_to(parent, t)
+        self._require_place(t)
         trace = self.keep(parent.branch(self._new_number(), t, then, checkpoint))
         trace.exact = exact
         self.trace, self._place = trace, (trace.n, t)
@@ -224,6 +226,10 @@ class PlaySession:
         if action is not None:
             self.advance("human", action, checkpoint)
         return trace
+
+    def _require_place(self, t: int) -> None:
+        if self._place is None:
+            raise UserError(f"not exact: this env does not repeat itself, and ended before step {t} this time.")
 
     def _anchor(self, trace: Trace) -> None:
         kept = self.game.save()

@@ -90,7 +90,8 @@ class AtariSuite(Suite):
         from gymnast.envs.snapshot import save_numbers
 
         base: Any = game
-        return save_numbers(base), base.ale.cloneState(), base.ale.getScreenRGB()
+        screen = base.ale.getScreenRGB() if base.restored is None else base.restored
+        return save_numbers(base), base.ale.cloneState(), screen
 
     def load_game(self, game: gym.Env[Any, Any], saved: Any) -> None:
         from gymnast.envs.snapshot import load_numbers
