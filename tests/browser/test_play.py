@@ -155,3 +155,16 @@ def test_a_human_plays_pongs_other_side_against_a_policy(window: Open) -> None:
         paddle = (np.abs(shown[34:194, 16:20] - np.array([213, 130, 74])).sum(axis=2) < 60).any(axis=1)
         places.append(float(np.flatnonzero(paddle).mean()))
     assert places[0] < 60 < 100 < places[1]
+
+
+def test_masked_actions_are_marked_and_never_taken(window: Open) -> None:
+    one = window()
+    page = one.open("/play?env=Taxi-v4&set=env.action_masks=true&policy=untrained&seed=4")
+    for count in range(1, 9):
+        page.get_by_role("button", name="Step").click()
+        one.wait("n => window.__studio.steps === n", count)
+    assert all(step["mask"][step["action"]] for step in steps(one))
+    masked = steps(one)[-1]["mask"].count(False)
+    assert masked
+    page.wait_for_timeout(300)  # the panel follows 15 times a second
+    assert page.locator(".prob-value", has_text="masked").count() == masked

@@ -14,7 +14,7 @@ const POLICIES = [
 
 export default function Play({ query }) {
   const [ref, env] = [query.get("ref"), query.get("env")];
-  const { session, about, error, joined } = useSession(ref, env, query.get("session") ? Number(query.get("session")) : null);
+  const { session, about, error, joined } = useSession(ref, env, query.get("session") ? Number(query.get("session")) : null, query.getAll("set"));
   if (!ref && !env) return html`<${OpenForm} page="play" title="Play" />`;
   if (error) return html`<div class="stack"><${ErrorLine}>${error.message}</${ErrorLine}><div><a href="/play">Choose something else</a></div></div>`;
   if (!about) return html`<${Loading} text="Starting the environment" />`;
