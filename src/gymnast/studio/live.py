@@ -13,7 +13,7 @@ from gymnast.studio.series import clock_of, columns
 from gymnast.studio.socket import Client, Hub
 
 EVERY = 0.8  # seconds between two looks while a run is trained: a page is less than a second behind
-CALM = 1.0  # and while none is
+CALM = 1.5  # and while none is
 AT_ONCE = 100  # rows whose second half is read in one look
 
 
