@@ -6,9 +6,12 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import pytest
 
 from tests.browser.conftest import PHONE, Open
 from tests.browser.serving import Window, difference, frames_of
+
+pytestmark = pytest.mark.timeout(300)  # a process with torch for every window
 
 
 def steps(window: Window) -> list[dict[str, Any]]:
