@@ -10,6 +10,8 @@ import pytest
 from tests.browser.conftest import PHONE, Open
 from tests.browser.serving import Window, difference, frames_of
 
+pytestmark = pytest.mark.timeout(300)  # a process with torch for every window
+
 
 def inspect(window: Window, path: str, t: int = 0) -> None:
     """Opens the inspector and waits until a step is shown."""

@@ -6,9 +6,12 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import pytest
 
 from tests.browser.conftest import PHONE, Open
 from tests.browser.serving import Window, difference, frames_of
+
+pytestmark = pytest.mark.timeout(300)  # a process with torch for every window
 
 
 def steps(window: Window) -> list[dict[str, Any]]:
@@ -18,7 +21,7 @@ def steps(window: Window) -> list[dict[str, Any]]:
 def test_keys_reach_the_env_and_the_canvas_shows_its_frames(window: Open) -> None:
     one = window()
     page = one.open("/play?env=CartPole-v1&seed=7")
-    page.get_by_role("application").focus()
+    page.get_by_role("slider", name="Speed").fill("5")  # the pole does not fall within the few steps
     page.get_by_role("button", name="Play").click()
     page.get_by_role("application").focus()
     page.wait_for_timeout(300)
@@ -29,19 +32,18 @@ def test_keys_reach_the_env_and_the_canvas_shows_its_frames(window: Open) -> Non
         page.keyboard.down(key)
         one.wait("n => (window.__studio.steps ?? 0) > n", before + 2)
         page.keyboard.up(key)
-        page.wait_for_timeout(200)
+        page.wait_for_timeout(500)
         taken = [step["action"] for step in steps(one)[before:]]
         assert len(taken) > 2
         assert set(taken) == {wanted}
 
     played = steps(one)
-    first = [step for step in played if step["episode"] == played[0]["episode"]]
-    if len(first) == len(played) and not first[-1]["over"]:
-        frames = frames_of([step["action"] for step in first], seed=7)
-        shown = one.pixels(".game canvas")
-        distances = [difference(shown, frame) for frame in frames]
-        assert int(np.argmin(distances)) == len(frames) - 1, "the canvas shows the frame after the last action"
-        assert distances[-1] < 1.0
+    assert not any(step["over"] for step in played)
+    frames = frames_of([step["action"] for step in played], seed=7)
+    shown = one.pixels(".game canvas")
+    distances = [difference(shown, frame) for frame in frames]
+    assert int(np.argmin(distances)) == len(frames) - 1, "the canvas shows the frame after the last action"
+    assert distances[-1] < 1.0
 
 
 def test_a_single_step_shows_the_envs_own_frame(window: Open) -> None:
@@ -155,3 +157,16 @@ def test_a_human_plays_pongs_other_side_against_a_policy(window: Open) -> None:
         paddle = (np.abs(shown[34:194, 16:20] - np.array([213, 130, 74])).sum(axis=2) < 60).any(axis=1)
         places.append(float(np.flatnonzero(paddle).mean()))
     assert places[0] < 60 < 100 < places[1]
+
+
+def test_masked_actions_are_marked_and_never_taken(window: Open) -> None:
+    one = window()
+    page = one.open("/play?env=Taxi-v4&set=env.action_masks=true&policy=untrained&seed=4")
+    for count in range(1, 9):
+        page.get_by_role("button", name="Step").click()
+        one.wait("n => window.__studio.steps === n", count)
+    assert all(step["mask"][step["action"]] for step in steps(one))
+    masked = steps(one)[-1]["mask"].count(False)
+    assert masked
+    page.wait_for_timeout(300)  # the panel follows 15 times a second
+    assert page.locator(".prob-value", has_text="masked").count() == masked

@@ -3,6 +3,19 @@ import { ask, connection, control, decode, get, onOpen, onPicture } from "./api.
 import { go, url } from "./router.js";
 import { Button, Card, Field, Loading, Select, cls, html, useData, useEffect, useLayoutEffect, useRef, useState } from "./ui.js";
 
+/** "key=value" texts as an object; a value is JSON where it can be. */
+export function settingsOf(texts) {
+  return Object.fromEntries(texts.map((text) => {
+    const [key, ...rest] = text.split("=");
+    const value = rest.join("=").trim();
+    try {
+      return [key.trim(), JSON.parse(value)];
+    } catch {
+      return [key.trim(), value];
+    }
+  }));
+}
+
 /** Opens a session; a window without control looks on at one that is open already, if there is one of the same. */
 export async function openSession(ref, env, known = null, set = {}) {
   if (known !== null) return { ...(await ask("join", { session: known })), joined: true };
@@ -25,8 +38,8 @@ export function onReady(listener) {
 }
 
 /** Opens a session and leaves it with the page: {session, about, error}. It opens again after a lost connection.
- *  `known`: one that is open already, of the inspector. */
-export function useSession(ref, env, known = null) {
+ *  `known`: one that is open already, of the inspector. `settings`: "key=value" texts. */
+export function useSession(ref, env, known = null, settings = []) {
   const [state, setState] = useState({});
   useEffect(() => {
     if (!ref && !env) return setState({});
@@ -38,7 +51,7 @@ export function useSession(ref, env, known = null) {
       opening = true;
       session = null;
       setState({});
-      openSession(ref, env, known).catch((problem) => (known === null ? Promise.reject(problem) : openSession(ref, env))).finally(() => (opening = false)).then(
+      openSession(ref, env, known, settingsOf(settings)).catch((problem) => (known === null ? Promise.reject(problem) : openSession(ref, env, null, settingsOf(settings)))).finally(() => (opening = false)).then(
         (answer) => {
           session = answer.session;
           if (gone) return leave(session);
@@ -54,7 +67,7 @@ export function useSession(ref, env, known = null) {
       stop();
       if (session !== null) leave(session);
     };
-  }, [ref, env, known]);
+  }, [ref, env, known, settings.join()]);
   return state;
 }
 

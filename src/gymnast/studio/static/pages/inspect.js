@@ -1,7 +1,7 @@
 // Inspect: what an agent does and why, step by step, and what would have come of something else.
 import { control, get } from "../api.js";
 import { go, setQuery, url } from "../router.js";
-import { OpenForm, Picture } from "../session.js";
+import { OpenForm, Picture, settingsOf } from "../session.js";
 import { Lane, makeDesk } from "../inspect/lane.js";
 import { OPEN_AT_FIRST, PANELS, seek } from "../inspect/panels.js";
 import { Working } from "../inspect/whatif.js";
@@ -16,7 +16,7 @@ const numberOf = (text) => (text === null || text === "" || !Number.isFinite(Num
 export default function Inspect({ query }) {
   const [ref, env, vs] = [query.get("ref"), query.get("env"), query.get("vs")];
   if (!ref && !env) return html`<${OpenForm} page="inspect" title="Inspect" />`;
-  return html`<${Inspector} key=${`${ref}|${env}|${vs}|${query.getAll("vsset")}`} target=${ref} env=${env} vs=${vs} query=${query} />`;
+  return html`<${Inspector} key=${`${ref}|${env}|${vs}|${query.getAll("set")}|${query.getAll("vsset")}`} target=${ref} env=${env} vs=${vs} query=${query} />`;
 }
 
 function Inspector({ target, env, vs, query }) {
@@ -31,7 +31,7 @@ function Inspector({ target, env, vs, query }) {
     a.open(target, env, async () => {
       const rows = await a.record({ policy, seed: first.seed, episodes: 1 });
       a.n.value = rows[0].n;
-    });
+    }, settingsOf(query.getAll("set")));
     setLane(a);
     let b = null;
     if (vs) {
@@ -69,19 +69,6 @@ function Inspector({ target, env, vs, query }) {
       <div class="column centre"><${Stage} lanes=${lanes} desk=${desk} waiting=${vs && !other?.about.value} /><${Panels} lanes=${lanes} desk=${desk} panels=${panels} centre=${true} /></div>
       <div class="column panels"><${Panels} lanes=${lanes} desk=${desk} panels=${panels} centre=${false} /></div>
     </div></div>`;
-}
-
-// "key=value" texts as an object; a value is JSON where it can be.
-function settingsOf(texts) {
-  return Object.fromEntries(texts.map((text) => {
-    const [key, ...rest] = text.split("=");
-    const value = rest.join("=").trim();
-    try {
-      return [key.trim(), JSON.parse(value)];
-    } catch {
-      return [key.trim(), value];
-    }
-  }));
 }
 
 // The second agent plays the seed that the first one played.
@@ -210,9 +197,10 @@ function Frame({ lane, two }) {
   const moment = lane.moment.value;
   const picture = moment?.n === lane.n.value ? moment?.pictures.get("frame:0:0") : null;
   const about = lane.about.value;
+  const reason = about.why_no_picture ?? (moment?.n === lane.n.value ? moment?.answer.frame?.reason : null);
   const [columns, t] = [lane.columns.value, lane.at.value];
   const done = columns && t >= lane.last.value;
-  return html`<figure class="frame"><div class="frame-box" style=${picture ? { "--shape": `${picture.header.width} / ${picture.header.height}` } : undefined}>${about.picture === false ? html`<p class="game-note">${about.why_no_picture}</p>` : html`<${Picture} picture=${picture} label="The environment at step ${t}" />`}
+  return html`<figure class="frame"><div class="frame-box" style=${picture ? { "--shape": `${picture.header.width} / ${picture.header.height}` } : undefined}>${reason ? html`<p class="game-note">${reason}</p>` : html`<${Picture} picture=${picture} label="The environment at step ${t}" />`}
       ${two && html`<span class="lane-name">${lane.name}${lane.name === "B" || about.checkpoint ? ` · ${about.checkpoint ?? ""}` : ""}</span>`}</div>
     <figcaption>${columns ? html`<span><b>${done ? lane.row.value?.outcome : columns.label[t]}</b></span><span>return so far ${fixed(columns.total[t - 1] ?? 0)}</span>` : html`<span>–</span>`}</figcaption></figure>`;
 }

@@ -1,8 +1,8 @@
 // Play: keyboard, agent, random policy or untrained network in any environment; who plays can change at any step.
 import { ask, on } from "../api.js";
-import { setQuery, url } from "../router.js";
+import { go, setQuery, url } from "../router.js";
 import { ActionBars, OpenForm, keyName, useFrames, useSession } from "../session.js";
-import { Badge, Button, Card, ErrorLine, Icon, Loading, Segmented, Slider, Stat, Switch, attempt, cls, fixed, html, num, signal, toast, useEffect, useMemo, useRef, useState } from "../ui.js";
+import { Badge, Button, Card, ErrorLine, Icon, Loading, Segmented, Select, Slider, Stat, Switch, attempt, cls, fixed, html, num, signal, toast, useEffect, useMemo, useRef, useState } from "../ui.js";
 
 const POLICIES = [
   { value: "human", label: "You", title: "Your keyboard" },
@@ -14,7 +14,7 @@ const POLICIES = [
 
 export default function Play({ query }) {
   const [ref, env] = [query.get("ref"), query.get("env")];
-  const { session, about, error, joined } = useSession(ref, env, query.get("session") ? Number(query.get("session")) : null);
+  const { session, about, error, joined } = useSession(ref, env, query.get("session") ? Number(query.get("session")) : null, query.getAll("set"));
   if (!ref && !env) return html`<${OpenForm} page="play" title="Play" />`;
   if (error) return html`<div class="stack"><${ErrorLine}>${error.message}</${ErrorLine}><div><a href="/play">Choose something else</a></div></div>`;
   if (!about) return html`<${Loading} text="Starting the environment" />`;
@@ -116,7 +116,7 @@ function Game({ session, about, joined, wanted, wantedSeed }) {
     const answer = await attempt(ask("record", { session, on }));
     if (!answer) return;
     setRecording(answer.recording);
-    if (answer.dataset) toast(`Saved as ${answer.dataset.path} in the runs folder`, "green");
+    if (answer.dataset) toast(`Saved ${answer.dataset.episodes} episodes (${answer.dataset.steps} steps) as ${answer.dataset.path} in the runs folder.`, "green");
     else if (!on) toast("Nothing was played, so nothing was saved.");
   };
   const setSpeed = (value) => {
@@ -133,8 +133,8 @@ function Game({ session, about, joined, wanted, wantedSeed }) {
 
   return html`<div class="stack play">
     <div class="page-head"><h1>Play</h1><span class="mono ellipsis">${about.env}</span>
-      ${about.ref && html`<a class="mono ellipsis" href=${`/runs/${encodeURIComponent(about.ref.split("@")[0])}`}>${about.ref}</a>`}<span class="spacer"></span>
-      ${about.ref && html`<a class="button" href=${url("/inspect", { ref: about.ref })}><${Icon} name="search" />Inspect</a>`}
+      ${about.ref && html`<a class="mono ellipsis" href=${`/runs/${encodeURIComponent(about.ref.split("@")[0])}`}>${about.ref}</a>`}${about.checkpoints?.length > 1 && html`<${Select} label="Checkpoint" value=${about.checkpoint} options=${about.checkpoints} onChange=${(name) => go(url("/play", { ref: `${about.ref}@${name}`, policy }))} />`}<span class="spacer"></span>
+      ${about.ref && html`<a class="button" href=${url("/inspect", { ref: `${about.ref}@${about.checkpoint}` })}><${Icon} name="search" />Inspect</a>`}
       <${Segmented} label="Who plays" value=${policy} options=${options} onChange=${choose} /></div>
     <div class="side">
       <${Card} class="game-card" label="Game">
