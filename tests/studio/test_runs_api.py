@@ -119,6 +119,15 @@ def test_a_comparison_says_what_runs_compare_says(studio: Studio, gallery: Galle
         assert studio.api.get("/api/compare", params=params).status_code in (400, 404)
 
 
+def test_an_unknown_address_is_a_page_for_people_and_one_line_for_programs(studio: Studio) -> None:
+    person = studio.api.get("/nosuch", headers={"Accept": "text/html,*/*"})
+    assert person.status_code == 404
+    assert "app.js" in person.text
+    for path in ("/nosuch", "/api/nosuch"):
+        program = studio.api.get(path, headers={"Accept": "text/html" if path.startswith("/api") else "*/*"})
+        assert (program.status_code, program.json()) == (404, {"error": "there is nothing at this address."})
+
+
 def test_tags_and_deletion(own_studio: Studio, gallery: Gallery) -> None:
     ref = gallery.tuned[0].id
     assert own_studio.post(f"/run/{ref}/tag", add=["good", "good", "fast"])["tags"][ref] == ["good", "fast"]

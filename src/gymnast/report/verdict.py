@@ -155,11 +155,11 @@ def meaning(verdict: Verdict, facts: RunFacts) -> list[str]:
     elif verdict.solved:
         said.append(
             f"Other episodes showed a mean above {goal}, with an error of at most 5 % "
-            "of runs. Those of the score decided nothing."
+            "of runs. The score comes from separate episodes."
         )
     elif low is not None and high is not None:
         if high < threshold:
-            said.append(f"The whole interval lies below {goal}: more episodes would not help.")
+            said.append(f"The whole interval lies below {goal}: evaluating more episodes would not change that.")
         else:
             said.append(f"That the mean is above {goal} could not be shown.")
     if verdict.target is not None:
@@ -174,7 +174,7 @@ def meaning(verdict: Verdict, facts: RunFacts) -> list[str]:
 
 def _without_a_verdict(verdict: Verdict, facts: RunFacts) -> str:
     if not facts.rows:
-        return "No metrics were written."
+        return "No metrics yet."
     if verdict.best_evaluation is None:
         return "Never evaluated: only training returns are known, and these are of changing agents that explore."
     steps = facts.curve(EVALUATION)

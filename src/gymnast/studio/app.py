@@ -73,6 +73,9 @@ def page(request: Request) -> Response:
 
 
 def nothing(request: Request) -> Response:
+    """A person gets the page, which says so with a way back; a program gets one line."""
+    if "text/html" in request.headers.get("accept", "") and not request.url.path.startswith("/api/"):
+        return FileResponse(STATIC / "index.html", 404, headers={"cache-control": "no-cache"})
     raise NotFound("there is nothing at this address.")
 
 

@@ -191,16 +191,19 @@ function tipOf(u, drawn, { xFormat, yFormat }) {
   const { idx, left } = u.cursor;
   if (idx === null || idx === undefined || left < 0) return null;
   const x = u.posToVal(left, "x");
-  const rows = drawn.map((s) => {
-    const at = nearest(s.x, x);
-    const interval = s.low && s.low[at] !== null ? ` (${yFormat(s.low[at])} – ${yFormat(s.high[at])})` : "";
-    return { id: s.id, label: s.label, color: s.color, y: s.y[at], value: `${yFormat(s.y[at])}${interval}`, on: u.focused === s.id };
+  const there = drawn.filter((s) => x >= s.x[0] && x <= s.x[s.x.length - 1]); // an ended curve has no value here
+  const rows = there.map((s) => {
+    const y = valueAt(s.x, s.y, x);
+    const low = s.low ? valueAt(s.x, s.low, x) : null;
+    const interval = low !== null ? ` (${yFormat(low)} – ${yFormat(valueAt(s.x, s.high, x))})` : "";
+    return { id: s.id, label: s.label, color: s.color, y, value: `${yFormat(y)}${interval}`, on: u.focused === s.id };
   });
   rows.sort((a, b) => b.on - a.on || b.y - a.y);
   return { left: left + u.bbox.left / devicePixelRatio, width: u.width, x: xFormat(u.data[0][idx]), rows: rows.slice(0, 8), more: rows.length - 8 };
 }
 
-function nearest(xs, x) {
+// On the line that is drawn: between two points, what the line shows there.
+function valueAt(xs, ys, x) {
   let low = 0;
   let high = xs.length - 1;
   while (high - low > 1) {
@@ -208,5 +211,6 @@ function nearest(xs, x) {
     if (xs[middle] < x) low = middle;
     else high = middle;
   }
-  return x - xs[low] < xs[high] - x ? low : high;
+  if (ys[low] === null || ys[high] === null || xs[high] === xs[low]) return ys[low] ?? ys[high];
+  return ys[low] + ((ys[high] - ys[low]) * (x - xs[low])) / (xs[high] - xs[low]);
 }

@@ -30,6 +30,7 @@ function useSteps(session, game) {
   useEffect(() => {
     let newest = null;
     let timer = null;
+    let players = { episode: null };
     const show = () => {
       timer = null;
       game.step.value = newest;
@@ -39,7 +40,9 @@ function useSteps(session, game) {
       newest = message;
       window.__studio.step = message;
       window.__studio.steps = (window.__studio.steps ?? 0) + 1;
-      if (message.over) game.rows.value = [rowOf(message), ...game.rows.value].slice(0, 200);
+      if (players.episode !== message.episode) players = { episode: message.episode, steps: {} };
+      players.steps[message.who] = (players.steps[message.who] ?? 0) + 1;
+      if (message.over) game.rows.value = [rowOf(message, players.steps), ...game.rows.value].slice(0, 200);
       if (!timer) timer = setTimeout(show, message.over ? 0 : 66);
     });
     return () => {
@@ -49,7 +52,13 @@ function useSteps(session, game) {
   }, [session]);
 }
 
-const rowOf = (m) => ({ episode: m.episode, length: m.t + 1, total: m.total, outcome: m.outcome, who: m.who });
+const rowOf = (m, steps) => ({ episode: m.episode, length: m.t + 1, total: m.total, outcome: m.outcome, who: named(steps) });
+
+/** Who acted in an episode; how often, where it was more than one. */
+const named = (steps) => {
+  const all = Object.entries(steps);
+  return all.length === 1 ? all[0][0] : all.map(([who, count]) => `${who} ${count}`).join(", ");
+};
 
 function Game({ session, about, joined, wanted, wantedSeed }) {
   const game = useMemo(makeGame, [session]);

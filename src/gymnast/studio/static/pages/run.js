@@ -47,8 +47,8 @@ function OneRun({ id, query }) {
     return () => clearInterval(timer);
   }, [running]);
   useEffect(() => {
-    if (live.row && data && (live.row.status !== data.status || live.row.alerts !== data.alerts.length)) reload();
-  }, [live.row?.status, live.row?.alerts]);
+    if (live.row && data && (live.row.status !== data.status || live.row.alerts !== data.alerts.length || live.row.solved !== data.solved || live.row.score !== data.score)) reload();
+  }, [live.row?.status, live.row?.alerts, live.row?.solved, live.row?.score]);
   useEffect(() => {
     document.title = row ? `${nameOf(row)} · Gymnast Studio` : "Gymnast Studio";
     return () => (document.title = "Gymnast Studio");

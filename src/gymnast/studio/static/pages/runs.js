@@ -38,7 +38,7 @@ function State({ row }) {
 function Score({ row }) {
   if (row.score === null || row.score === undefined) return html`<span class="muted">–</span>`;
   return html`<div class="two-lines"><div>${row.solved && html`<span class="solved" title="Solved: a verdict on fresh episodes">✓ </span>`}${num(row.score)}</div>
-    <div class="hint">${row.low === null ? (row.threshold === null ? "" : `of ${num(row.threshold)}`) : `${num(row.low)} to ${num(row.high)}`}</div></div>`;
+    <div class="hint">${row.low === null ? (row.threshold === null ? "" : `solved at ${num(row.threshold)}`) : `${num(row.low)} to ${num(row.high)}`}</div></div>`;
 }
 
 const FILTERS = {
@@ -72,7 +72,7 @@ export default function Runs({ query }) {
   }, [all, key]);
   if (all === null) return html`<${Loading} text="Reading the runs" />`;
   if (!all.length) return html`<${NoRuns} />`;
-  const chosen = all.filter((row) => selected.has(row.id));
+  const chosen = shown.filter((row) => selected.has(row.id));
   const filter = (name, label, options) => html`<${Select} label=${label} value=${query.get(name) ?? ""} options=${[{ value: "", label }, ...options]} onChange=${(value) => setQuery({ [name]: value || null })} />`;
   const select = (id, on) => setSelected((old) => {
     const next = new Set(old);
@@ -83,7 +83,7 @@ export default function Runs({ query }) {
   const live = all.filter((row) => row.status === "running").length;
   return html`<div class="page-head"><h1>Runs</h1><span class="muted" data-count=${shown.length}>${shown.length === all.length ? all.length : `${shown.length} of ${all.length}`}${live > 0 && ` · ${live} running`}</span>
       <span class="spacer"></span><a class="button primary" href="/start">Start a run</a></div>
-    <div class="row filters"><input class="input search" type="search" placeholder="Search: name, env, tag, setting" aria-label="Search runs" value=${search} onInput=${(e) => setQuery({ q: e.target.value || null })} />
+    <div class="row filters"><input class="input search" type="search" placeholder="Search: name, env, tag, changed setting" aria-label="Search runs" value=${search} onInput=${(e) => setQuery({ q: e.target.value || null })} />
       ${filter("env", "All envs", some(all.map((row) => row.env)))}
       ${filter("algo", "All algorithms", some(all.map((row) => row.algo)))}
       ${filter("status", "Any status", some(all.map((row) => row.status)))}
