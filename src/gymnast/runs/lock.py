@@ -7,7 +7,7 @@ import os
 import time
 import weakref
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 LOCK_SECONDS = 0.5  # to wait for the lock; somebody who only looks whether the lock is held has it for microseconds
@@ -65,13 +65,17 @@ class RunLock:
 @contextmanager
 def one_writer(folder: Path) -> Iterator[None]:
     """Nobody else changes run.json meanwhile: the training and whoever tags the run read it and write it again."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        with suppress(OSError):  # a file system without locks on folders
+    with ExitStack() as stack:
+        with suppress(OSError):  # a file system without locks on folders, or a process that can open nothing more
+            handle = os.open(folder, os.O_RDONLY)
+            held = stack.enter_context(ExitStack())
+            held.callback(os.close, handle)
             fcntl.flock(handle, fcntl.LOCK_EX)
+            try:
+                os.close(os.dup(handle))
+            except OSError:  # this was the last file that can be opened, and the caller needs it
+                held.close()
         yield
-    finally:
-        os.close(handle)
 
 
 _held: weakref.WeakSet[RunLock] = weakref.WeakSet()

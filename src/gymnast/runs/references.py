@@ -135,7 +135,7 @@ def _pick(ref: str, runs_dir: Path) -> RunInfo:
         return _best(runs, ref.partition(":")[2] or runs[0].env)
     if ref.startswith("@"):
         raise UserError(f"unknown reference {ref!r}. Use @last, @best, @best:ENV, a run's id or the start of one.")
-    for run in known:
+    for run in sorted(known, key=lambda run: run.path.name != ref):  # a copy under another name has the same id
         if run.id == ref:
             return run
     matching = [run for run in known if ref and run.name == ref]

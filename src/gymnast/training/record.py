@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gymnast import config as configs
-from gymnast.core.errors import EnvFailure
+from gymnast.core.errors import EnvFailure, UserError
 from gymnast.core.files import write_atomic
 from gymnast.core.machine import cores, cpu_model, package_versions
 from gymnast.core.tasks import ALL_SOLVED
@@ -141,7 +141,7 @@ def record(
         try:
             sinks.close_files()
             # What went wrong is said even where no file can be opened any more, as with an env that opens too many.
-            with nullcontext() if result else suppress(OSError, ImportError):
+            with nullcontext() if result else suppress(OSError, ImportError, UserError):
                 run.finish(status, summary_of(state, result))
                 report(run)
         finally:
