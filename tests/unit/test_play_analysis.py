@@ -117,6 +117,20 @@ def test_a_value_is_compared_only_with_what_it_estimates() -> None:
     session.close()
 
 
+def test_a_value_of_two_networks_is_not_compared() -> None:
+    session, config = session_of("CartPole-v1")
+    trace = trace_of([1.0, 1.0], [1.0, 1.0])
+    trace.who = ["sampled", "untrained"]  # the untrained network took over: the episode began with another policy
+    assert "untrained" in str(why_incomparable(trace, config, session.game))
+    trace.who, trace.checkpoints = ["sampled", "sampled"], ["best", "last"]
+    assert "Two checkpoints" in str(why_incomparable(trace, config, session.game))
+    assert why_incomparable(trace.branch(2, 1, "sampled", "last"), config, session.game) == "The episode is not over."
+    assert trace.branch(2, 1, "sampled", "last").networks == {"best"}
+    trace.checkpoints = ["last", "last"]
+    assert why_incomparable(trace, config, session.game) is None
+    session.close()
+
+
 def test_lives_that_end_an_episode_in_training_only() -> None:
     breakout, config = session_of("ALE/Breakout-v5")
     assert "life" in str(

@@ -83,6 +83,17 @@ def test_an_agent_remembers_what_it_watched() -> None:
     session.close()
 
 
+def test_each_step_knows_its_checkpoint() -> None:
+    session = session_of("CartPole-v1")
+    parent = session.begin(1, "sampled", "best")
+    for checkpoint in ("best", "last", "last"):
+        session.advance("sampled", checkpoint=checkpoint)
+    assert parent.checkpoints == ["best", "last", "last"]
+    branch = session.branch(parent, 2, 0, "sampled", "best")
+    assert branch.checkpoints == ["best", "last", "best"]
+    session.close()
+
+
 def test_history_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(play_session, "MOST_EPISODES", 3)
     session = session_of("CartPole-v1")

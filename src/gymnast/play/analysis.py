@@ -25,11 +25,13 @@ def why_incomparable(trace: Trace, config: RunConfig, game: Game) -> str | None:
         return "The episode is not over."
     if any(step.value is None for step in trace.steps):
         return "There is no agent, so there is no value."
-    others = sorted({who for who in trace.who if who not in ("sampled", "untrained")})
+    if "untrained" in trace.who:
+        return "An untrained network's value estimates nothing yet."
+    others = sorted(set(trace.who) - {"sampled"})
     if others:
         return f"The value is that of sampled actions; here {' and '.join(others)} actions were taken."
-    if trace.policy == "untrained":
-        return "An untrained network's value estimates nothing yet."
+    if len(trace.networks) > 1:
+        return "Two checkpoints acted in this episode."
     if config.env.shaping:
         return "The agent learned from a shaped reward (env.shaping), so its value is not the env's own return."
     if reward.clip is not None and not _within(config, reward.clip):

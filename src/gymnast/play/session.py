@@ -117,7 +117,7 @@ class PlaySession:
             frames=frames,
             **({} if thought is None else thought.shown()),
         )
-        trace.add(step, policy, None if thought is None else thought.entropy)
+        trace.add(step, policy, None if thought is None else thought.entropy, checkpoint)
         trace.see(after.final_obs if self.game.over else after.obs)
         self._now, self._place = after, (trace.n, t + 1)
         if self.game.over:

@@ -128,9 +128,11 @@ class Inspection:
         gamma, lam = (_share(command, key) for key in ("gamma", "lambda"))
         if not trace.steps or any(step.value is None for step in trace.steps):
             raise UserError("there is no value in this episode: no agent looked on.")
+        if len(trace.networks) > 1:
+            return {"reason": "Two networks looked on in this episode: their values do not make one advantage."}
         final = 0.0
         if trace.outcome != "terminated":
-            thinker = self.moments.thinker(trace, None)
+            thinker = self.session.thinker(trace.who[-1], trace.checkpoints[-1])
             assert thinker is not None
             final = self.moments.thoughts(thinker, trace, trace.length)["value"]
         return analysis.advantages(trace, gamma, lam, final) | {"gamma": gamma, "lambda": lam, "final_value": final}

@@ -1,0 +1,44 @@
+"""What a session answers about its episodes where nothing can be compared, repeated or moved."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gymnast.studio.desk import Desk
+from gymnast.studio.opening import Opened
+from tests.studio.test_desk import Idle, Said
+
+MakeDesk = Callable[..., Desk]
+
+
+@pytest.fixture
+def desk_of(tmp_path: Path) -> Iterator[MakeDesk]:
+    """A session's desk in an env without an agent: `desk_of(env, setting=value)`."""
+    made: list[Desk] = []
+
+    def make(env: str, **settings: Any) -> Desk:
+        made.append(Desk(Opened(tmp_path, None, env, settings), Idle(), Said()))  # type: ignore[arg-type]
+        return made[-1]
+
+    yield make
+    for desk in made:
+        desk.session.close()
+
+
+def ask(desk: Desk, do: str, **fields: Any) -> dict[str, Any]:
+    return desk.do({"do": do, **fields}, 1)
+
+
+def test_values_of_two_networks_make_no_advantage(desk_of: MakeDesk) -> None:
+    desk = desk_of("CartPole-v1")
+    ask(desk, "reset", seed=3)
+    ask(desk, "step", n=3, policy="untrained")
+    trace = desk.session.find(1)
+    options = {"n": 1, "gamma": 0.9, "lambda": 0.8}
+    assert len(ask(desk, "advantages", **options)["advantage"]) == 3
+    trace.who[1] = "sampled"  # an agent took over for a step
+    assert set(ask(desk, "advantages", **options)) == {"reason"}
