@@ -42,3 +42,13 @@ def test_values_of_two_networks_make_no_advantage(desk_of: MakeDesk) -> None:
     assert len(ask(desk, "advantages", **options)["advantage"]) == 3
     trace.who[1] = "sampled"  # an agent took over for a step
     assert set(ask(desk, "advantages", **options)) == {"reason"}
+
+
+def test_rollouts_show_no_value_that_estimates_something_else(desk_of: MakeDesk) -> None:
+    for clip, reason in ((1.0, None), (0.5, "clipped")):  # CartPole pays 1
+        desk = desk_of("CartPole-v1", **{"env.reward.clip": clip})
+        ask(desk, "reset", seed=3)
+        ask(desk, "step", n=3, policy="untrained")
+        found = ask(desk, "rollouts", n=1, t=1, k=1, then="untrained")
+        assert (found["value"] is None) == (reason is not None)
+        assert str(reason) in str(found["value_reason"])

@@ -20,7 +20,6 @@ UNKNOWN = 0.01  # weight of what came after a time limit, from which a return to
 
 def why_incomparable(trace: Trace, config: RunConfig, game: Game) -> str | None:
     """Why this episode's returns to go are not what the agent's value estimates; None: they are."""
-    reward = config.env.reward
     if trace.outcome is None:
         return "The episode is not over."
     if any(step.value is None for step in trace.steps):
@@ -32,6 +31,16 @@ def why_incomparable(trace: Trace, config: RunConfig, game: Game) -> str | None:
         return f"The value is that of sampled actions; here {' and '.join(others)} actions were taken."
     if len(trace.networks) > 1:
         return "Two checkpoints acted in this episode."
+    if reason := why_value_differs(config, game):
+        return reason
+    if trace.outcome != "terminated" and config.algo.gamma == 1.0:
+        return "The episode was cut, and without discounting nothing is known about the rewards after that."
+    return None
+
+
+def why_value_differs(config: RunConfig, game: Game) -> str | None:
+    """Why the agent's value is not an estimate of the rewards that are counted here, in any episode; None: it is."""
+    reward = config.env.reward
     if config.env.shaping:
         return "The agent learned from a shaped reward (env.shaping), so its value is not the env's own return."
     if reward.clip is not None and not _within(config, reward.clip):
@@ -42,8 +51,6 @@ def why_incomparable(trace: Trace, config: RunConfig, game: Game) -> str | None:
         return "Scores are made in another env (eval.env) than the one the value was learned in."
     if game.learns_by_lives:
         return "In training a lost life ended the episode (episodic_life), so the value looks ahead to that only."
-    if trace.outcome != "terminated" and config.algo.gamma == 1.0:
-        return "The episode was cut, and without discounting nothing is known about the rewards after that."
     return None
 
 
