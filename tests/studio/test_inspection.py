@@ -52,3 +52,14 @@ def test_rollouts_show_no_value_that_estimates_something_else(desk_of: MakeDesk)
         found = ask(desk, "rollouts", n=1, t=1, k=1, then="untrained")
         assert (found["value"] is None) == (reason is not None)
         assert str(reason) in str(found["value_reason"])
+
+
+def test_the_page_hears_that_a_game_is_not_exact(desk_of: MakeDesk) -> None:
+    desk = desk_of("CartPole-v1")
+    ask(desk, "reset", seed=5)
+    ask(desk, "step", n=2, policy="untrained")
+    desk.session.lose_place()
+    desk.game.env.unwrapped.gravity = 30.0  # type: ignore[attr-defined]
+    ask(desk, "step", policy="untrained")
+    pushed = [push["exact"] for push in desk.out.pushes if push["type"] == "step"]  # type: ignore[attr-defined]
+    assert pushed == [True, True, False]

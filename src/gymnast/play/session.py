@@ -88,7 +88,8 @@ class PlaySession:
             raise UserError("the episode is over: start the next one.")
         t = trace.length
         if self._place != (trace.n, t):
-            self.go_to(trace, t)
+            if not self.go_to(trace, t):
+                trace.exact = False
             self._require_place(t)
         now = self._now
         assert now is not None

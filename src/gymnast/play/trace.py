@@ -36,7 +36,7 @@ class Trace:
     checkpoint: str | None
     parent: int | None = None  # the episode that this one branched off from,
     at: int | None = None  # and the step at which it did
-    exact: bool = True  # whether the observation at that step was the parent's
+    exact: bool = True  # False: where it branched off or went on, the env did not show what it had shown there before
     steps: list[Step] = field(default_factory=list)
     who: list[str] = field(default_factory=list)  # whose action it was
     checkpoints: list[str | None] = field(default_factory=list)  # whose agent acted or looked on, step by step
