@@ -63,3 +63,24 @@ def test_the_page_hears_that_a_game_is_not_exact(desk_of: MakeDesk) -> None:
     ask(desk, "step", policy="untrained")
     pushed = [push["exact"] for push in desk.out.pushes if push["type"] == "step"]  # type: ignore[attr-defined]
     assert pushed == [True, True, False]
+
+
+def test_a_game_that_is_played_is_not_moved_by_who_looks_on(desk_of: MakeDesk) -> None:
+    desk = desk_of("ALE/Pong-v5")
+    ask(desk, "reset", seed=1)
+    ask(desk, "step", n=3, policy="random")
+    assert ask(desk, "moment", n=1, t=1, need=["frame"])["frame"] == {"exact": True}
+
+    ask(desk, "two_players", on=True)
+    ask(desk, "step", n=2, policy="random")
+    assert "not over" in ask(desk, "moment", n=1, t=2, need=["frame"])["frame"]["reason"]
+    ask(desk, "step", n=1, policy="random")  # it goes on: the env was not moved
+    assert desk.session.find(2).length == 3
+    assert ask(desk, "moment", n=1, t=1, need=["frame"])["frame"] == {"exact": True}  # is there already
+
+    ask(desk, "two_players", on=False)
+    ask(desk, "play", policy="random")
+    assert "pause" in ask(desk, "moment", n=1, t=2, need=["frame"])["frame"]["reason"]
+    assert desk.session.is_here
+    ask(desk, "pause")
+    assert ask(desk, "moment", n=1, t=2, need=["frame"])["frame"] == {"exact": True}

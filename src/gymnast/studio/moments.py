@@ -87,6 +87,8 @@ class Moments:
             return {"reason": "A second player moved in this episode, so that it cannot be shown again."}
         place = trace.n, t
         if place not in self._frames:
+            if reason := self._why_not_moved():
+                return {"reason": reason}
             exact = self.session.go_to(trace, t)
             picture = self.desk.game.picture()
             assert picture is not None
@@ -97,6 +99,15 @@ class Moments:
         exact, codec, size, data = self._frames[place]
         self.out.picture(FRAME, codec, size, data, episode=trace.n, t=t, to=number)
         return {"exact": exact}
+
+    def _why_not_moved(self) -> str | None:
+        """Why the one env is not brought to another moment: any window may ask for one, a game belongs to who plays."""
+        if self.desk.playing:
+            return "The game is being played: pause it to see other moments."
+        played = self.session.trace
+        if played is not None and played.second_player and played.outcome is None:  # there is no way back to it
+            return "The game of two players is not over: finish it to see other moments."
+        return None
 
     def _inputs(self, trace: Trace, t: int, number: int) -> list[dict[str, Any]]:
         """The pictures of an observation, oldest first, each with the action that was taken at it."""
