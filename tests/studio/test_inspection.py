@@ -8,8 +8,11 @@ from typing import Any
 
 import pytest
 
+from gymnast import config as configs
+from gymnast.play.game import Game
 from gymnast.studio.desk import Desk
 from gymnast.studio.opening import Opened
+from tests.envs_for_tests import full_id
 from tests.studio.test_desk import Idle, Said
 
 MakeDesk = Callable[..., Desk]
@@ -84,3 +87,27 @@ def test_a_game_that_is_played_is_not_moved_by_who_looks_on(desk_of: MakeDesk) -
     assert desk.session.is_here
     ask(desk, "pause")
     assert ask(desk, "moment", n=1, t=2, need=["frame"])["frame"] == {"exact": True}
+
+
+@pytest.mark.parametrize(
+    ("wrappers", "steps"),
+    [([], [2, 2, 2]), ([{"frame_stack": {"n": 2}}], [1, 1, 1, 2, 2, 2])],
+    ids=["colours", "two frames of three colours"],
+)
+def test_only_pictures_of_a_stack_have_steps_of_their_own(
+    desk_of: MakeDesk, wrappers: list[Any], steps: list[int]
+) -> None:
+    desk = desk_of(full_id("ImageObservation-v0"), **{"env.wrappers": wrappers})
+    ask(desk, "reset", seed=1)
+    ask(desk, "step", n=3, policy="random")
+    inputs = ask(desk, "moment", n=1, t=2, need=["inputs"])["inputs"]
+    assert [one["t"] for one in inputs] == steps
+    labels = [desk.labels.text(desk.session.find(1).steps[t].action) for t in steps]
+    assert [one["label"] for one in inputs] == (labels if wrappers else [None] * 3)
+
+
+def test_a_stack_of_atari() -> None:
+    for settings, stack in (([], 4), (["env.kwargs.stack=1"], 1), (["env.wrappers=[{frame_stack: {n: 2}}]"], 1)):
+        game = Game(configs.load("ALE/Pong-v5", settings).config, pictures=False)
+        assert game.stack == stack
+        game.close()
