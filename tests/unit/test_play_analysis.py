@@ -86,11 +86,12 @@ def test_flags() -> None:
     long.entropies = [0.9] * 4
     open_ = trace_of([-9.0], [0.0], n=4)
     open_.outcome = None  # not over: nothing to say yet
-    traces = [good, bad, long, open_]
+    cut = trace_of([-1.0] * 9, [0.0] * 9, "cut", n=5)  # cancelled: it is no whole episode
+    traces = [good, bad, long, open_, cut]
     numbers = numbers_of(traces, [1, 2, 3], 1.0)
     # errors: 0; 3; (4 + 3 + 2 + 1) / 4
     assert [numbers[n]["value_error"] for n in (1, 2, 3)] == [0.0, 3.0, 2.5]
-    assert flags_of(traces, numbers) == {1: [], 2: ["worst", "value_error"], 3: ["longest", "entropy"], 4: []}
+    assert flags_of(traces, numbers) == {1: [], 2: ["worst", "value_error"], 3: ["longest", "entropy"], 4: [], 5: []}
     assert flags_of([good, good], numbers) == {1: []}  # all alike: nothing stands out
     assert numbers_of(traces, [], 1.0)[2]["value_error"] is None
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from gymnast.config import load_facts
-from gymnast.play.trace import Trace
+from gymnast.play.trace import CUT, Trace
 from gymnast.rl.returns import discounted_returns, gae
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ def numbers_of(traces: Sequence[Trace], comparable: Iterable[int], gamma: float)
 
 def flags_of(traces: Sequence[Trace], numbers: Mapping[int, Mapping[str, float | None]]) -> dict[int, list[str]]:
     """What is remarkable, by episode: the worst return, the longest, the highest value error, the highest entropy."""
-    over = [trace for trace in traces if trace.outcome is not None and trace.steps]
+    over = [trace for trace in traces if trace.outcome not in (None, CUT) and trace.steps]
     flags: dict[int, list[str]] = {trace.n: [] for trace in traces}
     scores: dict[str, dict[int, float]] = {
         "worst": {trace.n: -trace.total for trace in over},
