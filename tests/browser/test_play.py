@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from gymnast.config.files import preset_ids
 from tests.browser.conftest import PHONE, Open
 from tests.browser.serving import Window, difference, frames_of
 
@@ -57,6 +58,14 @@ def test_a_single_step_shows_the_envs_own_frame(window: Open) -> None:
     distances = [difference(one.pixels(".game canvas"), frame) for frame in frames]
     assert int(np.argmin(distances)) == 8
     assert distances[8] < 1.0
+
+
+def test_the_form_offers_every_env_with_a_preset(window: Open) -> None:
+    page = window().open("/play")
+    options = page.locator("#envs option")
+    options.first.wait_for(state="attached")
+    offered = options.evaluate_all("found => found.map((one) => one.value)")
+    assert sorted(offered) == sorted(one for one in preset_ids() if not one.startswith("defaults/"))
 
 
 def test_take_over_and_give_back_in_one_episode(window: Open, trained: dict[str, str]) -> None:

@@ -86,11 +86,12 @@ def test_flags() -> None:
     long.entropies = [0.9] * 4
     open_ = trace_of([-9.0], [0.0], n=4)
     open_.outcome = None  # not over: nothing to say yet
-    traces = [good, bad, long, open_]
+    cut = trace_of([-1.0] * 9, [0.0] * 9, "cut", n=5)  # cancelled: it is no whole episode
+    traces = [good, bad, long, open_, cut]
     numbers = numbers_of(traces, [1, 2, 3], 1.0)
     # errors: 0; 3; (4 + 3 + 2 + 1) / 4
     assert [numbers[n]["value_error"] for n in (1, 2, 3)] == [0.0, 3.0, 2.5]
-    assert flags_of(traces, numbers) == {1: [], 2: ["worst", "value_error"], 3: ["longest", "entropy"], 4: []}
+    assert flags_of(traces, numbers) == {1: [], 2: ["worst", "value_error"], 3: ["longest", "entropy"], 4: [], 5: []}
     assert flags_of([good, good], numbers) == {1: []}  # all alike: nothing stands out
     assert numbers_of(traces, [], 1.0)[2]["value_error"] is None
 
@@ -114,6 +115,20 @@ def test_a_value_is_compared_only_with_what_it_estimates() -> None:
     assert "cut" in str(why_incomparable(trace, configs.override(config, ["algo.gamma=1"]), session.game))
     trace.outcome = None
     assert "not over" in str(why_incomparable(trace, config, session.game))
+    session.close()
+
+
+def test_a_value_of_two_networks_is_not_compared() -> None:
+    session, config = session_of("CartPole-v1")
+    trace = trace_of([1.0, 1.0], [1.0, 1.0])
+    trace.who = ["sampled", "untrained"]  # the untrained network took over: the episode began with another policy
+    assert "untrained" in str(why_incomparable(trace, config, session.game))
+    trace.who, trace.checkpoints = ["sampled", "sampled"], ["best", "last"]
+    assert "Two checkpoints" in str(why_incomparable(trace, config, session.game))
+    assert why_incomparable(trace.branch(2, 1, "sampled", "last"), config, session.game) == "The episode is not over."
+    assert trace.branch(2, 1, "sampled", "last").networks == {"best"}
+    trace.checkpoints = ["last", "last"]
+    assert why_incomparable(trace, config, session.game) is None
     session.close()
 
 

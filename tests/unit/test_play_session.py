@@ -83,6 +83,31 @@ def test_an_agent_remembers_what_it_watched() -> None:
     session.close()
 
 
+def test_an_episode_that_goes_on_elsewhere_is_not_exact() -> None:
+    session = session_of("CartPole-v1")
+    trace = session.begin(5, "random")
+    session.advance("random")
+    session.lose_place()  # another moment was looked at
+    session.advance("random")
+    assert trace.exact
+    session.game.env.unwrapped.gravity = 30.0  # type: ignore[attr-defined]
+    session.lose_place()
+    session.advance("random")
+    assert not trace.exact
+    session.close()
+
+
+def test_each_step_knows_its_checkpoint() -> None:
+    session = session_of("CartPole-v1")
+    parent = session.begin(1, "sampled", "best")
+    for checkpoint in ("best", "last", "last"):
+        session.advance("sampled", checkpoint=checkpoint)
+    assert parent.checkpoints == ["best", "last", "last"]
+    branch = session.branch(parent, 2, 0, "sampled", "best")
+    assert branch.checkpoints == ["best", "last", "best"]
+    session.close()
+
+
 def test_history_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(play_session, "MOST_EPISODES", 3)
     session = session_of("CartPole-v1")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from gymnast.config import load_facts
-from gymnast.play.trace import Trace
+from gymnast.play.trace import CUT, Trace
 from gymnast.rl.returns import discounted_returns, gae
 
 if TYPE_CHECKING:
@@ -20,16 +20,27 @@ UNKNOWN = 0.01  # weight of what came after a time limit, from which a return to
 
 def why_incomparable(trace: Trace, config: RunConfig, game: Game) -> str | None:
     """Why this episode's returns to go are not what the agent's value estimates; None: they are."""
-    reward = config.env.reward
     if trace.outcome is None:
         return "The episode is not over."
     if any(step.value is None for step in trace.steps):
         return "There is no agent, so there is no value."
-    others = sorted({who for who in trace.who if who not in ("sampled", "untrained")})
+    if "untrained" in trace.who:
+        return "An untrained network's value estimates nothing yet."
+    others = sorted(set(trace.who) - {"sampled"})
     if others:
         return f"The value is that of sampled actions; here {' and '.join(others)} actions were taken."
-    if trace.policy == "untrained":
-        return "An untrained network's value estimates nothing yet."
+    if len(trace.networks) > 1:
+        return "Two checkpoints acted in this episode."
+    if reason := why_value_differs(config, game):
+        return reason
+    if trace.outcome != "terminated" and config.algo.gamma == 1.0:
+        return "The episode was cut, and without discounting nothing is known about the rewards after that."
+    return None
+
+
+def why_value_differs(config: RunConfig, game: Game) -> str | None:
+    """Why the agent's value is not an estimate of the rewards that are counted here, in any episode; None: it is."""
+    reward = config.env.reward
     if config.env.shaping:
         return "The agent learned from a shaped reward (env.shaping), so its value is not the env's own return."
     if reward.clip is not None and not _within(config, reward.clip):
@@ -40,8 +51,6 @@ def why_incomparable(trace: Trace, config: RunConfig, game: Game) -> str | None:
         return "Scores are made in another env (eval.env) than the one the value was learned in."
     if game.learns_by_lives:
         return "In training a lost life ended the episode (episodic_life), so the value looks ahead to that only."
-    if trace.outcome != "terminated" and config.algo.gamma == 1.0:
-        return "The episode was cut, and without discounting nothing is known about the rewards after that."
     return None
 
 
@@ -124,7 +133,7 @@ def numbers_of(traces: Sequence[Trace], comparable: Iterable[int], gamma: float)
 
 def flags_of(traces: Sequence[Trace], numbers: Mapping[int, Mapping[str, float | None]]) -> dict[int, list[str]]:
     """What is remarkable, by episode: the worst return, the longest, the highest value error, the highest entropy."""
-    over = [trace for trace in traces if trace.outcome is not None and trace.steps]
+    over = [trace for trace in traces if trace.outcome not in (None, CUT) and trace.steps]
     flags: dict[int, list[str]] = {trace.n: [] for trace in traces}
     scores: dict[str, dict[int, float]] = {
         "worst": {trace.n: -trace.total for trace in over},

@@ -20,6 +20,7 @@ from gymnast.envs.suites.base import draws
 from gymnast.envs.tasks import TaskVecEnv, task_spaces
 from gymnast.envs.types import EpisodeRecord, Obs, Picture, StepBatch
 from gymnast.envs.wrappers.base import RandomWrapper
+from gymnast.envs.wrappers.frame_stack import FrameStack
 from gymnast.play.stage import DEFAULT_FPS, picture_of
 
 if TYPE_CHECKING:
@@ -148,6 +149,18 @@ class Game:
         ale = getattr(self.env.unwrapped, "ale", None)
         task = self.suite.task(self.config.kwargs)
         return bool(getattr(task, "episodic_life", False)) and ale is not None and ale.lives() > 0
+
+    @property
+    def stack(self) -> int:
+        """Steps whose pictures an observation has, oldest first; 1: only its own (or stacks of stacks: not known)."""
+        found = [getattr(self.suite.task(self.config.kwargs), "stack", 1)]
+        layer = self.env
+        while isinstance(layer, gym.Wrapper):
+            if isinstance(layer, FrameStack):
+                found.append(layer.n)
+            layer = layer.env
+        deep = [n for n in found if n > 1]
+        return deep[0] if len(deep) == 1 else 1
 
     @property
     def over(self) -> bool:

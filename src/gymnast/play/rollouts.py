@@ -45,21 +45,22 @@ def roll_out(
     gamma: float,
     stopped: Stopped,
     progress: Progress,
-) -> list[dict[str, Any]]:
+) -> tuple[list[dict[str, Any]], bool]:
     """Of each action: the mean of what is earned from step t on, plain and discounted, with its standard error. Every
-    action meets the same luck, so that differences are the actions'."""
-    found: list[dict[str, list[float]]] = [{"return": [], "discounted": [], "length": []} for _ in actions]
-    session.go_to(trace, t)
-    kept = session.game.save()
+    action meets the same luck, so that differences are the actions'. Then whether the env always came back to the
+    moment of the episode; rollouts that did not begin there are not counted."""
+    found: list[dict[str, list[float]]] = [{"return": [], "discounted": [], "length": [], "cut": []} for _ in actions]
+    exact = session.go_to(trace, t)
+    kept = session.game.save() if exact else None
     for i in range(times):
         seed = derive_seed(trace.seed, "rollout", t, i)
         for place, action in enumerate(actions):
             if stopped():
                 break
-            _one(session, trace, t, kept, action, seed, then, checkpoint, gamma, found[place])
+            exact &= _one(session, trace, t, kept, action, seed, then, checkpoint, gamma, found[place])
             progress(i * len(actions) + place + 1, times * len(actions))
     session.lose_place()
-    return [{"action": action, **_summary(numbers)} for action, numbers in zip(actions, found, strict=True)]
+    return [{"action": action, **_summary(numbers)} for action, numbers in zip(actions, found, strict=True)], exact
 
 
 def _one(
@@ -73,13 +74,15 @@ def _one(
     checkpoint: str | None,
     gamma: float,
     numbers: dict[str, list[float]],
-) -> None:
+) -> bool:
+    """One rollout; False: the env did not come back to the moment, so there is none."""
     game, thinker = session.game, session.thinker(then, checkpoint)
     if kept is not None:
         now = game.load(kept)
     else:
         session.lose_place()
-        session.go_to(trace, t)
+        if not session.go_to(trace, t):
+            return False
         now = session.now
     if thinker is not None:
         session.recall(thinker, trace, t)
@@ -97,13 +100,15 @@ def _one(
             discounted += gamma**steps * game.reward
             steps += 1
     session.forget(thinker)
-    for name, number in (("return", total), ("discounted", discounted), ("length", float(steps))):
+    cut = float(not game.over)
+    for name, number in (("return", total), ("discounted", discounted), ("length", float(steps)), ("cut", cut)):
         numbers[name].append(number)
+    return True
 
 
 def _summary(numbers: dict[str, list[float]]) -> dict[str, Any]:
     n = len(numbers["return"])
-    summary: dict[str, Any] = {"n": n}
+    summary: dict[str, Any] = {"n": n, "cut": int(sum(numbers["cut"]))}  # those that were not over at MOST_STEPS
     for name, key in (("return", "mean"), ("discounted", "discounted"), ("length", "length")):
         values = np.array(numbers[name])
         summary[key] = float(values.mean()) if n else None

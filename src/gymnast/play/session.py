@@ -88,7 +88,8 @@ class PlaySession:
             raise UserError("the episode is over: start the next one.")
         t = trace.length
         if self._place != (trace.n, t):
-            self.go_to(trace, t)
+            if not self.go_to(trace, t):
+                trace.exact = False
             self._require_place(t)
         now = self._now
         assert now is not None
@@ -117,7 +118,7 @@ class PlaySession:
             frames=frames,
             **({} if thought is None else thought.shown()),
         )
-        trace.add(step, policy, None if thought is None else thought.entropy)
+        trace.add(step, policy, None if thought is None else thought.entropy, checkpoint)
         trace.see(after.final_obs if self.game.over else after.obs)
         self._now, self._place = after, (trace.n, t + 1)
         if self.game.over:

@@ -36,9 +36,10 @@ class Trace:
     checkpoint: str | None
     parent: int | None = None  # the episode that this one branched off from,
     at: int | None = None  # and the step at which it did
-    exact: bool = True  # whether the observation at that step was the parent's
+    exact: bool = True  # False: where it branched off or went on, the env did not show what it had shown there before
     steps: list[Step] = field(default_factory=list)
     who: list[str] = field(default_factory=list)  # whose action it was
+    checkpoints: list[str | None] = field(default_factory=list)  # whose agent acted or looked on, step by step
     entropies: list[float | None] = field(default_factory=list)
     marks: list[str] = field(default_factory=list)  # of the observations, the last one included
     outcome: str | None = None  # terminated, truncated or cut; None: it goes on
@@ -57,9 +58,10 @@ class Trace:
         self.size += sum(len(leaf[0]) if isinstance(leaf, tuple) else leaf.nbytes for leaf in packed.values())
         self.marks.append(mark_of(obs))
 
-    def add(self, step: Step, who: str, entropy: float | None) -> None:
+    def add(self, step: Step, who: str, entropy: float | None, checkpoint: str | None = None) -> None:
         self.steps.append(replace(step, obs={}))
         self.who.append(who)
+        self.checkpoints.append(checkpoint)
         self.entropies.append(entropy)
 
     def obs(self, t: int) -> dict[str, NDArray[Any]]:
@@ -72,6 +74,12 @@ class Trace:
     @property
     def total(self) -> float:
         return self.steps[-1].total + self.steps[-1].reward if self.steps else 0.0
+
+    @property
+    def networks(self) -> set[str | None]:
+        """Whose values its steps have: those of a checkpoint, or of the untrained network."""
+        pairs = zip(self.who, self.checkpoints, strict=True)
+        return {"untrained" if who == "untrained" else checkpoint for who, checkpoint in pairs}
 
     @property
     def known_entropies(self) -> list[float]:
@@ -92,6 +100,7 @@ class Trace:
             at,
             steps=self.steps[:at],
             who=self.who[:at],
+            checkpoints=self.checkpoints[:at],
             entropies=self.entropies[:at],
             marks=self.marks[: at + 1],
             second_player=self.second_player,

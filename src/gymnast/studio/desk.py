@@ -171,6 +171,7 @@ class Desk:
             mask=None if step.mask is None else step.mask.tolist(),
             over=trace.outcome is not None,
             outcome=trace.outcome,
+            exact=trace.exact,
         )
 
     def state(self) -> dict[str, Any]:

@@ -128,9 +128,11 @@ class Inspection:
         gamma, lam = (_share(command, key) for key in ("gamma", "lambda"))
         if not trace.steps or any(step.value is None for step in trace.steps):
             raise UserError("there is no value in this episode: no agent looked on.")
+        if len(trace.networks) > 1:
+            return {"reason": "Two networks looked on in this episode: their values do not make one advantage."}
         final = 0.0
         if trace.outcome != "terminated":
-            thinker = self.moments.thinker(trace, None)
+            thinker = self.session.thinker(trace.who[-1], trace.checkpoints[-1])
             assert thinker is not None
             final = self.moments.thoughts(thinker, trace, trace.length)["value"]
         return analysis.advantages(trace, gamma, lam, final) | {"gamma": gamma, "lambda": lam, "final_value": final}
@@ -163,13 +165,13 @@ class Inspection:
         viewer = thinker or self.moments.thinker(trace, None)
         seen = None if viewer is None else self.moments.thoughts(viewer, trace, t)
         self.desk.playing = False
-        exact = self.session.go_to(trace, t)
+        self.session.go_to(trace, t)
         greedy = None
         if viewer is not None:
             self.session.recall(viewer, trace, t)
             greedy = viewer.think(self.session.now, t, 0, sampled=False).action
         actions = candidates(self.session, trace, t, greedy, self.desk.keys.idle)
-        rows = roll_out(
+        rows, exact = roll_out(
             self.session, trace, t, actions, k, then, checkpoint, gamma,
             self.desk.inbox.is_cancelled, lambda done, total: self._progress(number, done, total, 0),
         )  # fmt: skip
@@ -177,8 +179,18 @@ class Inspection:
             row["label"] = self.desk.labels.text(row["action"])
             probs = seen and seen["probs"]
             row["prob"] = probs[row["action"]] if probs and isinstance(row["action"], int) else None
-        value = None if seen is None else seen["value"]
-        return {"actions": rows, "value": value, "gamma": gamma, "then": then, "exact": exact, "n": trace.n, "t": t}
+        reason = None if seen is None else analysis.why_value_differs(self.desk.opened.config, self.desk.game)
+        value = None if seen is None or reason else seen["value"]
+        return {
+            "actions": rows,
+            "value": value,
+            "value_reason": reason,
+            "gamma": gamma,
+            "then": then,
+            "exact": exact,
+            "n": trace.n,
+            "t": t,
+        }
 
     def _map(self, command: dict[str, Any], number: int) -> dict[str, Any]:
         checkpoint = text(command, "checkpoint")

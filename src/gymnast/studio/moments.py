@@ -87,6 +87,8 @@ class Moments:
             return {"reason": "A second player moved in this episode, so that it cannot be shown again."}
         place = trace.n, t
         if place not in self._frames:
+            if reason := self._why_not_moved():
+                return {"reason": reason}
             exact = self.session.go_to(trace, t)
             picture = self.desk.game.picture()
             assert picture is not None
@@ -98,18 +100,29 @@ class Moments:
         self.out.picture(FRAME, codec, size, data, episode=trace.n, t=t, to=number)
         return {"exact": exact}
 
+    def _why_not_moved(self) -> str | None:
+        """Why the one env is not brought to another moment: any window may ask for one, a game belongs to who plays."""
+        if self.desk.playing:
+            return "The game is being played: pause it to see other moments."
+        played = self.session.trace
+        if played is not None and played.second_player and played.outcome is None:  # there is no way back to it
+            return "The game of two players is not over: finish it to see other moments."
+        return None
+
     def _inputs(self, trace: Trace, t: int, number: int) -> list[dict[str, Any]]:
-        """The pictures of an observation, oldest first, each with the action that was taken at it."""
+        """The pictures of an observation, channel by channel. Those of a stack come oldest first, each with the action
+        that was taken at it."""
         found: list[dict[str, Any]] = []
         net = self.desk.opened.untrained
         obs = trace.obs(t)
         for key in insight.pictures_of(net):
             axes = insight.picture_axes(net.agent.obs_space[key])
             tiles = obs[key] if axes == (1, 2) else np.moveaxis(obs[key], -1, 0)
-            stacked = axes == (1, 2)
+            stack = self.desk.game.stack if axes == (1, 2) else 1
             for i, tile in enumerate(tiles):
-                at = t - (len(tiles) - 1 - i) if stacked else t
-                taken = self.desk.labels.text(trace.steps[at].action) if 0 <= at < trace.length else None
+                at = t - (len(tiles) - 1 - i) * stack // len(tiles)
+                labelled = stack > 1 and 0 <= at < trace.length
+                taken = self.desk.labels.text(trace.steps[at].action) if labelled else None
                 data = grey(tile) if tile.dtype == np.uint8 else grey(tile, 0, 1)
                 self.out.picture(INPUT, GREY, tile.shape, data, episode=trace.n, t=t, to=number, index=len(found))
                 found.append({"index": len(found), "leaf": key, "t": at if at >= 0 else None, "label": taken})

@@ -151,7 +151,7 @@ export function OpenForm({ page, title, runsOnly }) {
     </div></div>`;
 }
 
-const envsOf = (presets) => (presets?.families ?? []).flatMap((family) => (family.envs ?? []).map((one) => one.id));
+const envsOf = (presets) => (presets ?? []).flatMap((family) => family.envs.map((one) => one.id));
 
 const SHORT = { ArrowLeft: "←", ArrowRight: "→", ArrowUp: "↑", ArrowDown: "↓", Space: "space", Enter: "enter" };
 export const keyName = (code) => SHORT[code] ?? code.replace(/^(Key|Digit)/, "");

@@ -108,10 +108,12 @@ function Inputs({ lane }) {
   const leaf = lane.about.value.obs.find((one) => one.kind === "picture");
   const board = leaf?.board;
   if (!tiles.length) return html`<${Loading} text="Asking for the input" />`;
+  const stacked = new Set(labels.map((note) => note.t)).size > 1;
+  const text = board ? "What the network sees: a plane for each kind of object." : stacked ? "What the network sees, the oldest first. Under each: the action taken at it." : "What the network sees, channel by channel.";
   return html`<div class="tiles">${tiles.map((tile, i) => {
     const note = labels[i] ?? {};
     return html`<figure key=${i}><${Picture} picture=${tile} label="Input ${i + 1}" /><figcaption>${board ? (leaf.names?.[i] ?? `kind ${i + 1}`) : (note.label ?? (note.t === null ? "before the start" : ""))}</figcaption></figure>`;
-  })}</div><p class="hint">${board ? "What the network sees: a plane for each kind of object." : "What the network sees, the oldest first. Under each: the action taken at it."}</p>`;
+  })}</div><p class="hint">${text}</p>`;
 }
 
 function Advantage({ lanes, desk }) {

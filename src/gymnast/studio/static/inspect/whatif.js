@@ -64,16 +64,20 @@ function OwnAction({ about, start, onBranch, busy }) {
 /** The return of rollouts for every action, next to what the network says. */
 function Rollouts({ found, now }) {
   const rows = found.actions.filter((row) => row.n);
-  if (!rows.length) return null;
+  const inexact = found.exact === false && html`<p class="hint">Not exact: the environment did not always repeat the episode up to this step. Rollouts that began elsewhere are not counted.</p>`;
+  if (!rows.length) return inexact;
   const low = Math.min(...rows.map((row) => row.mean - (row.error ?? 0)));
   const high = Math.max(...rows.map((row) => row.mean + (row.error ?? 0)));
   const place = (value) => `${high > low ? (100 * (value - low)) / (high - low) : 50}%`;
   const best = Math.max(...rows.map((row) => row.mean));
+  const first = rows.find((row) => row.mean === best);
+  const [fewest, most] = [Math.min(...rows.map((row) => row.n)), Math.max(...rows.map((row) => row.n))];
   return html`<div class="rollouts"><h3>Rollouts from step ${found.t}${now ? "" : " (another step is shown now)"}</h3><table class="mini"><thead><tr><th>action</th><th class="right">network</th><th>return</th><th class="right">mean ± error</th></tr></thead>
     <tbody>${rows.map((row) => html`<tr key=${row.label} class=${cls(row.mean === best && rows.filter((one) => one.mean === best).length === 1 && "best")}><td class="ellipsis">${row.label}</td><td class="right">${percent(row.prob, 1)}</td>
       <td class="dot-cell"><span class="dot-track"><span class="dot-error" style=${{ left: place(row.mean - (row.error ?? 0)), right: `calc(100% - ${place(row.mean + (row.error ?? 0))})` }}></span><span class="dot" style=${{ left: place(row.mean) }}></span></span></td>
-      <td class="right nowrap">${fixed(row.mean)}${row.error === null ? "" : ` ± ${fixed(row.error)}`}</td></tr>`)}</tbody></table>
-    <p class="hint">${rows[0].n} rollouts of each action${found.value === null ? "." : `. The network expects ${fixed(found.value)} with discount ${found.gamma}; discounted, ${rows.find((row) => row.mean === best).label} earned ${fixed(rows.find((row) => row.mean === best).discounted)}.`}${found.exact === false ? " Not exact: the environment did not repeat the episode." : ""}</p></div>`;
+      <td class="right nowrap">${fixed(row.mean)}${row.error === null ? "" : ` ± ${fixed(row.error)}`}${row.cut > 0 && html` <${Badge} kind="amber" title="Rollouts that reached the step limit: rewards after it are not counted">${row.cut} cut</${Badge}>`}</td></tr>`)}</tbody></table>
+    <p class="hint">${fewest === most ? most : `${fewest} to ${most}`} rollouts of each action.${found.value === null ? "" : ` The network expects ${fixed(found.value)} with discount ${found.gamma}; discounted, ${first.label} earned ${fixed(first.discounted)}.`}
+      ${found.value_reason && ` The network's value is not shown: ${found.value_reason}`}</p>${inexact}</div>`;
 }
 
 /** The family of the chosen episode: its root, and every branch from the step where it leaves its parent. */

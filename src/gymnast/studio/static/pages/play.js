@@ -181,7 +181,8 @@ function Overlay({ game }) {
   const step = game.step.value;
   if (!step) return null;
   return html`<div class="game-top"><${Badge}>Episode ${step.episode}</${Badge}><${Badge}>Step ${step.t + 1}</${Badge}><${Badge}>Return ${fixed(step.total)}</${Badge}>
-    ${step.over && html`<${Badge} kind="amber">${step.outcome}</${Badge}>`}</div>`;
+    ${step.over && html`<${Badge} kind="amber">${step.outcome}</${Badge}>`}
+    ${step.exact === false && html`<${Badge} kind="amber" title="The environment did not repeat the episode up to the step where the game went on">not exact</${Badge}>`}</div>`;
 }
 
 const Drawn = ({ game }) => html`<span class="hint nowrap" data-drawn=${game.drawn.value} title="Pictures drawn in the last second">${game.drawn.value} drawn/s</span>`;
