@@ -112,10 +112,13 @@ class Library:
             entries = sorted(self._entries.values(), key=lambda entry: _newest(entry.row), reverse=True)
             return f'{{"runs": [{",".join(entry.text for entry in entries)}], "revision": {self._revision}}}'
 
-    def find(self, ref: str) -> Run:
-        """@last, @best, an id, the beginning of one or a name: a run in this folder and nowhere else."""
+    def find(self, ref: str, exact: bool = False) -> Run:
+        """@last, @best, an id, the beginning of one or a name: a run in this folder and nowhere else. `exact`: an id
+        only, so that what is done to a run that is gone is never done to another one."""
         if not ref or ref.startswith(".") or set(ref) & set("/\\\0"):
             raise NotFound(f"{ref!r} is not the name of a run.")
+        if exact and not self._is_run(ref):
+            raise NotFound(f"there is no run with the id {ref!r} (any more).")
         try:
             run = Run(self.runs_dir / ref) if self._is_run(ref) else resolve(ref, self.runs_dir)
         except UserError as error:
