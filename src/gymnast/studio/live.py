@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import traceback
+from collections.abc import Awaitable
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,14 +47,14 @@ class Watcher:
         hub.on_leave(self._forget)
 
     async def follow(self) -> None:
-        """Until it is cancelled."""
-        await asyncio.to_thread(self._library.refresh)  # while the browser starts
+        """Until it is cancelled. What fails is reported; the other pages and the next look go on."""
+        await _reported(asyncio.to_thread(self._library.refresh))  # while the browser starts
         while True:
             await self._somebody.wait()
             if self._lists:
-                await self._push_lists()
+                await _reported(self._push_lists())
             for client, watched in list(self._runs.items()):
-                await self._push_run(client, watched)
+                await _reported(self._push_run(client, watched))
             training = any(watched.row["status"] == "running" for watched in self._runs.values())
             await asyncio.sleep(EVERY if training or self._library.live else CALM)
 
@@ -127,3 +129,10 @@ class Watcher:
             self._runs.pop(client, None)
         if not self._lists and not self._runs:
             self._somebody.clear()
+
+
+async def _reported(work: Awaitable[None]) -> None:
+    try:
+        await work
+    except Exception:
+        traceback.print_exc()
