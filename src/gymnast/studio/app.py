@@ -66,7 +66,7 @@ def make_app(runs_dir: Path, token: str, host: str, port: int) -> Starlette:
         exception_handlers={UserError: on_mistake},
         lifespan=lifespan,
     )
-    app.state.library = library
+    app.state.library, app.state.checking = library, asyncio.Lock()
     return app
 
 
