@@ -119,6 +119,7 @@ def test_a_run_that_is_gone_is_said(own_studio: Studio, gallery: Gallery) -> Non
         assert "error" in window.ask("watch_run", run="nosuchrun")
         assert "error" in window.ask("watch_run", run="../outside")
         assert "error" in window.ask("watch_run")
+        assert "names: must be a list" in window.ask("watch_run", run=gallery.tuned[0].id, names=5)["error"]
 
 
 def test_a_tail_reads_what_is_new(tmp_path: Path) -> None:

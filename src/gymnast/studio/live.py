@@ -10,6 +10,7 @@ from typing import Any
 
 from gymnast.core.errors import UserError
 from gymnast.report.run_facts import points_of
+from gymnast.studio.answers import texts_of
 from gymnast.studio.library import Library, complete_row
 from gymnast.studio.series import clock_of, columns
 from gymnast.studio.socket import Client, Hub
@@ -104,7 +105,7 @@ class Watcher:
 
     async def _watch_run(self, client: Client, message: dict[str, Any]) -> dict[str, Any]:
         """`have`: how many rows the page has seen, by its answer from /metrics; what came since then is pushed."""
-        names = [str(name) for name in message.get("names") or []]
+        names = texts_of(message, "names")
 
         def look() -> _Watched:
             with self._library.reading(str(message.get("run") or "")) as facts:
