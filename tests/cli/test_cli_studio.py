@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -47,10 +49,16 @@ def test_a_run_is_stopped_and_can_be_resumed(gymnast: Command, trained: Trained,
     with running(command, cwd=ROOT, env=environment()) as process:
         run = wait_for(lambda: [Run(path) for path in tmp_path.glob("[!.]*")], "run", process)[0]
         wait_for(lambda: run.metrics_path.exists() and run.metrics_path.stat().st_size, "row of metrics", process)
+        os.kill(run.read().pid, signal.SIGSTOP)  # so that it cannot have ended before the second stop
         outcome = gymnast("runs", "stop", "@last", *folder)
         assert outcome.code == 0, outcome
         assert outcome.out.startswith(f"stopping {run.id}")
+        twice = gymnast("runs", "stop", "@last", *folder)  # a second signal would lose the checkpoint
+        assert twice.code == 2
+        assert "is stopping already" in twice.err
+        os.kill(run.read().pid, signal.SIGCONT)
         assert process.wait(timeout=100) == 130  # as after Ctrl-C
+    assert not run.stopping_path.exists()
     assert run.read().status == "interrupted"
     assert run.checkpoint_path("last").exists()
     again = gymnast("runs", "stop", "@last", *folder)

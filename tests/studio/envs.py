@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import time
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -34,5 +37,15 @@ class Hostile(gym.Env[Any, Any]):
         return np.zeros(1, np.float32), 1.0, False, False, {}
 
 
+class Endless(Hostile):
+    """Is never made. Its process says in a file who it is."""
+
+    def __init__(self) -> None:
+        Path(os.environ["STUDIO_TEST_FOLDER"], str(os.getpid())).touch()
+        while True:
+            time.sleep(1)
+
+
+gym.register("studio/Endless-v0", "tests.studio.envs:Endless")
 gym.register("studio/Hostile-v0", "tests.studio.envs:Hostile", max_episode_steps=5)
 gym.register("studio/Failing-v0", "tests.studio.envs:Hostile", kwargs={"fails": True}, max_episode_steps=5)

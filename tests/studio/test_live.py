@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
 import shutil
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from gymnast.report.run_facts import EVALUATION, RETURN
 from gymnast.runs.references import Run
 from gymnast.sinks.jsonl import JsonlSink, read_metrics
+from gymnast.studio.app import make_app
 from gymnast.studio.followed import FollowedRun, Tail
 from gymnast.studio.library import Library
+from gymnast.studio.live import Watcher
+from gymnast.studio.session import Sessions
+from gymnast.studio.socket import Client
 from tests.processes import running
 from tests.runs.report_runs import Gallery
 from tests.studio.conftest import ROOT, Studio, studio_of
@@ -29,6 +37,11 @@ SMALL = (
     "stop.episodes=4",
 )
 KL = "train/approx_kl"
+
+
+@pytest.fixture
+def own_runs(gallery: Gallery, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(gallery.folder, tmp_path / "runs"))
 
 
 def endless(runs_dir: Path) -> list[str]:
@@ -106,6 +119,7 @@ def test_a_run_that_is_gone_is_said(own_studio: Studio, gallery: Gallery) -> Non
         assert "error" in window.ask("watch_run", run="nosuchrun")
         assert "error" in window.ask("watch_run", run="../outside")
         assert "error" in window.ask("watch_run")
+        assert "names: must be a list" in window.ask("watch_run", run=gallery.tuned[0].id, names=5)["error"]
 
 
 def test_a_tail_reads_what_is_new(tmp_path: Path) -> None:
@@ -148,6 +162,90 @@ def test_what_has_not_changed_is_not_read_again(
     (tmp_path / "runs" / gallery.lake.id / "report.md").unlink()
     library.refresh()
     assert set(reads) == {gallery.lake.id}
+
+
+def test_a_run_that_is_damaged_during_a_look_does_not_end_it(own_runs: Path, gallery: Gallery) -> None:
+    library = Library(own_runs)
+    library.refresh()
+    (own_runs / gallery.killed.id / "run.json").write_text("{")
+    library.complete(1000)
+    rows = {row["id"]: row for row in library.since(-1).rows}
+    assert rows[gallery.lake.id]["spark"]  # that of another run was read
+
+
+def test_a_folder_that_vanishes_during_a_look_takes_no_other_run_along(
+    own_runs: Path, gallery: Gallery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library = Library(own_runs)
+    library.refresh()
+    before = {row["id"] for row in library.since(-1).rows}
+    scandir = os.scandir
+
+    @contextmanager
+    def late(path: Path) -> Iterator[list[os.DirEntry[str]]]:
+        with scandir(path) as entries:
+            found = list(entries)
+        monkeypatch.undo()
+        shutil.rmtree(own_runs / gallery.lake.id)
+        yield found
+
+    monkeypatch.setattr(os, "scandir", late)
+    library.refresh()
+    assert {row["id"] for row in library.since(-1).rows} == before - {gallery.lake.id}
+
+
+def test_a_look_that_fails_is_not_the_last(
+    own_runs: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    looks: list[int] = []
+
+    def refresh(library: Library) -> None:
+        looks.append(1)
+        if len(looks) < 3:
+            raise RuntimeError("a look failed")
+        real(library)
+
+    real = Library.refresh
+    monkeypatch.setattr(Library, "refresh", refresh)
+    monkeypatch.setattr("gymnast.studio.live.CALM", 0.01)
+    pushed: list[dict[str, Any]] = []
+
+    class Page:
+        push = staticmethod(pushed.append)
+
+    async def look() -> None:
+        watcher = Watcher(Library(own_runs))
+        await watcher._watch_runs(cast(Client, Page()), {})
+        following = asyncio.create_task(watcher.follow())
+        async with asyncio.timeout(60):
+            while not pushed:
+                await asyncio.sleep(0.01)
+        following.cancel()
+
+    asyncio.run(look())
+    assert pushed[0]["type"] == "runs"
+    assert capsys.readouterr().err.count("RuntimeError: a look failed") == 2
+
+
+def test_sessions_are_closed_even_if_following_has_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    closed: list[Sessions] = []
+
+    async def fail(watcher: Watcher) -> None:
+        raise RuntimeError("following failed")
+
+    async def close(sessions: Sessions) -> None:
+        closed.append(sessions)
+
+    async def live() -> None:
+        app = make_app(tmp_path, "token", "127.0.0.1", 1)
+        async with app.router.lifespan_context(app):
+            await asyncio.sleep(0)
+
+    monkeypatch.setattr(Watcher, "follow", fail)
+    monkeypatch.setattr(Sessions, "close", close)
+    with pytest.raises(RuntimeError, match="following failed"):
+        asyncio.run(live())
+    assert len(closed) == 1
 
 
 def test_the_time_to_go_follows_from_the_last_rows(gallery: Gallery, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -140,6 +140,18 @@ def test_tags_and_deletion(own_studio: Studio, gallery: Gallery) -> None:
     assert not (own_studio.runs_dir / ref).exists()
 
 
+def test_a_change_is_of_the_run_with_that_id_only(own_studio: Studio, gallery: Gallery) -> None:
+    """A window that shows a run which is gone must not change another one."""
+    ref = gallery.tuned[0].id
+    shutil.copytree(own_studio.runs_dir / ref, own_studio.runs_dir / f"{ref}-copy")
+    own_studio.post(f"/run/{ref}/delete")
+    for gone in (ref, "@last"):
+        for change in ("delete", "stop", "resume", "tag", "fix", "report"):
+            assert own_studio.api.post(f"/api/run/{gone}/{change}", json={"add": ["x"]}).status_code == 404, change
+    assert Run(own_studio.runs_dir / f"{ref}-copy").read().tags == []
+    assert own_studio.get(f"/run/{ref}")["id"] == f"{ref}-copy"  # looking is not changing
+
+
 def test_a_fix_starts_the_advised_run(own_studio: Studio, gallery: Gallery) -> None:
     wild = gallery.wild[0]
     alert = next(one for one in own_studio.get(f"/run/{wild.id}")["alerts"] if one["command"])

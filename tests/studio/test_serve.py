@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import httpx
 import pytest
 
 from gymnast.runs.references import Run
@@ -63,6 +64,22 @@ def test_a_started_run_outlives_studio_and_can_be_stopped(tmp_path: Path) -> Non
         wait_for(lambda: not run.live(), "end of the resumed run")
         studio.post(f"/run/{run.id}/delete")
         assert not run.path.exists()
+
+
+def test_a_check_under_way_ends_with_studio(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And there is one at a time."""
+    monkeypatch.setenv("STUDIO_TEST_FOLDER", str(tmp_path))
+    body = {"env": "tests.studio.envs:studio/Endless-v0"}
+    with studio_of(tmp_path / "runs") as studio:
+        for _ in range(2):
+            with pytest.raises(httpx.ReadTimeout):
+                studio.api.post("/api/check", json=body, timeout=3)
+        wait_for(lambda: list(tmp_path.glob("[0-9]*")), "process that makes the env")
+        (pid,) = (int(path.name) for path in tmp_path.glob("[0-9]*"))
+        assert is_alive(pid)
+        studio.process.send_signal(signal.SIGTERM)
+        assert studio.process.wait(timeout=60) == 0
+    wait_for(lambda: not is_alive(pid), "end of the check")
 
 
 def test_other_machines_need_a_secret() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import os
 import shutil
@@ -12,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
+from websockets.exceptions import ConnectionClosed
 
 from gymnast import config as configs
 from gymnast.envs.make import make_env
@@ -122,17 +124,22 @@ def test_a_window_that_does_not_read_slows_nothing_and_misses_no_step(served: Se
 
 
 def test_a_window_that_is_too_far_behind_is_disconnected(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(socket, "MOST_WAITING", 50_000)
+    """Also if the server waits in the middle of a message, because all buffers between the two are full."""
+    monkeypatch.setattr(socket, "MOST_WAITING", 4 << 20)
+
+    async def flood(client: socket.Client, message: dict[str, object]) -> dict[str, object]:
+        for _ in range(200):
+            if (found := served.hub.clients.get(str(message["to"]))) is not None:
+                found.push({"type": "flood", "text": "x" * (1 << 20)})
+            await asyncio.sleep(0.005)
+        return {"connected": str(message["to"]) in served.hub.clients}
+
+    served.hub.on("flood", flood)
     with served.window() as window, served.window(max_queue=1) as sleeper:
-        number = window.ask("open", env="Pendulum-v1")["session"]
-        sleeper.ask("join", session=number)
-        window.ask("fps", session=number, value=UNLIMITED)
-        window.ask("play", session=number, policy="random")
-        while sleeper.id in served.hub.clients:
-            window.read()
-        before = len(window.steps())
-        while len(window.steps()) < before + 10:
-            window.read()
+        assert window.ask("flood", to=sleeper.id)["connected"] is False
+        with pytest.raises(ConnectionClosed):
+            sleeper.until(lambda message: False)
+        assert window.ask("sessions")["sessions"] == []  # the other one goes on
 
 
 def test_two_windows_and_one_control(served: Served) -> None:
@@ -170,6 +177,29 @@ def test_control_goes_on_to_another_window(served: Served) -> None:
             first.ask("take_control")
             assert second.until(lambda message: message == {"type": "control", "mine": False})
         assert second.until(lambda message: message == {"type": "control", "mine": True})
+
+
+def test_keys_are_released_when_control_changes_hands(served: Served) -> None:
+    with served.window() as first, served.window() as second:
+        number = first.ask("open", env="CartPole-v1")["session"]
+        second.ask("join", session=number)
+        first.ask("reset", session=number, seed=1)
+        first.ask("keys", session=number, down=["ArrowRight"])
+        assert first.ask("step", session=number, policy="human")["t"] == 1
+        second.ask("take_control")
+        assert second.ask("step", session=number, policy="human")["t"] == 1  # no key is down: nothing happens
+
+
+def test_a_defect_is_answered_in_a_line(served: Served, capfd: pytest.CaptureFixture[str]) -> None:
+    async def fail(client: socket.Client, message: dict[str, object]) -> dict[str, object]:
+        raise KeyError("two\nlines")
+
+    served.hub.on("fail", fail)
+    with served.window() as window:
+        assert window.ask("fail")["error"] == r"KeyError: 'two\nlines'"
+        window.connection.send("[" * 100_000)
+        assert "JSON" in window.until(lambda message: message.get("re", 0) is None)["error"]
+    assert "Traceback" in capfd.readouterr().err
 
 
 def test_a_process_that_dies_is_a_message(served: Served) -> None:
@@ -369,6 +399,28 @@ def test_what_is_played_is_recorded(served: Served, monkeypatch: pytest.MonkeyPa
     (episode,) = minari.load_dataset(made["id"]).iterate_episodes()
     assert episode.actions.tolist() == [0, 1, 1]
     assert len(episode.observations) == 4
+
+
+@pytest.mark.parametrize("end", ["the tab", "the session", "the server"])
+def test_a_recording_is_saved_when_something_is_closed(tmp_path: Path, end: str) -> None:
+    pytest.importorskip("minari")
+    server = Served(tmp_path)
+    server.start()
+    try:
+        with server.window() as window:
+            number = window.ask("open", env="CartPole-v1")["session"]
+            window.ask("record", session=number, on=True)
+            window.ask("reset", session=number, seed=5)
+            window.ask("step", session=number, action=1)
+            if end == "the session":
+                window.ask("close", session=number)
+            if end == "the server":
+                server.stop()
+        if end == "the tab":
+            until(lambda: list(tmp_path.glob("datasets/**/main_data.hdf5")), "dataset")
+    finally:
+        server.stop()
+    assert len(list(tmp_path.glob("datasets/**/main_data.hdf5"))) == 1
 
 
 def test_a_human_plays_pong_against_an_agent(served: Served) -> None:

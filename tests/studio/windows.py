@@ -34,7 +34,17 @@ class Served:
         self.sessions: Sessions
         self.runs_dir = runs_dir
         app = Starlette(routes=[WebSocketRoute("/ws", self.hub.serve)])
-        self.server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_level="warning"))
+        self.server = uvicorn.Server(
+            uvicorn.Config(
+                app,
+                host="127.0.0.1",
+                port=0,
+                log_level="warning",
+                ws="websockets-sansio",  # as in serve.py
+                ws_per_message_deflate=False,
+                ws_ping_interval=None,  # a window that does not read is not disconnected for a missing pong
+            )
+        )
         self._thread = threading.Thread(target=lambda: asyncio.run(self._run()), daemon=True)
 
     async def _run(self) -> None:

@@ -12,6 +12,7 @@
       report.md       all of it on a page, made when training ends; report.html when `gymnast report --html` was asked
       log.txt         notices and warnings with their time
       lock            held by the process that trains
+      stopping        it was asked to stop and has not ended yet
 
 The set of folders IS the registry: there is no second file that could disagree with them or be corrupted by parallel
 runs. A folder is built under a hidden name and renamed, so it appears whole or not at all.
@@ -161,6 +162,7 @@ class Run:
         self.log_path = path / "log.txt"
         self.checkpoints_dir = path / "checkpoints"
         self.videos_dir = path / "videos"
+        self.stopping_path = path / "stopping"
         self._lock = RunLock(path / "lock")
 
     @classmethod
@@ -210,6 +212,7 @@ class Run:
         if updated is not None and self.read().updated != updated:
             self._lock.release()
             raise UserError(f"run {self.id} was changed by another process in the meantime; resume it again.")
+        self.stopping_path.unlink(missing_ok=True)  # of a process that was killed before it could stop
         self.update(status="running", pid=os.getpid(), host=socket.gethostname())
 
     def finish(self, status: str, summary: Mapping[str, Any] | None = None) -> None:
@@ -217,6 +220,7 @@ class Run:
         if status not in ENDINGS:
             raise ValueError(f"status {status!r} is none of {ENDINGS}")
         self.update(status=status, summary=dict(summary or {}))
+        self.stopping_path.unlink(missing_ok=True)
         self._lock.release()
 
     def live(self) -> bool:

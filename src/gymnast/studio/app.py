@@ -39,11 +39,13 @@ def make_app(runs_dir: Path, token: str, host: str, port: int) -> Starlette:
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         following = asyncio.create_task(watcher.follow())
-        yield
-        following.cancel()
-        with suppress(asyncio.CancelledError):
-            await following
-        await sessions.close()
+        try:
+            yield
+            following.cancel()
+            with suppress(asyncio.CancelledError):
+                await following
+        finally:
+            await sessions.close()
 
     app = Starlette(
         routes=[
@@ -64,7 +66,7 @@ def make_app(runs_dir: Path, token: str, host: str, port: int) -> Starlette:
         exception_handlers={UserError: on_mistake},
         lifespan=lifespan,
     )
-    app.state.library = library
+    app.state.library, app.state.checking = library, asyncio.Lock()
     return app
 
 

@@ -37,30 +37,30 @@ def posted(change: Change) -> Callable[[Request], Awaitable[Json]]:
 
 
 def stop(library: Library, ref: str, body: dict[str, Any]) -> dict[str, Any]:
-    return stop_runs([library.find(ref)]).to_json()
+    return stop_runs([library.find(ref, exact=True)]).to_json()
 
 
 def resume(library: Library, ref: str, body: dict[str, Any]) -> dict[str, Any]:
-    return {"id": start_process(["resume", library.find(ref).id], library.runs_dir)}
+    return {"id": start_process(["resume", library.find(ref, exact=True).id], library.runs_dir)}
 
 
 def tag(library: Library, ref: str, body: dict[str, Any]) -> dict[str, Any]:
-    return tag_runs([library.find(ref)], texts_of(body, "add"), texts_of(body, "remove")).to_json()
+    return tag_runs([library.find(ref, exact=True)], texts_of(body, "add"), texts_of(body, "remove")).to_json()
 
 
 def delete(library: Library, ref: str, body: dict[str, Any]) -> dict[str, Any]:
-    return delete_runs([library.find(ref)]).to_json()
+    return delete_runs([library.find(ref, exact=True)]).to_json()
 
 
 def report(library: Library, ref: str, body: dict[str, Any]) -> dict[str, Any]:
     """Writes report.html, as `gymnast report --html` does."""
-    report_run(library.find(ref).id, library.runs_dir, html=True, out=None)
+    report_run(library.find(ref, exact=True).id, library.runs_dir, html=True, out=None)
     return {"path": "report.html"}
 
 
 def fix(library: Library, ref: str, body: dict[str, Any]) -> dict[str, Any]:
     """Starts the run that an alert advises."""
-    with library.reading(ref) as facts:
+    with library.reading(library.find(ref, exact=True).id) as facts:
         command = next((one.command for one in facts.alerts if one.rule == body.get("alert")), None)
     if command is None:
         raise UserError(f"alert: {body.get('alert')!r} advises no other run.")

@@ -272,8 +272,8 @@ class Desk:
 
     def _record(self, command: dict[str, Any], number: int) -> dict[str, Any]:
         """Everything that is played until it is switched off, the episode under way included."""
-        require_minari()
         if flag(command, "on"):
+            require_minari()
             if self._recorded is None:
                 self._recorded = [] if self.session.trace is None or self._over() else [self.session.trace]
             return {"recording": True}

@@ -14,7 +14,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -94,7 +94,11 @@ class Library:
             waiting = [(entry.row["created"], name) for name, entry in self._entries.items() if not entry.complete]
             for _, name in sorted(waiting, reverse=True)[:most]:
                 entry = self._entries[name]
-                entry.row = {**entry.row, **_second_half(self.runs_dir / name, entry.row)}
+                try:
+                    second_half = _second_half(self.runs_dir / name, entry.row)
+                except (UserError, OSError):  # it has just been deleted or damaged: the next refresh sees that
+                    continue
+                entry.row = {**entry.row, **second_half}
                 entry.complete, entry.revision, entry.text = True, self._revision, ""
 
     def since(self, revision: int) -> Changes:
@@ -112,10 +116,13 @@ class Library:
             entries = sorted(self._entries.values(), key=lambda entry: _newest(entry.row), reverse=True)
             return f'{{"runs": [{",".join(entry.text for entry in entries)}], "revision": {self._revision}}}'
 
-    def find(self, ref: str) -> Run:
-        """@last, @best, an id, the beginning of one or a name: a run in this folder and nowhere else."""
+    def find(self, ref: str, exact: bool = False) -> Run:
+        """@last, @best, an id, the beginning of one or a name: a run in this folder and nowhere else. `exact`: an id
+        only, so that what is done to a run that is gone is never done to another one."""
         if not ref or ref.startswith(".") or set(ref) & set("/\\\0"):
             raise NotFound(f"{ref!r} is not the name of a run.")
+        if exact and not self._is_run(ref):
+            raise NotFound(f"there is no run with the id {ref!r} (any more).")
         try:
             run = Run(self.runs_dir / ref) if self._is_run(ref) else resolve(ref, self.runs_dir)
         except UserError as error:
@@ -151,8 +158,9 @@ class Library:
             with os.scandir(self.runs_dir) as entries:
                 for entry in entries:
                     if not entry.name.startswith(".") and entry.is_dir(follow_symlinks=False):
-                        stamp = entry.stat(follow_symlinks=False).st_mtime_ns
-                        found[entry.name] = stamp if stamp < settled else 0
+                        with suppress(OSError):  # it has just been deleted; the others are still there
+                            stamp = entry.stat(follow_symlinks=False).st_mtime_ns
+                            found[entry.name] = stamp if stamp < settled else 0
         except OSError:
             return {}  # no run has been started yet
         known = self._entries
@@ -166,13 +174,13 @@ class Library:
         run = Run(self.runs_dir / name)
         try:
             info = run.read()
-        except UserError as error:
+            if info.status == "running":
+                return _Entry(stamp, complete_row(self._follow(run)), complete=True)
+            row = row_of(RunFacts(run, info))
+            return _Entry(stamp, {**row, **_second_half(run.path, row)} if known else row, complete=known)
+        except (UserError, OSError) as error:
             damaged = RunInfo(run.path, name, "damaged")
             return _Entry(stamp, {**row_of(RunFacts(run, damaged)), "problem": str(error)}, complete=True)
-        if info.status == "running":
-            return _Entry(stamp, complete_row(self._follow(run)), complete=True)
-        row = row_of(RunFacts(run, info))
-        return _Entry(stamp, {**row, **_second_half(run.path, row)} if known else row, complete=known)
 
 
 def _newest(row: dict[str, Any]) -> tuple[str, str]:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import traceback
+from collections.abc import Awaitable
 from dataclasses import dataclass
 from typing import Any
 
 from gymnast.core.errors import UserError
 from gymnast.report.run_facts import points_of
+from gymnast.studio.answers import texts_of
 from gymnast.studio.library import Library, complete_row
 from gymnast.studio.series import clock_of, columns
 from gymnast.studio.socket import Client, Hub
@@ -45,14 +48,14 @@ class Watcher:
         hub.on_leave(self._forget)
 
     async def follow(self) -> None:
-        """Until it is cancelled."""
-        await asyncio.to_thread(self._library.refresh)  # while the browser starts
+        """Until it is cancelled. What fails is reported; the other pages and the next look go on."""
+        await _reported(asyncio.to_thread(self._library.refresh))  # while the browser starts
         while True:
             await self._somebody.wait()
             if self._lists:
-                await self._push_lists()
+                await _reported(self._push_lists())
             for client, watched in list(self._runs.items()):
-                await self._push_run(client, watched)
+                await _reported(self._push_run(client, watched))
             training = any(watched.row["status"] == "running" for watched in self._runs.values())
             await asyncio.sleep(EVERY if training or self._library.live else CALM)
 
@@ -102,7 +105,7 @@ class Watcher:
 
     async def _watch_run(self, client: Client, message: dict[str, Any]) -> dict[str, Any]:
         """`have`: how many rows the page has seen, by its answer from /metrics; what came since then is pushed."""
-        names = [str(name) for name in message.get("names") or []]
+        names = texts_of(message, "names")
 
         def look() -> _Watched:
             with self._library.reading(str(message.get("run") or "")) as facts:
@@ -127,3 +130,10 @@ class Watcher:
             self._runs.pop(client, None)
         if not self._lists and not self._runs:
             self._somebody.clear()
+
+
+async def _reported(work: Awaitable[None]) -> None:
+    try:
+        await work
+    except Exception:
+        traceback.print_exc()

@@ -10,6 +10,7 @@ import asyncio
 import threading
 from base64 import b64decode
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
@@ -22,6 +23,9 @@ WORK = "gymnast.studio.work:serve"
 ALONE_SECONDS = 30.0  # that a session stays without a window
 SPARE_SECONDS = 3.0  # after a session was opened, until a process for the next one is started
 MOST_SESSIONS = 8
+SAVE_SECONDS = 10.0  # for a recording to be saved before its process ends
+NO_KEYS = {"do": "keys", "down": [], "blur": True}
+SAVE = {"do": "record", "on": False}
 READING = ("state", "episodes", "episode", "moment", "advantages")  # what a window without control may do
 CHANGING = (
     "play", "pause", "step", "fps", "keys", "reset", "record", "two_players", "record_episodes", "branch", "rollouts",
@@ -38,7 +42,7 @@ class Session:
         self.about: dict[str, Any] = {}
         self.closing: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
-        self._on_end, self._asked, self._count = on_end, dict[int, tuple[Client, asyncio.Future[Any]]](), 0
+        self._on_end, self._asked, self._count = on_end, dict[int, tuple[Client | None, asyncio.Future[Any]]](), 0
         self._opened: asyncio.Future[dict[str, Any]] = self._loop.create_future()
         self._worker = Worker(Job(WORK, {"session": number, "runs_dir": str(runs_dir)}), threads=1)
         self._commands: SimpleQueue[dict[str, Any] | None] = SimpleQueue()
@@ -59,7 +63,7 @@ class Session:
         self.about = await asyncio.shield(self._opened)
         return self.about
 
-    async def ask(self, client: Client, command: dict[str, Any]) -> dict[str, Any]:
+    async def ask(self, client: Client | None, command: dict[str, Any]) -> dict[str, Any]:
         """The answer to a command. It is sent at once: commands arrive in the order in which they were asked."""
         self._count += 1
         future: asyncio.Future[dict[str, Any]] = self._loop.create_future()
@@ -77,6 +81,15 @@ class Session:
     def tell(self, command: dict[str, Any]) -> None:
         """A command whose answer nobody waits for."""
         self._commands.put({**command, "to": 0})
+
+    async def save_and_close(self) -> None:
+        """What is recorded must not be lost. What is computed for a window that is gone may be."""
+        if self._opened.done():
+            self.tell({"do": "cancel"})
+            with suppress(TimeoutError, UserError):
+                async with asyncio.timeout(SAVE_SECONDS):
+                    await self.ask(None, SAVE)
+        self.close()
 
     def close(self) -> None:
         if self.closing is not None:
@@ -121,8 +134,8 @@ class Session:
 
     def _forward(self, packet: bytes, kind: int, to: int | None) -> None:
         if to is not None:
-            if to in self._asked:
-                self._asked[to][0].push_bytes(packet)
+            if to in self._asked and (client := self._asked[to][0]) is not None:
+                client.push_bytes(packet)
             return
         for client in self.clients.values():
             client.push_frame((self.number, kind), packet)
@@ -157,12 +170,15 @@ class Sessions:
         for do in CHANGING:
             hub.on(do, self._ask, changes=True)
         hub.on_leave(self._gone)
+        hub.on_control(self._release_keys)
 
     async def close(self) -> None:
         """Ends every process."""
-        for session in [*self.open.values(), *([self.spare] if self.spare else [])]:
-            session.close()
+        ending, spare = list(self.open.values()), self.spare
         self.open, self.spare = {}, None
+        if spare is not None:
+            spare.close()
+        await asyncio.gather(*(session.save_and_close() for session in ending))
 
     def _prepare(self) -> None:
         """The next session need not wait for its process. None waits where nobody plays."""
@@ -175,7 +191,7 @@ class Sessions:
 
     async def _open(self, client: Client, message: dict[str, Any]) -> dict[str, Any]:
         if len(self.open) >= MOST_SESSIONS:
-            self._close_lonely()
+            await self._close_lonely()
         if len(self.open) >= MOST_SESSIONS:
             raise UserError(f"{MOST_SESSIONS} sessions are open already: close a window first.")
         opening = {"ref": message.get("ref"), "env": message.get("env"), "changes": message.get("set") or {}}
@@ -206,7 +222,7 @@ class Sessions:
         return {}
 
     async def _close(self, client: Client, message: dict[str, Any]) -> dict[str, Any]:
-        self._find(message).close()
+        await self._find(message).save_and_close()
         return {}
 
     async def _list(self, client: Client, message: dict[str, Any]) -> dict[str, Any]:
@@ -233,21 +249,27 @@ class Sessions:
         for session in self.open.values():
             self._without(session, client)
 
+    def _release_keys(self) -> None:
+        """Of the window that had control."""
+        for session in self.open.values():
+            session.tell(NO_KEYS)
+
     def _without(self, session: Session, client: Client) -> None:
         """A window is gone: its keys are released, and a session without any window ends after a while."""
         if session.clients.pop(client.id, None) is None:
             return
         if self._hub.in_control(client.id):
-            session.tell({"do": "keys", "down": [], "blur": True})
+            session.tell(NO_KEYS)
         if not session.clients:
             session.tell({"do": "pause"})
+            session.tell(SAVE)
             session.closing = asyncio.get_running_loop().call_later(ALONE_SECONDS, session.close)
 
-    def _close_lonely(self) -> None:
-        for session in list(self.open.values()):
-            if not session.clients:
-                self.open.pop(session.number)
-                session.close()
+    async def _close_lonely(self) -> None:
+        lonely = [session for session in self.open.values() if not session.clients]
+        for session in lonely:
+            self.open.pop(session.number)
+        await asyncio.gather(*(session.save_and_close() for session in lonely))
 
     def _ended(self, session: Session) -> None:
         self.open.pop(session.number, None)

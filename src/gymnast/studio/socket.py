@@ -11,6 +11,7 @@ import asyncio
 import json
 import math
 import secrets
+import traceback
 from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -22,6 +23,7 @@ from gymnast.core.errors import EnvFailure, UserError
 
 MOST_WAITING = 32 << 20  # bytes of messages that a window may be behind with
 TOO_SLOW = 1013  # websocket close code "try again later"
+CLOSE_SECONDS = 1.0  # for a window that is too slow to learn why it is disconnected
 NO_CONTROL = "Another window has control. Take it first."
 
 
@@ -30,7 +32,7 @@ class Client:
 
     def __init__(self, websocket: WebSocket) -> None:
         self.id = secrets.token_hex(6)
-        self.too_slow = False
+        self.behind = asyncio.Event()  # it did not read for too long
         self.sent_frames = self.dropped_frames = 0
         self._websocket = websocket
         self._messages: deque[str | bytes] = deque()
@@ -54,25 +56,23 @@ class Client:
         self._wake.set()
 
     def _add(self, data: str | bytes) -> None:
-        if self.too_slow:
+        if self.behind.is_set():
             return
         self._messages.append(data)
         self._size += len(data)
-        self.too_slow = self._size > MOST_WAITING
+        if self._size > MOST_WAITING:
+            self.behind.set()
         self._wake.set()
 
     async def send(self) -> None:
-        """Sends what waits until the window is gone or is too slow."""
+        """Sends what waits until it is cancelled. It waits as long as the window does not read."""
         while True:
             await self._wake.wait()
             self._wake.clear()
-            while self._messages and not self.too_slow:
+            while self._messages:
                 data = self._messages.popleft()
                 self._size -= len(data)
                 await self._send(data)
-            if self.too_slow:
-                await self._websocket.close(TOO_SLOW, "This window did not read for too long.")
-                return
             if self._frames:
                 key = next(iter(self._frames))
                 await self._send(self._frames.pop(key))
@@ -102,6 +102,7 @@ class Hub:
         self.controller: str | None = None  # the id of the client that has control
         self._commands: dict[str, _Command] = {}
         self._on_leave: list[Callable[[Client], None]] = []
+        self._on_control: list[Callable[[], None]] = []
         self.on("take_control", self._take_control)
 
     def on(self, do: str, handler: Handler, changes: bool = False) -> None:
@@ -110,6 +111,10 @@ class Hub:
 
     def on_leave(self, callback: Callable[[Client], None]) -> None:
         self._on_leave.append(callback)
+
+    def on_control(self, callback: Callable[[], None]) -> None:
+        """What is called when control goes from one window to another."""
+        self._on_control.append(callback)
 
     def in_control(self, client_id: str | None) -> bool:
         return client_id is not None and client_id == self.controller
@@ -124,14 +129,20 @@ class Hub:
         client.push({"type": "welcome", "client": client.id, "control": self.in_control(client.id)})
         sender = asyncio.create_task(client.send())
         reader = asyncio.create_task(self._read(client, websocket))
+        behind = asyncio.create_task(client.behind.wait())
+        tasks = (sender, reader, behind)
         try:
-            await asyncio.wait({sender, reader}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
             self._leave(client)
-            for task in (sender, reader):
+            for task in tasks:
                 task.cancel()
                 with suppress(asyncio.CancelledError, WebSocketDisconnect, RuntimeError, OSError):
                     await task
+        if client.behind.is_set():
+            with suppress(TimeoutError, WebSocketDisconnect, RuntimeError, OSError):
+                async with asyncio.timeout(CLOSE_SECONDS):
+                    await websocket.close(TOO_SLOW, "This window did not read for too long.")
 
     def _leave(self, client: Client) -> None:
         del self.clients[client.id]
@@ -142,6 +153,8 @@ class Hub:
 
     def _give_control(self, client_id: str | None) -> None:
         self.controller = client_id
+        for callback in self._on_control:
+            callback()
         for client in self.clients.values():
             client.push({"type": "control", "mine": self.in_control(client.id)})
 
@@ -174,13 +187,16 @@ class Hub:
             answer = await command.handler(client, message)
         except (UserError, EnvFailure) as error:
             answer = {"error": " ".join(str(error).split())}
+        except Exception as error:  # a defect: the page gets one line, all of it is in the log
+            traceback.print_exc()
+            answer = {"error": f"{type(error).__name__}: {' '.join(str(error).split())}"}
         client.push({"re": message.get("id"), **answer})
 
 
 def _parsed(text: str) -> dict[str, Any]:
     try:
         message = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise UserError("a message must be JSON.") from None
     if not isinstance(message, dict) or not isinstance(message.get("do"), str):
         raise UserError('a message must be an object with "do".')

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
+import asyncio
 import re
-import subprocess
-import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -16,12 +14,17 @@ from gymnast.config.files import is_preset, read_preset
 from gymnast.config.layers import split_target
 from gymnast.core.errors import UserError
 from gymnast.core.text import setting
+from gymnast.jobs.worker import Event, Job, Worker
 from gymnast.studio.answers import Json, body_of, text_of, texts_of
 from gymnast.studio.launch import start_process
 from gymnast.studio.runs_api import library_of
 from gymnast.verbs.config import explain_config
 from gymnast.verbs.envs.show import list_envs
 
+if TYPE_CHECKING:
+    from gymnast.jobs.child import Channel
+
+CHECK = "gymnast.studio.start_api:explain_in_worker"
 CHECK_SECONDS = 120.0  # for an env without a preset: it is imported and made
 KEY = re.compile(r"(?:^|: )([a-z_]+(?:\.[\w-]+)+)(?: = .*?)?: ")
 
@@ -49,7 +52,11 @@ async def check(request: Request) -> Json:
     body = await body_of(request)
     target, overrides = text_of(body, "env"), settings_of(body)
     try:
-        found = await run_in_threadpool(explained, target, overrides)
+        if is_preset(split_target(target)[0]):
+            found = await run_in_threadpool(explained, target, overrides)
+        else:
+            async with request.app.state.checking:  # one process at a time, however often a page asks
+                found = await explained_by_worker(target, overrides)
     except UserError as error:
         return Json({"problems": [_problem(line) for line in str(error).splitlines()], "explained": []})
     rows = [{**row, "value": setting(row["value"]), "about": row["meaning"]} for row in found]
@@ -57,22 +64,36 @@ async def check(request: Request) -> Json:
 
 
 def explained(target: str, overrides: list[str]) -> list[dict[str, Any]]:
-    """In this process where a preset says it all. Another env is made to see its spaces: in a process of its own."""
-    if is_preset(split_target(target)[0]):
-        rows: list[dict[str, Any]] = explain_config(target, None, overrides).to_json()["settings"]
-        return rows
-    words = [word for text in overrides for word in ("--set", text)]
-    command = [sys.executable, "-m", "gymnast", "config", "explain", "--json", *words, "--", target]
+    """Every setting. An env with a preset need not be made for that."""
+    rows: list[dict[str, Any]] = explain_config(target, None, overrides).to_json()["settings"]
+    return rows
+
+
+async def explained_by_worker(target: str, overrides: list[str]) -> list[dict[str, Any]]:
+    """Another env is made to see its spaces: in a process of its own, which ends with Studio."""
+    worker = Worker(Job(CHECK, {"target": target, "overrides": overrides}), name=target)
+
+    def hear() -> Event | None:
+        with worker:
+            return worker.hear(CHECK_SECONDS)
+
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=CHECK_SECONDS, check=False)
-        data = json.loads(done.stdout.splitlines()[-1])
-    except subprocess.TimeoutExpired:
-        raise UserError(f"{target}: it was not made within {CHECK_SECONDS:.0f} seconds.") from None
-    except (ValueError, IndexError):
-        raise UserError(f"{target}: its env cannot be made. {(done.stderr.splitlines() or [''])[-1]}") from None
-    if "error" in data:
-        raise UserError(data["error"])
-    return list(data["settings"])
+        event = await asyncio.to_thread(hear)
+    finally:
+        worker.kill()  # Studio ends while it waits
+    if event is None:
+        raise UserError(f"{target}: it was not made within {CHECK_SECONDS:.0f} seconds.")
+    if "error" in event.data:
+        raise UserError(event.data["error"])
+    return list(event.data["settings"])
+
+
+def explain_in_worker(channel: Channel, target: str, overrides: list[str]) -> dict[str, Any]:
+    """All lines of a mistake: each names another problem."""
+    try:
+        return {"settings": explained(target, overrides)}
+    except UserError as error:
+        return {"error": str(error)}
 
 
 def _problem(line: str) -> dict[str, Any]:

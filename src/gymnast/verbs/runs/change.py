@@ -21,6 +21,10 @@ def stop_runs(runs: Sequence[Run]) -> Facts:
             raise UserError(f"run {run.id} is not being trained: it is {info.status}.")
         if info.host != socket.gethostname():
             raise UserError(f"run {run.id} is trained on {info.host}; stop it there.")
+        try:
+            run.stopping_path.touch(exist_ok=False)  # a second signal would end it at once, without a checkpoint
+        except FileExistsError:
+            raise UserError(f"run {run.id} is stopping already: it ends after its current update.") from None
         os.kill(info.pid, signal.SIGINT)  # read() has just found that process holding the run's lock
     return Facts({"stopped": [run.id for run in runs]})
 

@@ -102,10 +102,11 @@ function Head({ row, data, reload }) {
   const [dialog, setDialog] = useState(null);
   const [busy, setBusy] = useState(null);
   const running = row.status === "running";
+  useEffect(() => setBusy(null), [row.status]);
   const act = async (what) => {
     setBusy(what);
     const answer = await attempt(post(`/run/${row.id}/${what}`));
-    setBusy(null);
+    if (!answer || what !== "stop") setBusy(null); // a run that stops is busy until its status changes
     if (answer && what === "stop") toast("Stopping: the run ends after its current update and can be resumed.");
     if (answer?.id && answer.id !== row.id) go(`/runs/${answer.id}`);
     else if (answer) reload();

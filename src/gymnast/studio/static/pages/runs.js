@@ -3,7 +3,7 @@ import { post } from "../api.js";
 import { go, setQuery, url } from "../router.js";
 import { algoOf, nameOf, useRows } from "../rows.js";
 import { Table } from "../table.js";
-import { Badge, Button, Dialog, Empty, Field, Loading, Progress, RelTime, Select, Spark, StatusBadge, attempt, colour, count, duration, html, num, toast, useMemo, useState } from "../ui.js";
+import { Badge, Button, Dialog, Empty, Field, Loading, Progress, RelTime, Select, Spark, StatusBadge, attempt, colour, count, duration, html, num, toast, useEffect, useMemo, useState } from "../ui.js";
 
 const score = (row) => row.score ?? null;
 const COLUMNS = [
@@ -103,14 +103,20 @@ function NoRuns() {
 }
 
 function Selection({ chosen, clear, open }) {
+  const [asked, setAsked] = useState([]); // ids of runs that are stopping
   const live = chosen.filter((row) => row.status === "running");
+  const ids = live.map((row) => row.id).join();
+  useEffect(() => setAsked((before) => before.filter((id) => ids.split(",").includes(id))), [ids]);
+  const going = live.filter((row) => !asked.includes(row.id));
   const stop = async () => {
-    for (const row of live) await attempt(post(`/run/${row.id}/stop`));
-    toast(`Stopping ${live.map(nameOf).join(", ")}: it ends after its current update and can be resumed.`);
+    setAsked(live.map((row) => row.id));
+    const stopped = [];
+    for (const row of going) if (await attempt(post(`/run/${row.id}/stop`))) stopped.push(row);
+    if (stopped.length) toast(`Stopping ${stopped.map(nameOf).join(", ")}: it ends after its current update and can be resumed.`);
   };
   return html`<div class="selection" role="toolbar" aria-label="Selected runs"><b>${chosen.length} selected</b>
     <a class="button primary" href=${url("/compare", { ref: chosen.map((row) => row.id) })}>Compare</a>
-    ${live.length > 0 && html`<${Button} icon="stop" onClick=${stop}>Stop</${Button}>`}
+    ${live.length > 0 && html`<${Button} icon="stop" disabled=${!going.length} onClick=${stop}>Stop</${Button}>`}
     <${Button} icon="tag" onClick=${() => open("tag")}>Tag</${Button}>
     <${Button} icon="trash" danger onClick=${() => open("delete")}>Delete</${Button}>
     <${Button} quiet icon="close" label="Clear the selection" onClick=${clear} /></div>`;
