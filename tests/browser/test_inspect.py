@@ -39,7 +39,8 @@ def test_scrubbing_shows_the_envs_own_frames_and_the_url_holds_the_place(window:
     frames = frames_of(episode["action"], seed=5)
     for t in (9, 3, 0, len(frames) - 1):
         scrub(one, t)
-        distances = [difference(one.pixels(".frame-box canvas"), frame) for frame in frames]
+        shown = one.pixels(".frame-box canvas")
+        distances = [difference(shown, frame) for frame in frames]
         nearest = int(np.argmin(distances))
         assert distances[t] <= distances[nearest] + 0.01, f"the picture of step {t} is that of step {nearest}"
         assert distances[t] < 1.0
