@@ -117,6 +117,21 @@ def test_a_branch_takes_another_action_and_rollouts_compare_them(window: Open, t
     one.wait("n => document.querySelector('.episode-list .selected .episode-n').textContent === '#' + n", parent["n"])
 
 
+def test_rollouts_say_what_was_cut_and_why_there_is_no_value(window: Open) -> None:
+    one = window()
+    inspect(one, "/inspect?env=Pendulum-v1&seed=5&set=env.max_episode_steps=5100&set=env.reward.clip=0.5")
+    panel = one.page.locator("[data-panel=whatif]")
+    panel.get_by_role("combobox", name="Who goes on").select_option("untrained")
+    panel.get_by_role("spinbutton", name="rollouts of each action").fill("1")
+    panel.get_by_role("button", name="Roll out").click()
+    panel.locator(".rollouts").wait_for(timeout=100_000)
+    assert {row["cut"] for row in one.answer("rollouts")["actions"]} == {1}
+    shown = panel.locator(".rollouts").inner_text()
+    assert "1 cut" in shown
+    assert "clipped rewards" in shown
+    assert "expects" not in shown
+
+
 def test_two_checkpoints_on_one_seed(window: Open, trained: dict[str, str]) -> None:
     one = window()
     run = trained["cartpole"]
