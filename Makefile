@@ -28,8 +28,8 @@ train: setup
 check: lint types
 	$(BIN)/pytest -n 2 tests/unit tests/contract/test_every_engine.py
 
-test: lint types
-	$(BIN)/pytest -n 2
+test: lint types  # three at once on two cores: many tests wait for a process or a page
+	$(BIN)/pytest -n 3
 
 lint: setup
 	$(BIN)/ruff check .
