@@ -193,7 +193,7 @@ def test_a_run_without_rows_or_with_broken_files_has_a_page_too(gallery: Gallery
     (path / "config.yaml").write_text("env: [")
     (path / "alerts.json").write_text("{}")
     page = gymnast("report", "yyyyy")
-    assert "No metrics yet" in page
+    assert "No metrics were written" in page
     assert page.count("**Problem: **") == 2
     compared = gymnast("runs", "compare", "yyyyy", gallery.tuned[0].id)
     assert "yyyyy has written no metrics" in compared

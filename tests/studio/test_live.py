@@ -7,7 +7,8 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
@@ -26,6 +27,13 @@ from gymnast.studio.socket import Client
 from tests.processes import running
 from tests.runs.report_runs import Gallery
 from tests.studio.conftest import ROOT, Studio, studio_of
+
+
+def in_its_own_thread(work: Coroutine[Any, Any, None]) -> None:
+    """Tests with a browser leave an event loop running in the main thread of their process."""
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(asyncio.run, work).result()
+
 
 SMALL = (
     "env.n_envs=4",
@@ -222,7 +230,7 @@ def test_a_look_that_fails_is_not_the_last(
                 await asyncio.sleep(0.01)
         following.cancel()
 
-    asyncio.run(look())
+    in_its_own_thread(look())
     assert pushed[0]["type"] == "runs"
     assert capsys.readouterr().err.count("RuntimeError: a look failed") == 2
 
@@ -244,7 +252,7 @@ def test_sessions_are_closed_even_if_following_has_failed(tmp_path: Path, monkey
     monkeypatch.setattr(Watcher, "follow", fail)
     monkeypatch.setattr(Sessions, "close", close)
     with pytest.raises(RuntimeError, match="following failed"):
-        asyncio.run(live())
+        in_its_own_thread(live())
     assert len(closed) == 1
 
 
