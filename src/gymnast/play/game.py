@@ -108,8 +108,7 @@ class Game:
         self.components: dict[str, float] = {}  # named parts of it
         self._batch: StepBatch = self.vec.reset(0)
         self.has_copies = self.save() is not None
-        # whether in training a lost life ends an episode, which in evaluation it does not
-        self.learns_by_lives = self._learns_by_lives()
+        self.learns_by_lives = self.suite.learns_by_lives(self.env.unwrapped, self.config.kwargs)
 
     def _made(self, pictures: bool) -> gym.Env[Any, Any]:
         if not pictures or not draws(find_spec(self.config.id)):
@@ -144,11 +143,6 @@ class Game:
             self.components[name] = self.components.get(name, 0.0) + float(value)
         if self.after_frame is not None:
             self.after_frame()
-
-    def _learns_by_lives(self) -> bool:
-        ale = getattr(self.env.unwrapped, "ale", None)
-        task = self.suite.task(self.config.kwargs)
-        return bool(getattr(task, "episodic_life", False)) and ale is not None and ale.lives() > 0
 
     @property
     def stack(self) -> int:

@@ -76,6 +76,10 @@ class Suite:
         """Finds what is in an env's picture, for people to see."""
         raise UserError(f"--objects: {env_id} says nothing of objects; Atari games do, by a table of RAM cells.")
 
+    def learns_by_lives(self, game: gym.Env[Any, Any], kwargs: Mapping[str, Any]) -> bool:
+        """Whether in training a lost life ends an episode, which in evaluation it does not."""
+        return False
+
     def turned(self, env_id: str) -> Mapping[str, str]:
         """Directions in which the picture shows what actions of other names move: {"right": "up"}."""
         return {}

@@ -78,6 +78,10 @@ class AtariSuite(Suite):
 
         return find
 
+    def learns_by_lives(self, game: gym.Env[Any, Any], kwargs: Mapping[str, Any]) -> bool:
+        base: Any = game
+        return atari_task(kwargs).episodic_life and bool(base.ale.lives() > 0)
+
     def turned(self, env_id: str) -> Mapping[str, str]:
         return {"right": "up", "left": "down"} if is_pong(env_id) else {}
 
