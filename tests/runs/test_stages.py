@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +89,15 @@ def test_runs_show_and_the_report_have_them_too(trained: tuple[Path, Path, dict[
     html = (facts.run.path / "report.html").read_text(encoding="utf-8")
     assert "score by stage" in html
     assert "nothing forgotten" in html
+
+
+def test_stages_that_were_not_reached_are_named(tmp_path: Path) -> None:
+    file = tmp_path / "staged.yaml"
+    file.write_text(STAGES.replace("{steps: 1024}", "{score: 100}"))  # more than an episode of 9 steps has
+    shown = gymnast("train", file, "--steps", "1024", "--runs-dir", tmp_path)
+    assert re.search(r"not reached +middle, full", shown)
+    page = next(tmp_path.glob("*/report.md")).read_text(encoding="utf-8")
+    assert "Not reached: middle, full." in page
 
 
 def test_an_agent_is_scored_in_the_stage_that_is_named(trained: tuple[Path, Path, dict[str, Any], str]) -> None:

@@ -139,6 +139,8 @@ def _stages(facts: RunFacts, verdict: Verdict) -> list[Block]:
     if facts.stages:
         titles = ("stage", "from step", "steps", "score at its end", "last score", "forgotten")
         page.append(Table(titles, tuple(stage_cells(one) for one in facts.stages), right=(1, 2, 3, 4, 5)))
+        if facts.config and (later := list(facts.config.stages)[len(facts.stages) :]):
+            page.append(say(f"Not reached: {', '.join(later)}."))
     page.append(scores)
     page += [forgotten] if forgotten.curves else []
     return page

@@ -107,6 +107,7 @@ def _facts(result: Scored) -> list[tuple[str, Cell]]:
         ("target", goal_text(data.get("target"), data.get("on_target"))),
         ("training", training),
         *(("stage", stage_text(stage)) for stage in data.get("stages", [])),
+        ("not reached", ", ".join(list(result.config.stages)[len(data["stages"]) :]) if data.get("stages") else ""),
         ("stopped", stop_text(reason) if reason else ""),
         ("run", Text("/".join(filter(None, (result.run, data.get("checkpoint")))), style="bold")),
     ]
