@@ -102,6 +102,12 @@ def test_resumed_equals_uninterrupted_with_drawn_physics(tmp_path: Path, make_se
     resumes_exactly(small_config(env=lander), tmp_path, make_session)
 
 
+def test_resumed_equals_uninterrupted_where_an_env_has_a_past(tmp_path: Path, make_session: Any) -> None:
+    """A world of Box2D that had other bodies before adds up forces in another order than that of a new env."""
+    walker = {"id": "BipedalWalker-v3", "max_episode_steps": 20}
+    resumes_exactly(small_config(env=walker), tmp_path, make_session)
+
+
 def resumes_exactly(config: RunConfig, tmp_path: Path, make_session: Any) -> list[dict[str, float]]:
     """Trains whole, and again with an interruption in the middle; returns the rows, which are the same."""
     rows: list[dict[str, float]] = []

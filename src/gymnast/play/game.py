@@ -171,7 +171,6 @@ class Game:
 
     def reset(self, seed: int) -> StepBatch:
         self.reward, self.components = 0.0, {}
-        self.suite.forget(self.env.unwrapped)
         self._batch = self.vec.reset(seed)
         return self._batch
 

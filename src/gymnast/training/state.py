@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -260,7 +261,10 @@ def _restore(state: TrainState, tensors: dict[str, Tensor], values: dict[str, An
         state.counters.unjudged, state.judge.record.due = False, None
     episodes = same_env and state.env.exact_resume and values["engine"] == state.env.engine
     state.learner.load_state(group(tensors, "learner"), values["learner"], optimizer, episodes)
-    state.collector.load_state(group(tensors, "collector"), episodes)
+    with warnings.catch_warnings(record=True) as inexact:  # of an env that does not repeat its episode
+        warnings.simplefilter("always")
+        state.collector.load_state(group(tensors, "collector"), episodes)
+    notes += [str(warning.message) for warning in inexact]
     if not episodes:
         why = f"the {state.env.engine} engine cannot continue them" if same_env else "the env's settings changed"
         notes.append(f"episodes in progress start again: {why}")

@@ -97,9 +97,6 @@ class Suite:
         """Puts an env back to what `save_game` copied, as often as it is asked to."""
         raise NotImplementedError
 
-    def forget(self, game: gym.Env[Any, Any]) -> None:
-        """Has the next reset be that of a new env, where an env does not forget its last episode by itself."""
-
     def renew_luck(self, game: gym.Env[Any, Any], seed: int) -> None:
         """From here on an env draws other random numbers, in the middle of an episode."""
         import numpy as np

@@ -31,7 +31,10 @@ class GymnasiumSuite(Suite):
         self, spec: EnvSpec, task: Any, limit: int | None, render_mode: str | None, training: bool
     ) -> gym.Env[Any, Any]:
         if not str(spec.entry_point).startswith(MUJOCO):
-            return super().make(spec, task, limit, render_mode, training)
+            env = super().make(spec, task, limit, render_mode, training)
+            if type(env.unwrapped).__module__.startswith(BOX2D):
+                use_new_worlds(env)
+            return env
         import mujoco
 
         mujoco.set_mju_user_warning(_warn)
@@ -68,13 +71,6 @@ class GymnasiumSuite(Suite):
         base: Any = game
         return numbers, copy.copy(base.data)  # all of it: what is derived from positions is a step behind them
 
-    def forget(self, game: gym.Env[Any, Any]) -> None:
-        """A world of Box2D whose bodies are all gone still adds up forces in another order than a new one."""
-        base: Any = game
-        if type(game).__module__.startswith(BOX2D):
-            base._destroy()
-            base.world = type(base.world)(gravity=base.world.gravity)
-
     def load_game(self, game: gym.Env[Any, Any], saved: Any) -> None:
         from gymnast.envs.snapshot import load_numbers
 
@@ -85,6 +81,20 @@ class GymnasiumSuite(Suite):
 
             base: Any = game
             mujoco.mj_copyData(base.data, base.model, physics)
+
+
+def use_new_worlds(env: gym.Env[Any, Any]) -> None:
+    """Has every episode begin in a new world of Box2D: one whose bodies are all gone still adds up forces in another
+    order, so that the same seed and actions would give another episode than in a new env."""
+    base: Any = env.unwrapped
+    reset = base.reset
+
+    def reset_in_new_world(**options: Any) -> Any:
+        base._destroy()
+        base.world = type(base.world)(gravity=base.world.gravity)
+        return reset(**options)
+
+    base.reset = reset_in_new_world
 
 
 def _no_pictures(spec: EnvSpec, error: Exception) -> str:
