@@ -31,6 +31,11 @@ class Change(NamedTuple):
     data: bytes | None
 
 
+def stamps(folder: Path) -> Known:
+    """What somebody knows who has all of it."""
+    return {change.path: change.stamp for change in changes(folder, {})}
+
+
 def changes(folder: Path, known: Known) -> list[Change]:
     """What somebody who has `known` is missing, in the order in which it may be applied."""
     found: list[Change] = []

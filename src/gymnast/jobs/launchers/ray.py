@@ -1,126 +1,115 @@
-"""Runs jobs on a Ray cluster: one that exists, or one that Ray starts in this process.
-
-An actor on some node reserves the job's cores and starts the same worker process there as on this machine. Its answers
-and the files of its folder come back with every call. If the node dies, another actor starts the job again, with the
-files as they came last.
-"""
+"""Runs jobs on a Ray cluster: one that exists, or one on this machine that ends with this process."""
 
 from __future__ import annotations
 
 import os
 import socket
-import tempfile
 from collections.abc import Iterator
-from dataclasses import replace
-from pathlib import Path
-from threading import Event as Flag
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gymnast.core.errors import UserError, package_problem
-from gymnast.jobs.mirror import Change, Known, apply, changes
-from gymnast.jobs.worker import Event, Job, Worker, WorkerLost
 
-CONNECT_SECONDS = 5.0
-ANSWER_SECONDS = 0.5  # how long a node waits for news before it answers with none
-MOST_NODES_LOST = 100  # by one job
+if TYPE_CHECKING:
+    from gymnast.jobs.mirror import Change, Known
+    from gymnast.jobs.worker import Event, Job
 
-
-class NodeWorker:
-    """An actor: the worker process of a job on one node, and its folder there."""
-
-    def __init__(self, job: Job, files: list[Change]) -> None:
-        self._scratch = tempfile.TemporaryDirectory(prefix="gymnast-")
-        self._folder = Path(self._scratch.name)
-        apply(self._folder, files, {})
-        folder = None if job.folder is None else self._folder / job.folder.name
-        self._worker = Worker(replace(job, folder=folder), threads=job.cores)
-
-    def node(self) -> str:
-        return f"{socket.gethostname()}:{os.getppid()}"
-
-    def news(self, known: Known) -> tuple[list[Event], list[Change]]:
-        """Its answers since the last call, and what has changed in its folder. The last answer comes alone with the
-        last files."""
-        events: list[Event] = []
-        try:
-            event = self._worker.hear(ANSWER_SECONDS)
-            while event is not None:
-                events.append(event)
-                event = None if event.kind == "result" else self._worker.hear(0.0)
-        except WorkerLost as lost:
-            events.append(Event("error", {"why": str(lost)}))
-        return events, changes(self._folder, known)
+CONNECT_SECONDS = 10.0
+NAMESPACE = "gymnast"
+EMBEDDED = "ray"
 
 
 class RayRun:
-    """One job on the cluster."""
+    """One job on the cluster, which ends with this process."""
 
     def __init__(self, job: Job) -> None:
-        self._job = job
-        self._closed = Flag()
+        from gymnast.jobs.launchers.ray_actors import Control
+
+        self._job, self._control = job, Control()
 
     def __iter__(self) -> Iterator[Event]:
-        import ray
+        from gymnast.jobs.launchers.ray_actors import on_nodes
 
-        lost = 0
-        while not self._closed.is_set():
-            actor: Any = ray.remote(num_cpus=self._job.cores)(NodeWorker).remote(self._job, [])
-            try:
-                yield from self._follow(actor)
-                return
-            except ray.exceptions.RayActorError as error:
-                lost += 1
-                if lost > MOST_NODES_LOST:
-                    yield Event("error", {"why": f"{lost} nodes died under it: {error}"})
-                    return
-            finally:
-                ray.kill(actor)
-        yield Event("error", {"why": "it was stopped"})
-
-    def _follow(self, actor: Any) -> Iterator[Event]:
-        import ray
-
-        known: Known = {}
-        while not self._closed.is_set():
-            call = actor.news.remote(known)
-            while not ray.wait([call], timeout=ANSWER_SECONDS)[0]:
-                if self._closed.is_set():
-                    break
-            else:
-                events, _ = ray.get(call)
-                yield from events
-                if events and events[-1].kind in ("result", "error"):
-                    return
-        yield Event("error", {"why": "it was stopped"})
+        return on_nodes(self._job, self._control)
 
     def close(self) -> None:
-        self._closed.set()
+        self._control.closed.set()
+
+
+class RayKept:
+    """A detached job, by its keeper on the head node."""
+
+    def __init__(self, keeper: Any) -> None:
+        self._keeper = keeper
+
+    def news(self, known: Known, heard: int) -> tuple[list[Event], list[Change]]:
+        return _answer(self._keeper.news.remote(known, heard))
+
+    def stop(self) -> None:
+        _answer(self._keeper.stop.remote())
+
+    def forget(self) -> None:
+        import ray
+
+        _answer(self._keeper.forget.remote())
+        ray.kill(self._keeper)
+
+
+def _answer(call: Any) -> Any:
+    import ray
+
+    try:
+        return ray.get(call)
+    except ray.exceptions.RayError as error:
+        raise UserError(f"the cluster does not answer any more: {type(error).__name__}") from error
 
 
 class RayLauncher:
-    """A cluster by its address; None: the one that RAY_ADDRESS names, else one in this process."""
+    """A cluster by its address; None: the one that RAY_ADDRESS names, else one on this machine."""
 
     def __init__(self, address: str | None = None) -> None:
         if problem := package_problem("ray", "ray"):
-            raise UserError(problem)
-        connect(address or os.environ.get("RAY_ADDRESS"))
+            raise UserError(f"--on ray: {problem}")
+        address = address or os.environ.get("RAY_ADDRESS") or None
+        connect(address)
+        self.address = address or EMBEDDED
 
     def run(self, job: Job) -> RayRun:
         return RayRun(job)
 
     def room(self, cores: int) -> int:
+        return max(1, sum(int(node.get("CPU", 0)) // cores for node in self._nodes()))
+
+    @property
+    def most_cores(self) -> int:
+        return max(int(node.get("CPU", 0)) for node in self._nodes())
+
+    def submit(self, name: str, job: Job) -> RayKept:
+        from gymnast.jobs.launchers.ray_actors import keep
+
+        return RayKept(keep(name, job))
+
+    def find(self, name: str) -> RayKept | None:
         import ray
 
-        return max(1, int(ray.cluster_resources().get("CPU", 1)) // cores)
+        try:
+            return RayKept(ray.get_actor(name, NAMESPACE))
+        except ValueError:
+            return None
+
+    @staticmethod
+    def _nodes() -> list[dict[str, float]]:
+        import ray
+
+        return [node["Resources"] for node in ray.nodes() if node["Alive"]]
 
 
 def connect(address: str | None) -> None:
-    """To a cluster, within seconds. The embedded one has no dashboard and no pages for others."""
+    """To a cluster, within seconds. An embedded one has no dashboard and listens on this machine only."""
     import ray
 
     if ray.is_initialized():
         return
-    quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR", "namespace": "gymnast"}
+    quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR", "namespace": NAMESPACE}
     if address is None:
         ray.init(address="local", include_dashboard=False, **quiet)
         return
