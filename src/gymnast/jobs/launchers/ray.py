@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import socket
+import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from gymnast.core.errors import UserError, package_problem
@@ -14,6 +16,15 @@ if TYPE_CHECKING:
     from gymnast.jobs.worker import Event, Job
 
 CONNECT_SECONDS = 10.0
+PATIENCE = {  # how often and how long Ray tries
+    "RAY_NUM_REDIS_GET_RETRIES": "5",
+    "RAY_CLIENT_INITIAL_CONNECTION_TIMEOUT_S": "5",
+    "RAY_CLIENT_MAX_CONNECTION_TIMEOUT_S": "5",
+}
+TOKEN = (
+    "the cluster refuses this connection, as with a wrong token. Of a cluster with tokens, set RAY_AUTH_MODE=token and "
+    "RAY_AUTH_TOKEN (or RAY_AUTH_TOKEN_PATH)."
+)
 NAMESPACE = "gymnast"
 EMBEDDED = "ray"
 
@@ -105,6 +116,8 @@ class RayLauncher:
 
 def connect(address: str | None) -> None:
     """To a cluster, within seconds. An embedded one has no dashboard and listens on this machine only."""
+    for name, value in PATIENCE.items():  # read when Ray is imported
+        os.environ.setdefault(name, value)
     import ray
 
     if ray.is_initialized():
@@ -118,4 +131,24 @@ def connect(address: str | None) -> None:
         socket.create_connection((host, int(port)), CONNECT_SECONDS).close()
     except (OSError, ValueError) as error:
         raise UserError(f"--on {address}: no Ray cluster answers there ({error}).") from None
-    ray.init(address=address, **quiet)
+    try:
+        with _silence():
+            ray.init(address=address, **quiet)
+    except (ConnectionError, RuntimeError, ray.exceptions.RayError) as error:
+        refused = isinstance(error, ConnectionError | ray.exceptions.AuthenticationError)
+        raise UserError(f"--on {address}: {TOKEN if refused else str(error).strip().splitlines()[0]}") from None
+
+
+@contextmanager
+def _silence() -> Iterator[None]:
+    """What Ray's C++ part says on standard error about each attempt: the error that follows says it once."""
+    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
