@@ -171,8 +171,8 @@ def resume(
     config = configs.override(before, overrides, steps)
     changed = configs.diff(before, config)
     continues = not changed and not reset_optimizer and path.stem == "last"
-    if continues:
-        refuse_if_over(origin, saved.state, config)
+    if continues and (over := why_over(origin, saved.state, config)) is not None:
+        raise UserError(over)
     if not local:
         from gymnast.verbs.remote.start import resume_elsewhere
 
@@ -227,20 +227,19 @@ def shortcuts(seed: int | None, steps: int | None) -> list[str]:
     return [f"{key}={value}" for key, value in settings.items() if value is not None]
 
 
-def refuse_if_over(run: Run, state: dict[str, Any], config: RunConfig) -> None:
+def why_over(run: Run, state: dict[str, Any], config: RunConfig) -> str | None:
     """A run that has reached its end has nothing to resume."""
     judged, target = state["judge"], config.stop.target
     if config.stop.on_solved and (judged.get("on_target") or (judged.get("solved") and target is None)):
         how = "is solved" if target is None else f"has reached its target of {target:g}"
-        raise UserError(
-            f"run {run.id} {how}; there is nothing to resume. Go on anyway with --set stop.on_solved=false."
-        )
+        return f"run {run.id} {how}; there is nothing to resume. Go on anyway with --set stop.on_solved=false."
     counters = state["counters"]
     if counters.get("env_steps", 0) >= config.train.total_timesteps and not counters.get("unjudged"):
-        raise UserError(
+        return (
             f"run {run.id} has done its {config.train.total_timesteps:,} steps. "
             f"Train longer with --steps {2 * config.train.total_timesteps}."
         )
+    return None
 
 
 def carry_out(session: TrainState, run: Run, notes: Sequence[str], quiet: bool) -> Scored:
