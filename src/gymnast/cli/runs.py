@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from gymnast.cli.verbs import Verbs, app, common, show, verb
+from gymnast.cli.verbs import Verbs, app, common, quiet, show, verb
 from gymnast.core.errors import UserError
 
 
@@ -134,6 +134,23 @@ def runs_stop(refs: tuple[str, ...], runs_dir: Path) -> None:
     from gymnast.verbs.runs.show import find_runs
 
     show(stop_runs(find_runs(refs, runs_dir)), print_stopped)
+
+
+@runs.command("follow", short_help="Follow a run that is trained elsewhere.")
+@click.argument("ref", default="@last")
+@quiet
+@common
+def runs_follow(ref: str, quiet: bool, runs_dir: Path) -> None:
+    """Bring the files of a run that was started with --on, and show it until it ends. Ctrl-C ends this command only.
+
+    \b
+    gymnast runs follow @last
+    """
+    from gymnast.runs.references import resolve
+    from gymnast.terminal.summary import print_summary
+    from gymnast.verbs.remote.start import follow_run
+
+    show(follow_run(resolve(ref, runs_dir), quiet), print_summary, always=True)
 
 
 @runs.command("tag", short_help="Add and remove tags of runs.")

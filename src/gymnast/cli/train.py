@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import click
 
-from gymnast.cli.verbs import app, quiet, sets, verb
+from gymnast.cli.verbs import app, on_option, quiet, sets, verb
+
+detach = click.option("--detach", is_flag=True, help="With --on: return when the run has begun.")
 
 
 @app.command(short_help="Train an agent until its env is solved.")
@@ -22,6 +24,8 @@ from gymnast.cli.verbs import app, quiet, sets, verb
 )
 @click.option("--name", help="A name for the run, which other commands take as REF.")
 @click.option("--tag", "tags", multiple=True, help="A word to find it by: `gymnast runs list --tag WORD`. Repeatable.")
+@on_option
+@detach
 @quiet
 @verb("train:start", "summary:print_summary", always=True)
 def train() -> None:
@@ -38,6 +42,7 @@ def train() -> None:
     gymnast train my_env.yaml:fast --init-from @best
     gymnast train CartPole-v1 --set algo.gamma=0.9 --name short --tag gamma
     gymnast train CartPole-v1 --track wandb --track tensorboard
+    gymnast train LunarLander-v3 --on 10.0.0.5:6379 --detach
     """
 
 
@@ -46,6 +51,8 @@ def train() -> None:
 @sets
 @click.option("--steps", type=int, help="Short for --set train.total_timesteps=N.")
 @click.option("--reset-optimizer", is_flag=True, help="Keep the agent and reset the optimizer's moments.")
+@on_option
+@detach
 @quiet
 @verb("train:resume", "summary:print_summary", always=True)
 def resume() -> None:
@@ -56,5 +63,6 @@ def resume() -> None:
     \b
     gymnast resume                            the newest run
     gymnast resume k3x9 --steps 200000        train longer
+    gymnast resume k3x9 --on ray              the same run, on a cluster
     gymnast resume @best/best --set algo.learning_rate=1e-4 --reset-optimizer
     """

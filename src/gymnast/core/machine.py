@@ -10,11 +10,14 @@ from pathlib import Path
 
 import gymnast
 
+RESERVED = "GYMNAST_CORES"  # an environment variable: how many cores a cluster has reserved for this process
 PACKAGES = ("gymnasium", "envpool", "ale-py", "numpy", "torch")  # a new one of these may change which engine is fastest
 
 
 def cores() -> int:
     """Those this process may use, which a container or a scheduler can make fewer than there are."""
+    if (reserved := os.environ.get(RESERVED, "")).isdecimal():
+        return int(reserved)
     affinity = getattr(os, "sched_getaffinity", None)
     return len(affinity(0)) if affinity else os.cpu_count() or 1
 

@@ -8,6 +8,7 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import Protocol, TypeVar
 
+from gymnast.jobs.mirror import Change, Known
 from gymnast.jobs.worker import Event, Job
 
 ENDS = ("result", "error")
@@ -27,6 +28,35 @@ class Launcher(Protocol):
     """Starts jobs somewhere: on this machine, on a cluster."""
 
     def run(self, job: Job) -> Events: ...
+
+    def room(self, cores: int) -> int:
+        """How many jobs of so many cores are sensible at the same time."""
+
+
+class Kept(Protocol):
+    """A job that goes on without whoever started it, and its folder, which is elsewhere."""
+
+    def news(self, known: Known, heard: int) -> tuple[list[Event], list[Change]]:
+        """The events after the first `heard`, and what has changed in the folder since `known`. The last event comes
+        with the last files. Waits a moment where there is nothing new."""
+
+    def stop(self) -> None:
+        """As Ctrl-C would: it ends soon, and in order."""
+
+    def forget(self) -> None:
+        """Its files are here: nothing of it is needed there any more."""
+
+
+class Detaching(Launcher, Protocol):
+    """A launcher whose jobs can go on without this process."""
+
+    address: str  # what --on finds it by, from another process
+    most_cores: int  # that one job can have
+
+    def submit(self, name: str, job: Job) -> Kept: ...
+
+    def find(self, name: str) -> Kept | None:
+        """A job by the name it was submitted under; None: it is not known there."""
 
 
 def run_all(items: Sequence[T], at_once: int, launch: Callable[[T], Events]) -> Generator[tuple[T, Event], None, None]:

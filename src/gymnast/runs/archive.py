@@ -65,7 +65,7 @@ def import_run(path: Path, runs_dir: Path) -> Run:
         raise UserError(f"{path} cannot be imported into {runs_dir}: {error.strerror or error}.") from error
     run = Run.open(target)
     if run.read().status == "running":  # when it was zipped; nobody trains this copy
-        run.update(pid=0, host=socket.gethostname())
+        run.update(pid=0, host=socket.gethostname(), on=None)
     return run
 
 

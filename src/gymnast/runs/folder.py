@@ -42,7 +42,9 @@ from gymnast.runs.lock import RunLock, one_writer
 FIRST = "bcdfghjkmnpqrtvwxyz"  # no vowels: a token is never a word; no l, o, s: they look like 1, 0, 5
 LETTERS = FIRST + "2346789"  # a token starts with a letter, so it is never a number
 TOKEN_LENGTH = 5
+STAGE = ".new-"  # how the folder of a run that is not complete yet begins
 CHECKPOINT_SUFFIX = ".safetensors"
+EMBEDDED = "ray"  # `on` of a run on a Ray cluster that its own follower has started on this machine
 ENDINGS = ("finished", "interrupted", "crashed")
 
 Interval = Annotated[list[Number], Field(min_length=2, max_length=2)]
@@ -108,6 +110,7 @@ class RunInfo:
     pid: Annotated[int, Field(ge=0, lt=2**31)] = 0
     host: str = ""
     machine: str = ""  # its processor and how many cores
+    on: str | None = None  # where it is (or was) trained, as --on says it; None: on this machine
     resumed_at: list[Count] = field(default_factory=list)  # env steps
     versions: dict[str, str] = field(default_factory=dict)
     command: list[str] = field(default_factory=list)
@@ -213,7 +216,16 @@ class Run:
             self._lock.release()
             raise UserError(f"run {self.id} was changed by another process in the meantime; resume it again.")
         self.stopping_path.unlink(missing_ok=True)  # of a process that was killed before it could stop
-        self.update(status="running", pid=os.getpid(), host=socket.gethostname())
+        self.update(status="running", pid=os.getpid(), host=socket.gethostname(), on=None)
+
+    def hold(self) -> bool:
+        """This process alone brings the files of a run that is trained elsewhere; False: another one does."""
+        return self._lock.acquire()
+
+    @property
+    def is_held(self) -> bool:
+        """Whether a process trains it here, or brings its files."""
+        return self._lock.held()
 
     def finish(self, status: str, summary: Mapping[str, Any] | None = None) -> None:
         """The end of training, in whatever way it came."""
@@ -235,8 +247,10 @@ class Run:
             file.write(f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} {text}\n".encode(errors="backslashreplace"))
 
     def _has_process(self, info: RunInfo) -> bool:
-        if info.host != socket.gethostname():
-            return True
+        if info.on == EMBEDDED:  # it ends with the process that follows it
+            return self._lock.held()
+        if info.on or info.host != socket.gethostname():
+            return True  # of another machine only its own word is known
         # The pid alone may belong to a stranger by now, the lock alone to a worker that outlived its parent.
         return _pid_alive(info.pid) and self._lock.held()
 
@@ -247,16 +261,29 @@ class Run:
         return data
 
 
-def create_run(runs_dir: str | Path, config_yaml: str, *, env: str, algo: str, seed: int, **facts: Any) -> Run:
-    """A new folder, complete, with status "running" and its lock held by this process. `facts`: more for run.json."""
+def run_id(token: str, env: str, algo: str, seed: int) -> str:
+    return f"{token}-{_slug(env)}-{_slug(algo)}-s{seed}"
+
+
+def create_run(
+    runs_dir: str | Path,
+    config_yaml: str,
+    *,
+    env: str,
+    algo: str,
+    seed: int,
+    token: str | None = None,
+    **facts: Any,
+) -> Run:
+    """A new folder, complete, with status "running" and its lock held by this process. `facts`: more for run.json.
+    `token`: the beginning of its id, where it was chosen on another machine."""
     runs_dir = Path(runs_dir)
     try:
         runs_dir.mkdir(parents=True, exist_ok=True)
-        stage = _reserve(runs_dir)
+        stage = _reserve(runs_dir, token)
     except OSError as error:
         raise UserError(f"cannot create a run in {runs_dir}: {error.strerror}. Choose another --runs-dir.") from error
-    token = stage.name.removeprefix(".new-")
-    run = Run(runs_dir / f"{token}-{_slug(env)}-{_slug(algo)}-s{seed}")
+    run = Run(runs_dir / run_id(stage.name.removeprefix(STAGE), env, algo, seed))
     now = _now()
     (stage / "checkpoints").mkdir()
     (stage / "config.yaml").write_text(config_yaml, encoding="utf-8")
@@ -288,19 +315,23 @@ def list_runs(runs_dir: str | Path) -> RunList:
     return RunList(sorted(runs, key=lambda run: (run.created, run.id), reverse=True), damaged, warnings)
 
 
-def _reserve(runs_dir: Path) -> Path:
+def _reserve(runs_dir: Path, token: str | None) -> Path:
     """A hidden folder whose token no run has. Whoever makes it owns the token; a kill leaves it spent and unseen."""
     while True:
-        token = secrets.choice(FIRST) + "".join(secrets.choice(LETTERS) for _ in range(TOKEN_LENGTH - 1))
-        stage = runs_dir / f".new-{token}"
+        stage = runs_dir / f"{STAGE}{token or new_token(runs_dir)}"
         try:
-            stage.mkdir()
+            stage.mkdir(exist_ok=token is not None)
+            return stage
         except FileExistsError:
             continue
-        if any(runs_dir.glob(f"{token}-*")):
-            stage.rmdir()
-            continue
-        return stage
+
+
+def new_token(runs_dir: Path) -> str:
+    """One that no run in the folder has."""
+    while True:
+        token = secrets.choice(FIRST) + "".join(secrets.choice(LETTERS) for _ in range(TOKEN_LENGTH - 1))
+        if not any(runs_dir.glob(f"{token}-*")):
+            return token
 
 
 def checkpoint_order(path: Path) -> tuple[int, int, str]:

@@ -14,11 +14,16 @@ from gymnast.alerts.text import report
 from gymnast.core.text import duration
 from gymnast.report.verdict import RELATIVE, agent_text, goal_text, stop_text, task_lines
 from gymnast.terminal.format import Cell, facts_grid, output, panel_width
-from gymnast.verbs.result import Scored
+from gymnast.verbs.result import Launched, Scored
 
 
 def print_summary(result: Scored) -> None:
     console = output()
+    if isinstance(result, Launched):
+        console.print(f"{result.run} is trained on {result.data['on']}")
+        for command, what in result.next:
+            console.print(Text(command, style="bold cyan", overflow="fold"), Text(f"  {what}", style="dim"))
+        return
     console.print(summary_panel(result), width=panel_width(console))
 
 

@@ -34,3 +34,12 @@ class Scored(Facts):
     def exit_code(self) -> int:
         """As of a program that Ctrl-C has ended, where it has: `train && next` goes no further."""
         return 130 if self.data.get("stop_reason") == "interrupted" else 0
+
+
+@dataclass(frozen=True)
+class Launched(Scored):
+    """A run that goes on elsewhere."""
+
+    @property
+    def exit_code(self) -> int:
+        return 0

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import re
 import shutil
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +14,7 @@ from gymnast import config as configs
 from gymnast.alerts.advice import Origin
 from gymnast.config.load import SPACES
 from gymnast.core.errors import EnvFailure, UserError
+from gymnast.jobs.launchers import is_local
 from gymnast.runs.references import Run, SavedFile, resolve_checkpoint, runs_dir_option
 from gymnast.sinks.trackers.sink import require_sinks
 from gymnast.training.record import new_run, record, solved_threshold, summary_of
@@ -49,6 +52,18 @@ def require_env(env_id: str) -> None:
     find_spec(env_id)
 
 
+@dataclass(frozen=True)
+class Order:
+    """A run to be trained, with everything settled that can be: as JSON it goes to wherever it is trained."""
+
+    config: dict[str, Any]
+    threshold: float | None
+    target: str
+    settings: list[str]  # what the user has set
+    facts: dict[str, Any]  # for run.json
+    init: str | None = None  # the checkpoint that its first layers come from, as text
+
+
 def start(
     target: str,
     overrides: Sequence[str],
@@ -60,45 +75,69 @@ def start(
     track: Sequence[str] = (),
     name: str | None = None,
     tags: Sequence[str] = (),
+    on: str | None = None,
+    detach: bool = False,
     say: Callable[[str], None] = lambda text: None,
 ) -> Scored:
     """`gymnast train`: a new run, from its config to its verdict. `say` takes what is said before a run can do so."""
     if name is not None and not re.fullmatch(r"[^@/,\s][^/,\s]*", name):
         raise UserError(f"--name {name!r}: a name is one word without '/' and ',' that does not begin with '@'.")
+    local = is_local(on)
     resolved = resolve_config(target, overrides, seed, steps, lambda: say(f"starting {target} ..."))
     if track:
         sinks = list(dict.fromkeys([*resolved.config.log.sinks, *track]))
         overrides = [*overrides, f"log.sinks=[{', '.join(sinks)}]"]
         resolved = resolve_config(target, overrides, seed, steps)
-    require_sinks(resolved.config.log.sinks)
+    if local:
+        require_sinks(resolved.config.log.sinks)
     threshold = solved_threshold(resolved.config, resolved.facts)
     other = None if init_from is None else resolve_checkpoint(init_from, runs_dir)  # before torch is imported
+    usual = configs.diff(configs.load(target).config, resolved.config)
+    changed = {key: b for key, _, b in usual if key != "train.seed" and resolved.source(key) != SPACES}
+    parent, init = (None, None) if other is None else (name_of(*other), to_text(other[1].read_bytes()))
+    facts = {"variant": resolved.variant, "parent": parent, "name": name, "tags": list(dict.fromkeys(tags))}
+    order = Order(
+        resolved.config.model_dump(mode="json"),
+        threshold,
+        target,
+        [*overrides, *shortcuts(seed, steps)],
+        {**facts, "changed": changed},
+        init,
+    )
+    if not local:
+        from gymnast.verbs.remote.start import train_elsewhere
 
+        return train_elsewhere(order, resolved.config, runs_dir, str(on), detach, quiet, say)
+    return begin(order, runs_dir, quiet)
+
+
+def begin(order: Order, runs_dir: Path, quiet: bool, token: str | None = None) -> Scored:
+    """Trains a new run. `token`: the beginning of its id, where that was chosen on another machine."""
     from gymnast.runs import checkpoint
     from gymnast.runs.saved_agent import init_agent_from
     from gymnast.training.build import build
 
-    session = build(resolved.config, threshold)
+    config = configs.validate(order.config)
+    session = build(config, order.threshold)
     notes: list[str] = []
-    parent = None
-    if other is not None:
-        origin, path = other
-        saved = checkpoint.load(path)
-        taken, left = init_agent_from(session.agent, saved.agent, saved.env_id == resolved.config.env.id)
+    if order.init is not None:
+        parent = order.facts["parent"]
+        saved = checkpoint.load(parent, base64.b64decode(order.init))
+        taken, left = init_agent_from(session.agent, saved.agent, saved.env_id == config.env.id)
         if not taken:
-            raise UserError(f"--init-from {init_from}: no layer of {origin.id} fits this agent by name and shape.")
-        parent = str(path) if isinstance(origin, SavedFile) else f"{origin.id}/{path.stem}"
+            raise UserError(f"--init-from {parent}: no layer of it fits this agent by name and shape.")
         notes.append(f"initialised from {parent}: {', '.join(taken)}")
         if left:
             notes.append(f"not copied: {', '.join(left)}")
         session.alerts.known.fresh = False
-    session.alerts.known.origin = Origin(target, (*overrides, *shortcuts(seed, steps)))
-    usual = configs.diff(configs.load(target).config, resolved.config)
-    changed = {key: b for key, _, b in usual if key != "train.seed" and resolved.source(key) != SPACES}
-    run = new_run(
-        resolved.config, resolved.variant, runs_dir, parent, name=name, tags=list(dict.fromkeys(tags)), changed=changed
-    )
+    session.alerts.known.origin = Origin(order.target, tuple(order.settings))
+    run = new_run(config, runs_dir=runs_dir, token=token, **order.facts)
     return carry_out(session, run, notes, quiet)
+
+
+def name_of(origin: Run, path: Path) -> str:
+    """A checkpoint, as run.json names where a run has come from."""
+    return str(path) if isinstance(origin, SavedFile) else f"{origin.id}/{path.stem}"
 
 
 def resume(
@@ -108,11 +147,15 @@ def resume(
     reset_optimizer: bool = False,
     quiet: bool = False,
     steps: int | None = None,
+    on: str | None = None,
+    detach: bool = False,
+    token: str | None = None,
     say: Callable[[str], None] = lambda text: None,
 ) -> Scored:
     """`gymnast resume`: the same run goes on; with changed settings a new run goes on from where it was."""
     from gymnast.runs import checkpoint
 
+    local = is_local(on)
     origin, path = resolve_checkpoint(ref, runs_dir, prefer="last")
     if isinstance(origin, SavedFile):
         raise UserError(
@@ -126,11 +169,16 @@ def resume(
     saved.require_training_state()
     before = saved.config
     config = configs.override(before, overrides, steps)
-    require_sinks(config.log.sinks)
     changed = configs.diff(before, config)
     continues = not changed and not reset_optimizer and path.stem == "last"
-    if continues:
-        refuse_if_over(origin, saved.state, config)
+    if continues and (over := why_over(origin, saved.state, config)) is not None:
+        raise UserError(over)
+    if not local:
+        from gymnast.verbs.remote.start import resume_elsewhere
+
+        asked = None if continues else {"overrides": list(overrides), "steps": steps, "reset": reset_optimizer}
+        return resume_elsewhere(origin, path, config, asked, runs_dir, str(on), detach, quiet, say)
+    require_sinks(config.log.sinks)
 
     from gymnast.training.build import build
     from gymnast.training.state import restore
@@ -150,7 +198,7 @@ def resume(
         old = origin.read()
         now = None if old.changed is None else old.changed | {key: b for key, _, b in changed}
         parent = f"{origin.id}/{path.stem}"
-        run = new_run(config, old.variant, runs_dir, parent, origin, tags=old.tags, changed=now)
+        run = new_run(config, old.variant, runs_dir, parent, origin, tags=old.tags, changed=now, token=token)
         if session.judge.best_agent is not None:  # the best so far is part of what goes on
             for file in origin.checkpoints_dir.glob("best.*"):
                 shutil.copy2(file, run.checkpoints_dir)
@@ -168,26 +216,30 @@ def resume(
     return carry_out(session, run, notes, quiet)
 
 
+def to_text(data: bytes) -> str:
+    """Bytes as JSON can hold them."""
+    return base64.b64encode(data).decode()
+
+
 def shortcuts(seed: int | None, steps: int | None) -> list[str]:
     """--seed and --steps as settings."""
     settings = {"train.seed": seed, "train.total_timesteps": steps}
     return [f"{key}={value}" for key, value in settings.items() if value is not None]
 
 
-def refuse_if_over(run: Run, state: dict[str, Any], config: RunConfig) -> None:
+def why_over(run: Run, state: dict[str, Any], config: RunConfig) -> str | None:
     """A run that has reached its end has nothing to resume."""
     judged, target = state["judge"], config.stop.target
     if config.stop.on_solved and (judged.get("on_target") or (judged.get("solved") and target is None)):
         how = "is solved" if target is None else f"has reached its target of {target:g}"
-        raise UserError(
-            f"run {run.id} {how}; there is nothing to resume. Go on anyway with --set stop.on_solved=false."
-        )
+        return f"run {run.id} {how}; there is nothing to resume. Go on anyway with --set stop.on_solved=false."
     counters = state["counters"]
     if counters.get("env_steps", 0) >= config.train.total_timesteps and not counters.get("unjudged"):
-        raise UserError(
+        return (
             f"run {run.id} has done its {config.train.total_timesteps:,} steps. "
             f"Train longer with --steps {2 * config.train.total_timesteps}."
         )
+    return None
 
 
 def carry_out(session: TrainState, run: Run, notes: Sequence[str], quiet: bool) -> Scored:

@@ -10,7 +10,6 @@ game is reached by as many resets and actions as before; sticky actions depend o
 
 from __future__ import annotations
 
-import os
 import warnings
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +17,7 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
+from gymnast.core.machine import cores
 from gymnast.core.seeds import derive_seed
 from gymnast.envs.engines.base import Engine, obstacle_of_own_envs
 from gymnast.envs.engines.counted import Replayed
@@ -66,7 +66,7 @@ class AleEngine(Replayed, Engine):
         self._vec = AtariVectorEnv(
             find_spec(maker.config.id).kwargs["game"],
             n_envs,
-            num_threads=threads or min(n_envs, os.cpu_count() or 1),
+            num_threads=threads or min(n_envs, cores()),
             max_num_frames_per_episode=maker.config.max_episode_steps or MAX_FRAMES,
             repeat_action_probability=task.repeat_action_probability,
             full_action_space=game.full_action_space,

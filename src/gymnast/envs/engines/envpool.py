@@ -11,7 +11,6 @@ ALE's vector env before them, and an observation begins with copies of the first
 
 from __future__ import annotations
 
-import os
 import warnings
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gymnast.core.errors import package_problem
+from gymnast.core.machine import cores
 from gymnast.core.seeds import derive_seed
 from gymnast.envs.engines.base import Engine, obstacle_of_own_envs
 from gymnast.envs.engines.buffers import Buffers, refuse_nan
@@ -126,7 +126,7 @@ class EnvPoolEngine(Counted, Engine):
         self._life_losses = bool(env.metadata.get(LIFE_LOST))
         self._leaf = self._layout.leaves[0]
         self._buffers = Buffers.allocate(self._layout, n_envs, None)
-        self._options: dict[str, Any] = {"num_threads": threads or min(n_envs, os.cpu_count() or 1)}
+        self._options: dict[str, Any] = {"num_threads": threads or min(n_envs, cores())}
         if atari is not None:
             self._options |= _atari_options(atari, limit)
         elif limit is not None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 import math
 import multiprocessing
-import os
 import signal
 import time
 from multiprocessing import util
@@ -23,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gymnast.core.errors import EnvFailure, UserError
+from gymnast.core.machine import cores
 from gymnast.envs.engines.base import Engine
 from gymnast.envs.engines.buffers import Buffers
 from gymnast.envs.engines.replay import require_keys
@@ -77,7 +77,7 @@ class ProcessEngine(Engine):
         masks = mask_size(self._actions.space) if maker.config.action_masks else None
         self._buffers = Buffers.allocate(layout, n_envs, masks, shared)
         self._taken = shared((n_envs, *self._actions.shape), self._actions.dtype)
-        count = n_envs if maker.one_per_process else min(n_envs, threads or os.cpu_count() or 1)
+        count = n_envs if maker.one_per_process else min(n_envs, threads or cores())
         self._slices = list(itertools.pairwise(n_envs * i // count for i in range(count + 1)))
         self._connections: list[Connection] = []
         self._processes: list[Any] = []

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from gymnast.core.errors import UserError
 from gymnast.runs.references import Run
+from gymnast.verbs.remote.start import bring
 from gymnast.verbs.result import Facts
 
 
@@ -19,13 +20,16 @@ def stop_runs(runs: Sequence[Run]) -> Facts:
         info = run.read()
         if info.status != "running":
             raise UserError(f"run {run.id} is not being trained: it is {info.status}.")
-        if info.host != socket.gethostname():
+        if info.on is None and info.host != socket.gethostname():
             raise UserError(f"run {run.id} is trained on {info.host}; stop it there.")
         try:
             run.stopping_path.touch(exist_ok=False)  # a second signal would end it at once, without a checkpoint
         except FileExistsError:
             raise UserError(f"run {run.id} is stopping already: it ends after its current update.") from None
-        os.kill(info.pid, signal.SIGINT)  # read() has just found that process holding the run's lock
+        if info.on is None:
+            os.kill(info.pid, signal.SIGINT)  # read() has just found that process holding the run's lock
+        else:
+            bring(run)  # whoever follows it sees the file; where nobody does, this does
     return Facts({"stopped": [run.id for run in runs]})
 
 

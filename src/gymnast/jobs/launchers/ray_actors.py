@@ -1,0 +1,180 @@
+"""What Gymnast runs on a Ray cluster: the worker of a job on some node, and the keeper of a detached job on the head.
+
+NodeWorker   reserves the job's cores, starts the same worker process as on one machine, reports its answers and the
+             files of its folder
+on_nodes     runs a job on one NodeWorker after another: if a node dies, the next one gets the files as they came last
+Keeper       does that on the head node, for a job that goes on without whoever started it
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import ray
+
+from gymnast.core.errors import UserError
+from gymnast.core.machine import RESERVED
+from gymnast.jobs.mirror import Change, Known, apply, changes, stamps
+from gymnast.jobs.pool import ENDS
+from gymnast.jobs.worker import Event, Job, Worker, WorkerLost
+
+NEWS_SECONDS = 0.5  # how long an actor waits for news before it answers with none
+MOST_LOST = 100  # nodes, by one job
+HEAD = {"node:__internal_head__": 0.001}  # what only the head node has
+
+
+class NodeWorker:
+    """An actor: the worker process of a job, and its folder on this node."""
+
+    def __init__(self, job: Job, files: list[Change]) -> None:
+        self._scratch = Path(tempfile.mkdtemp(prefix="gymnast-"))
+        self._folder = self._scratch / (job.folder.name if job.folder else "none")
+        apply(self._folder, files, {})
+        self._given = stamps(self._folder)
+        os.environ[RESERVED] = str(job.cores)
+        self._worker = Worker(replace(job, folder=job.folder and self._folder), threads=job.cores)
+
+    def start(self) -> tuple[str, Known]:
+        """The node's name, and the files that were given to it."""
+        node = ray.get_runtime_context().get_node_id()
+        return f"{ray.util.get_node_ip_address()} (node {node[:6]})", self._given
+
+    def news(self, known: Known, stopping: bool) -> tuple[list[Event], list[Change]]:
+        """Its answers since the last call, and what has changed in its folder."""
+        events: list[Event] = []
+        try:
+            if stopping:  # again and again: before the first step nobody listens, and a second one does no harm
+                os.kill(self._worker.pid, signal.SIGINT)
+            event = self._worker.hear(NEWS_SECONDS)
+            while event is not None:
+                events.append(event)
+                event = None if event.kind == "result" else self._worker.hear()
+        except (WorkerLost, ProcessLookupError) as lost:
+            events.append(Event("error", {"why": str(lost)}))
+        return events, changes(self._folder, known)
+
+    def leave(self) -> None:
+        self._worker.close()
+        shutil.rmtree(self._scratch, ignore_errors=True)
+
+
+class Control:
+    """How whoever follows a job ends it, from any thread."""
+
+    def __init__(self) -> None:
+        self.stopping = threading.Event()  # it shall end as after Ctrl-C
+        self.closed = threading.Event()  # it shall be gone
+
+
+def on_nodes(job: Job, control: Control) -> Iterator[Event]:
+    """The events of a job; `placed` says on which node it goes on. Its folder is brought up to date before each."""
+    for _ in range(MOST_LOST):
+        files = [] if job.folder is None else changes(job.folder, {})
+        actor: Any = ray.remote(num_cpus=job.cores)(NodeWorker).remote(job, files)
+        try:
+            yield from _on_node(actor, job, control)
+            return
+        except ray.exceptions.RayActorError as error:
+            if error.actor_init_failed:  # no node would do better
+                yield Event("error", {"why": f"it cannot be started there: {_last_line(error)}"})
+                return
+        finally:
+            with suppress(ray.exceptions.RayError):
+                ray.kill(actor)
+    yield Event("error", {"why": f"{MOST_LOST} nodes died under it"})
+
+
+def _on_node(actor: Any, job: Job, control: Control) -> Iterator[Event]:
+    started = actor.start.remote()
+    while not _is_there(started):
+        if control.stopping.is_set() or control.closed.is_set():
+            yield Event("error", {"why": "it was stopped before it began"})
+            return
+    node, known = ray.get(started)
+    yield Event("placed", {"node": node})
+    while not control.closed.is_set():
+        events, changed = ray.get(actor.news.remote(known, control.stopping.is_set()))
+        if job.folder is not None:
+            apply(job.folder, changed, known)
+        yield from events
+        if events and events[-1].kind in ENDS:
+            ray.get(actor.leave.remote())
+            return
+    ray.get(actor.leave.remote())
+    yield Event("error", {"why": "it was stopped"})
+
+
+def _is_there(call: Any) -> bool:
+    return bool(ray.wait([call], timeout=NEWS_SECONDS)[0])
+
+
+def _last_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[-1].strip()
+
+
+class Keeper:
+    """A detached actor on the head node: the files of a job, and the job on one node after another.
+
+    If the head node dies, the cluster dies. If only this process does, Ray starts it again, and it goes on from the
+    files on the disk.
+    """
+
+    def __init__(self, job: Job, files: list[Change], place: str) -> None:
+        assert job.folder is not None
+        self._place = Path(place)
+        self._folder = self._place / job.folder.name
+        if not self._folder.exists():
+            apply(self._folder, files, {})
+        self._events: list[Event] = []
+        self._control = Control()
+        self._job = replace(job, folder=self._folder)
+        threading.Thread(target=self._run, daemon=True).start()
+
+    def _run(self) -> None:
+        try:
+            for event in on_nodes(self._job, self._control):
+                self._events.append(event)
+        except Exception as error:  # whatever Ray raises: whoever follows must learn of it
+            self._events.append(Event("error", {"why": f"{type(error).__name__}: {_last_line(error)}"}))
+
+    def news(self, known: Known, heard: int) -> tuple[list[Event], list[Change]]:
+        """The events after the first `heard`, and what has changed in the folder since `known`. Waits a moment where
+        there is nothing new."""
+        deadline = time.monotonic() + NEWS_SECONDS
+        while True:
+            events = self._events[heard:]  # before the files: the last event comes with the last files
+            changed = changes(self._folder, known)
+            if events or changed or time.monotonic() > deadline:
+                return events, changed
+            time.sleep(0.05)
+
+    def stop(self) -> None:
+        """As Ctrl-C would."""
+        self._control.stopping.set()
+
+    def forget(self) -> None:
+        """Its files were brought home."""
+        self._control.closed.set()
+        shutil.rmtree(self._place, ignore_errors=True)
+
+
+def keep(name: str, job: Job) -> Any:
+    """Starts a detached job; its keeper's handle."""
+    assert job.folder is not None
+    options: dict[str, Any] = {"name": name, "lifetime": "detached", "max_restarts": -1, "max_concurrency": 8}
+    place = str(Path(tempfile.gettempdir()) / f"gymnast-kept-{name}")
+    try:
+        keeper: Any = ray.remote(num_cpus=0, resources=HEAD)(Keeper).options(**options)
+        return keeper.remote(job, changes(job.folder, {}), place)
+    except ValueError:  # Ray's word for a name that is taken
+        raise UserError(f"{name} is being trained on this cluster already; stop it first.") from None

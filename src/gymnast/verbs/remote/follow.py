@@ -1,0 +1,126 @@
+"""Brings the files of a run that is trained elsewhere into its folder here, while it is trained.
+
+A process of its own does that, which goes on when the command that started it ends. It holds the run's lock. If it is
+killed, the run itself goes on, and `gymnast runs follow` (or `show`) brings what is missing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import threading
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gymnast.core.errors import UserError
+from gymnast.core.files import write_json
+from gymnast.jobs.launchers import open_detaching
+from gymnast.jobs.mirror import Known, apply
+from gymnast.jobs.pool import ENDS
+from gymnast.jobs.worker import Event, Job
+from gymnast.runs.folder import ENDINGS, STAGE, Run
+
+if TYPE_CHECKING:
+    from gymnast.jobs.child import Channel
+    from gymnast.jobs.pool import Kept
+
+ABOUT = "run.json"
+# What a training changes. Name and tags are changed here, by users.
+THEIRS = ("status", "pid", "host", "machine", "resumed_at", "versions", "summary")
+
+
+class Follower:
+    """A run's folder here, and the job that writes it elsewhere."""
+
+    def __init__(self, kept: Kept, folder: Path, facts: Mapping[str, Any]) -> None:
+        """`facts`: what run.json says here and cannot know there."""
+        self._kept, self._folder, self._facts = kept, folder, dict(facts)
+        self._known: Known = {}
+        self._heard = 0
+        self._about: dict[str, Any] | None = None  # run.json as it is there
+        self.run = Run(folder)
+        self.begun = (folder / ABOUT).exists()
+
+    def update(self) -> list[Event]:
+        """Takes what is new. The run's end is noted here when the last file has arrived."""
+        events, changed = self._kept.news(self._known, self._heard)
+        self._heard += len(events)
+        files = [change for change in changed if change.path != ABOUT]
+        about = next((change for change in changed if change.path == ABOUT), None)
+        place = self._folder if self.begun else self._folder.with_name(f"{STAGE}{self._folder.name}")
+        apply(place, files, self._known)
+        if about is not None and about.data is not None:
+            self._about = json.loads(about.data)
+            self._known[ABOUT] = about.stamp
+        end = next((event for event in events if event.kind in ENDS), None)
+        if self._about is not None and (about is not None or end is not None):
+            self._describe(place, self._about, end)
+        return events
+
+    def _describe(self, place: Path, about: dict[str, Any], end: Event | None) -> None:
+        status = about["status"] if end is not None else "running"
+        if end is not None and status not in ENDINGS:  # lost with its last node
+            status = "crashed"
+        now = {**about, **self._facts, "status": status}
+        if not self.begun:
+            write_json(place / ABOUT, now)
+            os.rename(place, self._folder)
+            self.begun = True
+        self.run.hold()
+        self.run.update(**{key: now[key] for key in (*THEIRS, *self._facts) if key in now})
+        if end is not None:
+            self.run.stopping_path.unlink(missing_ok=True)
+
+
+def hold(
+    channel: Channel, on: str, folder: str, facts: dict[str, Any], job: dict[str, Any] | None = None, once: bool = False
+) -> dict[str, Any] | None:
+    """In a process of its own: starts a job elsewhere (or finds the run's, without one), says `begun` when its first
+    files are here, and brings the others until it ends. `once`: only what is there now."""
+    path = Path(folder)
+    launcher = open_detaching(on)
+    if job is not None:
+        cores = min(job["cores"], launcher.most_cores)
+        kept: Kept | None = launcher.submit(path.name, Job(job["work"], job["arguments"], cores=cores, folder=path))
+    else:
+        kept = launcher.find(path.name)
+    if kept is None:
+        Run(path).update(pid=0, host=socket.gethostname(), on=None)  # nobody trains it
+        raise UserError(f"run {path.name} is not known on {on} any more; what was brought here is intact.")
+    follower = Follower(kept, path, {**facts, "on": launcher.address})
+    listen(channel, kept)
+    placed = said = False
+    while True:
+        events = follower.update()
+        for event in events:
+            if event.kind == "placed":
+                placed = True
+                channel.event(placed=event.data["node"])
+            elif event.kind in ENDS:
+                kept.forget()
+                if event.kind == "error":
+                    if follower.begun:
+                        follower.run.log(event.data["why"])
+                    raise UserError(event.data["why"])
+                return {"run": path.name}
+        if placed and follower.begun and not said:
+            said = True
+            channel.event(begun=path.name)
+        if follower.begun and follower.run.stopping_path.exists():
+            kept.stop()
+        if once:
+            return {"run": path.name}
+
+
+def listen(channel: Channel, kept: Kept) -> None:
+    """A message from the command that started this process: stop."""
+
+    def wait() -> None:
+        for _ in channel:
+            with suppress(UserError):
+                kept.stop()
+
+    threading.Thread(target=wait, daemon=True).start()

@@ -1,0 +1,70 @@
+"""A run that is trained elsewhere on this screen, from the files that arrive in its folder here."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from gymnast.alerts.alert import read_alerts
+from gymnast.core.errors import UserError
+from gymnast.core.pulse import DONE, Pulse
+from gymnast.jobs.worker import Worker, WorkerLost
+from gymnast.metrics.rows import step_of
+from gymnast.report.run_facts import RunFacts
+from gymnast.runs.references import Run
+from gymnast.sinks.base import RunInfo
+from gymnast.sinks.console.console import ConsoleSink
+from gymnast.sinks.jsonl import read_metrics
+from gymnast.verbs.result import Scored
+from gymnast.verbs.train import next_commands
+
+if TYPE_CHECKING:
+    from gymnast.config import RunConfig
+
+LOOK_SECONDS = 0.3
+
+
+def watch(run: Run, config: RunConfig, worker: Worker | None, quiet: bool) -> str | None:
+    """Until it has ended; why, where the process that brings its files says so."""
+    threshold = RunFacts(run).threshold
+    info = RunInfo(run.path, run.id, threshold=threshold, quiet=quiet, config=config.model_dump(mode="json"))
+    console = ConsoleSink(info)
+    pulse, shown, seen = Pulse(), 0, 0  # rows, bytes
+    why: str | None = None
+    console.follow(pulse)
+    try:
+        while why is None and run.live():
+            try:
+                if worker is None:
+                    time.sleep(LOOK_SECONDS)
+                elif (event := worker.hear(LOOK_SECONDS)) is not None and "placed" in event.data:
+                    console.notice(f"it goes on, on {event.data['placed']}")
+                elif event is not None and event.kind == "result":
+                    break
+            except WorkerLost as lost:
+                why = str(lost)
+            if run.metrics_path.exists() and (size := run.metrics_path.stat().st_size) != seen:
+                seen = size
+                rows = read_metrics(run.metrics_path)
+                shown = min(shown, len(rows))  # a run that goes on after its node has died has lost its last rows
+                for row in rows[shown:]:
+                    step = int(step_of(row, "time/total_timesteps"))
+                    pulse.begin("training", step=step)
+                    console.write(step, row)
+                shown = len(rows)
+            if run.alerts_path.exists():
+                console.alerts(0, read_alerts(run.alerts_path))
+        pulse.begin(DONE)
+    finally:
+        console.close()
+    return why
+
+
+def result_of(run: Run, config: RunConfig) -> Scored:
+    """How a run ended, from its folder alone."""
+    info, alerts = run.read(), read_alerts(run.alerts_path) if run.alerts_path.exists() else []
+    if not info.summary.get("stop_reason"):
+        raise UserError(f"run {run.id} is {info.status}; see {run.log_path}.")
+    resumed_at = info.resumed_at[-1] if info.resumed_at else None
+    data = {"run": run.id, **info.summary, "resumed_at": resumed_at, "alerts": [alert.to_json() for alert in alerts]}
+    return Scored(data, run.id, config, info.summary.get("threshold"), next_commands(run), alerts)

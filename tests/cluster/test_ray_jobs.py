@@ -1,0 +1,90 @@
+"""Jobs on a Ray cluster: the same answers as on this machine, cores reserved, files brought back, nodes that die."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gymnast.core.errors import UserError
+from gymnast.jobs.launchers import open_launcher
+from gymnast.jobs.launchers.ray import RayLauncher
+from gymnast.jobs.mirror import Known, apply
+from gymnast.jobs.pool import ENDS, run_all
+from gymnast.jobs.worker import Event, Job
+from tests.cluster.conftest import kill_node
+
+pytestmark = pytest.mark.timeout(300)
+
+
+def job(work: str, folder: Path | None = None, cores: int = 1, **arguments: Any) -> Job:
+    return Job(f"tests.jobs_for_tests:{work}", arguments, packages=("tests",), cores=cores, folder=folder)
+
+
+@pytest.fixture(scope="module")
+def launcher(cluster: Any) -> RayLauncher:
+    found = open_launcher(cluster.address)
+    assert isinstance(found, RayLauncher)
+    return found
+
+
+def rows_of(folder: Path) -> list[int]:
+    return [int(line) for line in (folder / "rows.jsonl").read_text().splitlines()]
+
+
+def test_answers_are_those_of_a_worker_here(launcher: RayLauncher) -> None:
+    """Each of the two nodes has one core, so that two jobs at once run on two nodes."""
+    assert launcher.room(cores=1) == 2
+    assert launcher.most_cores == 1
+    jobs = {number: job("double", number=number) for number in (1, 2)}
+    found = list(run_all(list(jobs), 2, lambda number: launcher.run(jobs[number])))
+    ends = {number: event for number, event in found if event.kind in ENDS}
+    assert ends == {number: Event("result", {"double": 2 * number}) for number in jobs}
+    assert len({event.data["node"] for _, event in found if event.kind == "placed"}) == 2
+
+
+def test_an_error_is_one_line_and_not_tried_again(launcher: RayLauncher) -> None:
+    placed, end = launcher.run(job("fail", how="other"))
+    assert placed.kind == "placed"
+    assert end == Event("error", {"why": "ConnectionError: the server is down"})
+
+
+def test_a_node_that_dies_loses_nothing_but_time(launcher: RayLauncher, cluster: Any, tmp_path: Path) -> None:
+    """300 numbers of 20 ms each: the node is killed in the middle, at number 50."""
+    folder = tmp_path / "counted"
+    placed: list[str] = []
+    last = None
+    for event in launcher.run(job("count", folder, until=300)):
+        if event.kind == "placed":
+            placed.append(event.data["node"])
+        elif event.kind == "event" and event.data["number"] == 50:
+            assert rows_of(folder)[:50] == list(range(50))  # they are here while it works
+            kill_node(cluster, placed[0])
+        last = event
+    assert last is not None
+    assert last.kind == "result"
+    assert last.data["from"] >= 50  # from what was here when the node died
+    assert len(placed) == 2
+    assert placed[0] != placed[1]
+    assert rows_of(folder) == list(range(300))
+
+
+def test_a_detached_job_is_found_again_stopped_and_forgotten(launcher: RayLauncher, tmp_path: Path) -> None:
+    """Nobody follows it at first. Another process would find it as `find` does here: by its name."""
+    launcher.submit("counting", job("count", tmp_path / "elsewhere", until=100))
+    with pytest.raises(UserError, match="counting is being trained on this cluster already"):
+        launcher.submit("counting", job("count", tmp_path / "elsewhere", until=100))
+    kept = launcher.find("counting")
+    assert kept is not None
+    known: Known = {}
+    events: list[Event] = []
+    while not (events and events[-1].kind in ENDS):
+        new, changed = kept.news(known, len(events))
+        events += new
+        apply(tmp_path / "here", changed, known)
+    assert events[-1] == Event("result", {"from": 0})
+    assert rows_of(tmp_path / "here") == list(range(100))  # the last event came with the last files
+    assert not (tmp_path / "elsewhere").exists()
+    kept.forget()
+    assert launcher.find("counting") is None
