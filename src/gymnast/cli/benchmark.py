@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from gymnast.cli.verbs import Finite, app, common, quiet, show
+from gymnast.cli.verbs import Finite, app, common, on_option, quiet, show
 from gymnast.core.errors import EnvFailure
 
 
@@ -31,10 +31,9 @@ from gymnast.core.errors import EnvFailure
 @click.option(
     "--jobs",
     type=click.IntRange(min=1),
-    default=2,
-    show_default=True,
-    help="Runs at the same time, with one thread each.",
+    help="Runs at the same time, with one thread each.  [default: 2; on a cluster as many as it has room for]",
 )
+@on_option
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
@@ -60,6 +59,7 @@ def benchmark(targets: tuple[str, ...], quiet: bool, as_json: bool, **options: A
     gymnast benchmark CartPole-v1:zoo Acrobot-v1:zoo --equal-steps --against sb3 --seeds 1-10
     gymnast benchmark --plan benchmarks/plan.yaml
     gymnast benchmark --plan benchmarks/plan.yaml Taxi-v4:ppo --seeds 1-2
+    gymnast benchmark CartPole-v1 --seeds 1-20 --on 10.0.0.5:6379
     gymnast benchmark --report
     """
     from gymnast.terminal.benchmark import print_benchmark

@@ -128,6 +128,12 @@ sets = click.option(
     metavar="KEY=VALUE",
     help="Change any setting, e.g. --set algo.learning_rate=lin_1e-3 or --set env.kwargs.gravity=-5. Repeatable.",
 )
+on_option = click.option(
+    "--on",
+    metavar="WHERE",
+    help="Where to run: local, ray (the cluster of RAY_ADDRESS, else Ray on this machine), ray://HOST:PORT or "
+    "HOST:PORT of a Ray cluster, modal.  [default: local]",
+)
 quiet = click.option("--quiet", "-q", is_flag=True, help="Print nothing but errors (and --json).")
 
 

@@ -138,4 +138,11 @@ SINKS = Registry(
         "tensorboard": "gymnast.sinks.trackers.tensorboard:TensorBoardTracker",
     },
 )
-LAUNCHERS = Registry("launcher", {"local": "gymnast.jobs.launchers.local:LocalLauncher"})
+# By what --on says; one that takes an address is made with it (see `jobs/launchers`).
+LAUNCHERS = Registry(
+    "launcher",
+    {
+        "local": "gymnast.jobs.launchers.local:LocalLauncher",
+        "ray": "gymnast.jobs.launchers.ray:RayLauncher",
+    },
+)

@@ -29,6 +29,9 @@ class Launcher(Protocol):
 
     def run(self, job: Job) -> Events: ...
 
+    def room(self, cores: int) -> int:
+        """How many jobs of so many cores are sensible at the same time."""
+
 
 def run_all(items: Iterable[T], at_once: int, launch: Callable[[T], Events]) -> Generator[tuple[T, Event], None, None]:
     """The events of all of them, each with its item. Closing it ends the jobs that are under way.

@@ -50,12 +50,21 @@ class Job:
     arguments: Mapping[str, Any] = field(default_factory=dict)
     python: str | None = None  # another interpreter than this one
     packages: tuple[str, ...] = ("gymnast",)  # that may be named
+    cores: int = 1  # that it keeps busy: a cluster reserves them
+    # A folder of this machine to work in; the function gets it as `folder`. A job that runs elsewhere works in a copy:
+    # what it writes is brought back as it is written. If its node dies, it is started again elsewhere with these files.
+    folder: Path | None = None
 
     def __post_init__(self) -> None:
         place, colon, name = self.work.rpartition(":")
         inside = place.partition(".")[0] in self.packages
         if not (colon and name.isidentifier() and (inside or Path(place).is_relative_to(PACKAGE))):
             raise UserError(f"job {self.work!r}: must be 'module:function' inside {' or '.join(self.packages)}.")
+
+    @property
+    def call(self) -> dict[str, Any]:
+        """All arguments of the function but its channel."""
+        return dict(self.arguments) if self.folder is None else {**self.arguments, "folder": str(self.folder)}
 
 
 def how_it_ended(code: int | None) -> str:
@@ -110,7 +119,7 @@ class Worker:
         self._input, self._output = self._process.stdin, self._process.stdout
         self._answers = select.poll()
         self._answers.register(self._output, select.POLLIN)
-        self._send({"work": job.work, "arguments": job.arguments, "niceness": niceness, "outlives": outlives})
+        self._send({"work": job.work, "arguments": job.call, "niceness": niceness, "outlives": outlives})
 
     @property
     def pid(self) -> int:

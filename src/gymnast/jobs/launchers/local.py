@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gymnast.core import machine
 from gymnast.jobs.worker import Event, Job, Worker, WorkerLost
 
 
@@ -32,3 +33,6 @@ class LocalRun:
 class LocalLauncher:
     def run(self, job: Job) -> LocalRun:
         return LocalRun(Worker(job))
+
+    def room(self, cores: int) -> int:
+        return max(1, machine.cores() // cores)

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gymnast import config as configs
-from gymnast.core.registry import LAUNCHERS
 from gymnast.jobs.pool import ENDS, Events, Launcher, run_all
 from gymnast.jobs.worker import Event, Job
 from gymnast.verbs.benchmark.plan import OURS, Task
@@ -42,7 +41,8 @@ class Trial:
         if self.baseline is None:
             seeded = configs.override(config, [f"train.seed={self.seed}"])
             arguments = {"config": seeded.model_dump(mode="json"), "threshold": threshold, "final": final}
-            return Job("gymnast.verbs.benchmark.worker:run", arguments | {"folder": str(self.folder)})
+            cores = config.train.threads or 1
+            return Job("gymnast.verbs.benchmark.worker:run", arguments, cores=cores, folder=self.folder)
         asked = {
             "seed": self.seed,
             "threads": config.train.threads,
@@ -56,9 +56,8 @@ class Trial:
         return self.baseline.run("benchmark", asked=asked)
 
 
-def run_trials(trials: Sequence[Trial], at_once: int) -> Generator[tuple[Trial, Event], None, None]:
+def run_trials(trials: Sequence[Trial], at_once: int, launcher: Launcher) -> Generator[tuple[Trial, Event], None, None]:
     """What the runs report as they go: how many `steps` they have done, and in the end a result or an error."""
-    launcher: Launcher = LAUNCHERS.get("local")()
 
     def launch(trial: Trial) -> Events:
         clear(trial)

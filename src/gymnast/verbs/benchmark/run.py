@@ -13,7 +13,8 @@ from typing import Any
 
 from gymnast.core.errors import Stopped, UserError
 from gymnast.core.text import number
-from gymnast.jobs.pool import ENDS
+from gymnast.jobs.launchers import open_launcher
+from gymnast.jobs.pool import ENDS, Launcher
 from gymnast.verbs.benchmark.page import write_report
 from gymnast.verbs.benchmark.plan import OURS, Row, Task, checked, parse_seeds, read_plan, settle
 from gymnast.verbs.benchmark.pool import Trial, run_trials
@@ -21,6 +22,8 @@ from gymnast.verbs.benchmark.store import Record, Store, make_record
 from gymnast.verbs.benchmark.summary import RowSummary, judged
 from gymnast.verbs.progress import SILENT, Progress
 from gymnast.verbs.speed.libraries import parse_names, parse_paths
+
+LOCAL_JOBS = 2  # runs at the same time on this machine
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,8 @@ def benchmark(
     seeds: str | None = None,
     against: str | None = None,
     pythons: Sequence[str] = (),
-    jobs: int = 2,
+    jobs: int | None = None,
+    on: str | None = None,
     out: Path = Path("benchmarks"),
     redo: bool = False,
     report: bool = False,
@@ -53,6 +57,7 @@ def benchmark(
     if not rows and not report:
         raise UserError("name a target like CartPole-v1, a --plan, or say --report.")
     tasks = settle(rows, parse_paths("--python", pythons))
+    launcher = open_launcher(None if report else on)  # before anything is written
     store = Store(out)
     store.ask(tasks, first=plan is not None and not targets)
     if redo:
@@ -64,7 +69,8 @@ def benchmark(
     if 0 < len(left) < len(wanted):
         progress.say(f"{len(wanted) - len(left)} of {len(wanted)} runs are there already")
     try:
-        failed = run_and_keep(left, jobs, store, progress)
+        at_once = jobs or (launcher.room(cores=1) if on else LOCAL_JOBS)
+        failed = run_and_keep(left, at_once, launcher, store, progress)
     except KeyboardInterrupt:
         store = write_all(out, tasks)[0]
         kept = sum(store.has(trial.task, trial.who, trial.seed) for trial in wanted)
@@ -109,12 +115,14 @@ def trials_of(task: Task, store: Store) -> list[Trial]:
     return [Trial(task, seed, sides[who], store.scratch(task, who, seed)) for seed in seeds for who in sides]
 
 
-def run_and_keep(trials: Sequence[Trial], at_once: int, store: Store, progress: Progress) -> list[str]:
+def run_and_keep(
+    trials: Sequence[Trial], at_once: int, launcher: Launcher, store: Store, progress: Progress
+) -> list[str]:
     """The names of those that failed."""
     progress.plan(sum(trial.steps for trial in trials))
     reached = dict.fromkeys(trials, 0)
     ended, failed = 0, []
-    with closing(run_trials(trials, at_once)) as events:
+    with closing(run_trials(trials, at_once, launcher)) as events:
         for trial, event in events:
             steps = min(event.data["steps"], trial.steps) if event.kind == "event" else trial.steps
             progress.done(steps - reached[trial])
