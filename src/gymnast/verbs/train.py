@@ -6,7 +6,7 @@ import re
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gymnast import config as configs
 from gymnast.alerts.advice import Origin
@@ -22,6 +22,14 @@ if TYPE_CHECKING:
     from gymnast.training.state import TrainState
 
 ADVISED = 4  # commands that a result advises
+
+
+class Begun(NamedTuple):
+    """A run that is ready to train: its folder is there, its session is open."""
+
+    session: TrainState
+    run: Run
+    notes: list[str]
 
 
 def resolve_config(
@@ -63,6 +71,22 @@ def start(
     say: Callable[[str], None] = lambda text: None,
 ) -> Scored:
     """`gymnast train`: a new run, from its config to its verdict. `say` takes what is said before a run can do so."""
+    return carry_out(*begin(target, overrides, runs_dir, seed, steps, init_from, track, name, tags, say), quiet)
+
+
+def begin(
+    target: str,
+    overrides: Sequence[str],
+    runs_dir: Path,
+    seed: int | None = None,
+    steps: int | None = None,
+    init_from: str | None = None,
+    track: Sequence[str] = (),
+    name: str | None = None,
+    tags: Sequence[str] = (),
+    say: Callable[[str], None] = lambda text: None,
+) -> Begun:
+    """A new run at step 0."""
     if name is not None and not re.fullmatch(r"[^@/,\s][^/,\s]*", name):
         raise UserError(f"--name {name!r}: a name is one word without '/' and ',' that does not begin with '@'.")
     resolved = resolve_config(target, overrides, seed, steps, lambda: say(f"starting {target} ..."))
@@ -98,7 +122,7 @@ def start(
     run = new_run(
         resolved.config, resolved.variant, runs_dir, parent, name=name, tags=list(dict.fromkeys(tags)), changed=changed
     )
-    return carry_out(session, run, notes, quiet)
+    return Begun(session, run, notes)
 
 
 def resume(
@@ -111,6 +135,22 @@ def resume(
     say: Callable[[str], None] = lambda text: None,
 ) -> Scored:
     """`gymnast resume`: the same run goes on; with changed settings a new run goes on from where it was."""
+    return carry_out(*go_on(ref, overrides, runs_dir, reset_optimizer, steps, say), quiet)
+
+
+def go_on(
+    ref: str,
+    overrides: Sequence[str],
+    runs_dir: Path,
+    reset_optimizer: bool = False,
+    steps: int | None = None,
+    say: Callable[[str], None] = lambda text: None,
+    fork: bool = False,
+    ended_too: bool = False,
+    tags: Sequence[str] = (),
+) -> Begun:
+    """A run where its checkpoint left it. `fork`: a new run even if nothing is changed; `ended_too`: also one that has
+    reached its end. `tags`: of a new run, in addition to those of the old one."""
     from gymnast.runs import checkpoint
 
     origin, path = resolve_checkpoint(ref, runs_dir, prefer="last")
@@ -128,8 +168,8 @@ def resume(
     config = configs.override(before, overrides, steps)
     require_sinks(config.log.sinks)
     changed = configs.diff(before, config)
-    continues = not changed and not reset_optimizer and path.stem == "last"
-    if continues:
+    continues = not changed and not reset_optimizer and path.stem == "last" and not fork
+    if continues and not ended_too:
         refuse_if_over(origin, saved.state, config)
 
     from gymnast.training.build import build
@@ -150,7 +190,8 @@ def resume(
         old = origin.read()
         now = None if old.changed is None else old.changed | {key: b for key, _, b in changed}
         parent = f"{origin.id}/{path.stem}"
-        run = new_run(config, old.variant, runs_dir, parent, origin, tags=old.tags, changed=now)
+        marks = list(dict.fromkeys([*old.tags, *tags]))
+        run = new_run(config, old.variant, runs_dir, parent, origin, tags=marks, changed=now)
         if session.judge.best_agent is not None:  # the best so far is part of what goes on
             for file in origin.checkpoints_dir.glob("best.*"):
                 shutil.copy2(file, run.checkpoints_dir)
@@ -165,7 +206,7 @@ def resume(
 
     JsonlSink.truncate(run.metrics_path, step)
     JsonlSink.truncate(run.diagnostics_path, step)
-    return carry_out(session, run, notes, quiet)
+    return Begun(session, run, notes)
 
 
 def shortcuts(seed: int | None, steps: int | None) -> list[str]:
