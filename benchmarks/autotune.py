@@ -3,8 +3,8 @@
     python benchmarks/autotune.py --runs-dir /tmp/tuned             all cases, a Markdown table on standard output
     python benchmarks/autotune.py --runs-dir /tmp/tuned --only 3    one case
 
-Interrupted, the same command goes on: what is in the folder is not trained again. None of these configs is in a test, and
-the tuner was written with others in view.
+Interrupted, the same command goes on: what is in the folder is not trained again. None of these configs is in a test,
+and the tuner was written with others in view.
 """
 
 from __future__ import annotations
