@@ -25,7 +25,8 @@ ALERT, USUAL, LADDER = "alert", "usual", "ladder"
 BROKEN = {"not_finite", "entropy_collapse", "action_collapse", "dead_units", "gradient_vanishes", "entropy_falling"}
 # Settings that may be changed. The others say what the task is and when it is solved, or where files go.
 SECTIONS = ("algo.", "agent.", "env.reward.", "env.shaping.")
-KEYS = ("env.n_envs", "env.max_episode_steps", "train.total_timesteps")
+LENGTH = ("train.total_timesteps",)  # how long a run trains is the tuner's business
+KEYS = ("env.n_envs", "env.max_episode_steps", *LENGTH)
 ON_THE_WAY = ("agent.clip_obs", "agent.clip_reward")  # all other settings of an agent are meant for a new one
 STEP = 5.0  # factor of a ladder's careful step
 
@@ -80,7 +81,7 @@ def needs_new_agent(patch: Mapping[str, Any]) -> bool:
 def advised(alerts: list[Alert]) -> Iterator[Advice]:
     """What alerts advise: those that fire now first, and the most urgent of them."""
     for alert in sorted(alerts, key=lambda alert: not alert.firing):
-        if alert.patch and "train.total_timesteps" not in alert.patch:  # how long it trains is the tuner's business
+        if alert.patch and not set(LENGTH) & alert.patch.keys():
             urgent = alert.severity != "info"
             yield Advice(
                 ALERT,
@@ -97,7 +98,8 @@ def advised(alerts: list[Alert]) -> Iterator[Advice]:
 def back_to_usual(known: Known) -> Iterator[Advice]:
     """Each setting that differs from the preset's or the target's own, alone and then all of them together."""
     for usual in known.usual:
-        changed = {key: theirs for key, _, theirs in configs.diff(known.config, usual) if key.startswith(SECTIONS)}
+        differing = {key: theirs for key, _, theirs in configs.diff(known.config, usual) if key not in LENGTH}
+        changed = {key: theirs for key, theirs in differing.items() if is_allowed({key: theirs})}
         for key, value in changed.items():
             now = as_text(plain(setting(known.config, key)))
             reason = f"{key} is {now}, usual for {usual.env.id} is {as_text(value)}."

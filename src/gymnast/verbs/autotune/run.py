@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 from gymnast import config as configs
 from gymnast.config.files import is_preset
 from gymnast.config.layers import override_layer, split_target
-from gymnast.core.errors import UserError
+from gymnast.core.errors import Stopped, UserError
 from gymnast.core.text import setting as as_text
 from gymnast.runs.references import Run, SavedFile, resolve, resolve_checkpoint, runs_dir_option
 from gymnast.verbs.autotune.budget import Budget, parse_budget
 from gymnast.verbs.autotune.journal import Journal, Line
 from gymnast.verbs.autotune.page import write_page
-from gymnast.verbs.autotune.segment import TAG, Segment, Trainer
+from gymnast.verbs.autotune.segment import STOPPED, TAG, Segment, Trainer
 from gymnast.verbs.autotune.tuner import Side, Tuner
 from gymnast.verbs.progress import SILENT, Progress
 from gymnast.verbs.train import resolve_config
@@ -89,6 +89,8 @@ def autotune(
         tuner = Tuner(trainer, journal, allowed, progress, total, start.config.rollout_steps, start.first)
         try:
             side = tuner.run()
+        except KeyboardInterrupt:
+            raise Stopped(STOPPED) from None
         finally:
             write_page(journal)
         result = result_of(start, tuner, side, runs_dir)

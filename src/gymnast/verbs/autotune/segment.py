@@ -30,6 +30,7 @@ SOLVED, ALERTED, STUCK, ENDED, REACHED, SPENT = "solved", "alert", "no progress"
 PATIENCE = 0.25  # of a run's steps without a better score, after which it is stuck
 EPISODES = 30  # of a score
 TAG = "autotune"
+STOPPED = "stopped; everything that was trained is kept. The same command goes on."
 KEPT = ("train/approx_kl", "train/entropy", "train/explained_variance", "rollout/ep_rew_mean", "rollout/ep_len_mean")
 
 
@@ -173,7 +174,7 @@ class Trainer:
             else:
                 result = record(session, run, notes, quiet=True, observer=watch)
                 if result.stop_reason == "interrupted":
-                    raise Stopped("stopped; everything is kept. The same command goes on.")
+                    raise Stopped(STOPPED)
             keep_step(run, session.counters.env_steps)
             now = time.monotonic()
             returns, exact = score_of(session)
