@@ -66,7 +66,7 @@ def case(index: int, target: str, overrides: list[str], budget: str, runs_dir: P
     before = trained(f"case{index}-as-it-is", target, overrides, runs_dir)
     result = autotune(target, overrides, budget=budget, seed=SEED, runs_dir=runs_dir)
     after = trained(f"case{index}-file", str(result.config), [], runs_dir)
-    word = "**solved**" if result.solved else "not solved"
+    word = "not solved" if not result.solved else "**solved**" if result.reproduced else "**solved**, not from step 0"
     cost = f"{number(result.used_steps)} of {budget}"
     spoilt = f"`{' '.join(overrides)}`"
     return [str(index), target, spoilt, outcome(before), tried(result), word, cost, outcome(after)]

@@ -21,11 +21,15 @@ def print_autotuned(result: Autotuned) -> None:
     state = Text("SOLVED", style="bold green") if result.solved else Text("not solved", style="bold yellow")
     score = "" if result.score is None else f", {number(result.score)} by sampled actions"
     used = f"{number(result.used_steps)} steps, {duration(result.used_seconds)}"
+    alone = "these settings alone solve it, from step 0" if result.reproduced else ""
+    if result.solved and not result.reproduced:
+        alone = "the agent had other settings before; the budget did not show that these alone solve it"
     kept = " ".join(f"{key}={as_text(value)}" for key, value in result.settings.items())
     facts: list[tuple[str, Cell]] = [
         ("result", state.append(f" at {number(result.env_steps)} steps{score}", style="default")),
         ("run", result.run),
         ("changes", kept or "none"),
+        ("", alone),
         ("used", f"{used} of {result.budget}"),
         ("journal", str(result.journal)),
         ("train", result.command),

@@ -51,6 +51,7 @@ class Autotuned:
 
     name: str
     solved: bool
+    reproduced: bool  # the settings alone solve it, from step 0, with this seed
     run: str
     score: float | None
     env_steps: int  # of that run
@@ -163,20 +164,20 @@ def name_of(target: str, overrides: Sequence[str], seed: int) -> str:
 
 
 def result_of(start: Subject, tuner: Tuner, side: Side, runs_dir: Path) -> Autotuned:
-    outcome, total = side.outcome, start.config.train.total_timesteps
-    settings = dict(side.settings)
-    if outcome.solved and side.steps > total:  # as it stands it would end before that
-        settings["train.total_timesteps"] = outcome.total
+    outcome, settings = side.outcome, side.settings
     path = tuner.journal.folder / "config.yaml"
     kept = [text for text in start.overrides if text.partition("=")[0].strip() not in settings]
     overrides = [*kept, *(f"{key}={as_text(value)}" for key, value in settings.items())]
     resolved = resolve_config(start.target, overrides, start.seed)
-    head = f"# Found by `gymnast autotune`: {'solved' if outcome.solved else 'not solved'} by run {outcome.run}.\n"
+    said = "solved" if outcome.solved else "not solved"
+    said += "" if side.reproduced or not outcome.solved else ", with other settings before"
+    head = f"# Found by `gymnast autotune`: run {outcome.run}, {said}.\n"
     write_variant(path, resolved, override_layer([("--set", text) for text in overrides]).data, head)
     command = f"gymnast train {shlex.quote(str(path))} --seed {start.config.train.seed}{runs_dir_option(runs_dir)}"
     return Autotuned(
         name=start.name,
         solved=outcome.solved,
+        reproduced=side.reproduced,
         run=outcome.run,
         score=outcome.score if outcome.returns else None,
         env_steps=outcome.env_steps,

@@ -19,7 +19,7 @@ from gymnast.core.typed import Count, Number, typed
 from gymnast.metrics.rows import STEP
 from gymnast.runs.references import Run
 from gymnast.sinks.jsonl import read_metrics
-from gymnast.verbs.autotune.advice import Diagnosis, diagnose
+from gymnast.verbs.autotune.advice import Diagnosis, advised, diagnose, is_allowed
 from gymnast.verbs.train import Begun, begin, go_on
 
 if TYPE_CHECKING:
@@ -63,6 +63,7 @@ class Outcome:
     exact: bool
     diagnosis: Diagnosis
     row: dict[str, Number]
+    verdicts: tuple[Count, Count] = (0, 0)  # asked for so far in the tuning, and how many of them were only scores
 
     @property
     def score(self) -> float:
@@ -85,6 +86,7 @@ class Start(NamedTuple):
 
     step: int
     elapsed: float  # seconds on its clock
+    verdicts: tuple[int, int]  # of all runs of the tuning before it
 
 
 class Watch:
@@ -128,10 +130,8 @@ class Watch:
     def untried(self) -> bool:
         """Whether an alert fires that advises something new."""
         alerts = [alert for alert in self.session.alerts.alerts if alert.firing and alert.severity != "info"]
-        if not alerts:
-            return False
-        found = diagnose(alerts, self.session.alerts.known, self.row).advice
-        return any(advice.rule and advice.text not in self.segment.tried for advice in found)
+        found = [advice for advice in advised(alerts) if is_allowed(advice.patch)]
+        return any(advice.text not in self.segment.tried for advice in found)
 
 
 @dataclass(frozen=True)
@@ -162,35 +162,40 @@ class Trainer:
         from gymnast.training.record import record
 
         session, run, notes = begun
+        judged = session.judge.record
+        if judged.verdicts < start.verdicts[0]:  # the runs of a tuning share the error of one: luck gets no second try
+            judged.verdicts, judged.scores = start.verdicts
         watch = Watch(session, segment, left)
         for row in read_metrics(run.metrics_path):
             if row[STEP] > segment.began:
                 watch.remember(row)
         try:
             at_end = session.counters.env_steps >= min(segment.until, session.config.train.total_timesteps)
-            if session.judge.record.solved or (at_end and not session.counters.unjudged):
+            if judged.solved or (at_end and not session.counters.unjudged):
                 run.finish("finished")  # it was killed after its last step
                 watch.reason = REACHED
             else:
                 result = record(session, run, notes, quiet=True, observer=watch)
                 if result.stop_reason == "interrupted":
                     raise Stopped(STOPPED)
-            keep_step(run, session.counters.env_steps)
+            if segment.watched:
+                keep_step(run, session.counters.env_steps)
             now = time.monotonic()
             returns, exact = score_of(session)
-            solved = session.judge.record.solved
+            judged = session.judge.record
             return Outcome(
                 run=run.id,
                 env_steps=session.counters.env_steps,
                 total=session.config.train.total_timesteps,
                 trained=session.counters.env_steps - start.step,
                 seconds=session.clock.elapsed - start.elapsed + time.monotonic() - now,
-                reason=SOLVED if solved else watch.reason,
-                solved=solved,
+                reason=SOLVED if judged.solved else watch.reason,
+                solved=judged.solved,
                 returns=returns,
                 exact=exact,
                 diagnosis=diagnose(session.alerts.alerts, session.alerts.known, watch.row),
                 row={name: watch.row[name] for name in KEPT if name in watch.row},
+                verdicts=(judged.verdicts, judged.scores),
             )
         finally:
             session.close()

@@ -36,6 +36,11 @@ class Side:
     def steps(self) -> int:
         return self.outcome.env_steps
 
+    @property
+    def reproduced(self) -> bool:
+        """Whether these settings alone solve it, from step 0."""
+        return self.outcome.solved and self.began == 0
+
 
 @dataclass
 class Tuner:
@@ -49,6 +54,7 @@ class Tuner:
     tried: set[tuple[str, str, str]] = field(default_factory=set)  # settings, situation, change
     sides: list[Side] = field(default_factory=list)  # all that were kept, in order
     since: int = 0  # env steps of the last decision
+    verdicts: tuple[int, int] = (0, 0)  # asked for so far, and those that were only scores
 
     @property
     def current(self) -> Side:
@@ -63,13 +69,26 @@ class Tuner:
         return self.current.outcome.solved or self.budget.spent
 
     def run(self) -> Side:
-        """The run that solved it, or that was kept last."""
+        """The run that solved it with its settings alone, else the first that solved it, else the one that was kept."""
         self.sides = [Side({}, self.train(self.first, "the run as it is"), self.first.began)]
-        while not self.over:
-            self.decide()
-            if not self.over:
-                self.go_on()
-        return self.current
+        solver: Side | None = None
+        while True:
+            while not self.over:
+                self.decide()
+                if not self.over:
+                    self.go_on()
+            side = self.current
+            solver = solver or (side if side.outcome.solved else None)
+            if side.reproduced or self.budget.spent or not side.settings:
+                return side if side.reproduced else solver or side
+            self.start_again(side)
+
+    def start_again(self, side: Side) -> None:
+        """An agent that learned under several settings has solved it. Whether the last of them do so alone is open."""
+        self.progress.say(f"solved by {side.outcome.run}; now its settings alone, from step 0")
+        until = side.settings.get("train.total_timesteps", self.steps)
+        segment = Segment(until, settings=side.settings, watched=True)
+        self.sides.append(Side(side.settings, self.train(segment, "the settings alone")))
 
     def go_on(self) -> None:
         """The current run goes on, until something is to be decided."""
@@ -94,6 +113,7 @@ class Tuner:
             outcome = outcome_of(done["outcome"])
             self.progress.done(self.budget.of(outcome.trained, outcome.seconds))
         self.budget.use(outcome.trained, outcome.seconds)
+        self.verdicts = outcome.verdicts
         return outcome
 
     def do(self, segment: Segment, asked: Line, begun: Line | None, what: str) -> Outcome:
@@ -101,12 +121,12 @@ class Tuner:
         self.progress.step(what)
         if begun is not None and self.trainer.has_checkpoint(begun["run"]):
             opened = self.trainer.open(replace(segment, run=begun["run"]))
-            start = Start(begun["step"], begun["elapsed"])
+            start = Start(begun["step"], begun["elapsed"], self.verdicts)
         else:
             if begun is not None:
                 self.journal.forget_last()
             opened = self.trainer.open(segment)
-            start = Start(opened.session.counters.env_steps, opened.session.clock.elapsed)
+            start = Start(opened.session.counters.env_steps, opened.session.clock.elapsed, self.verdicts)
             self.journal.write("begin", asked=asked, run=opened.run.id, step=start.step, elapsed=start.elapsed)
         return self.trainer.train(opened, segment, start, self.budget.meter(self.progress))
 
@@ -118,7 +138,7 @@ class Tuner:
         situation = ENDED if side.steps >= side.outcome.total else side.outcome.reason
         self.since = side.steps
         choices = self.choices(side, situation)
-        if not choices:
+        if not choices:  # what is left was tried in another situation
             self.tried |= {(key_of(side.settings), situation, one.text) for one in side.outcome.diagnosis.advice}
             if situation == ENDED:
                 self.train_on(side)
@@ -210,12 +230,12 @@ class Tuner:
     def train_on(self, side: Side) -> None:
         """Nothing is left to try: more steps for the run as it is."""
         total = 2 * side.outcome.total
-        parent = f"{side.outcome.run}/step_{side.steps}"
+        parent = f"{side.outcome.run}/last"
         patch = {"train.total_timesteps": total}
         self.journal.once("decision", step=side.steps, situation=ENDED, patch=patch, source="more steps", kept=True)
         self.progress.say(f"kept  train.total_timesteps={total}: nothing is left to try")
         segment = Segment(total, parent=parent, settings=patch, watched=True, began=side.steps)
-        self.sides.append(Side(side.settings, self.train(segment, "trains on"), side.steps))
+        self.sides.append(Side({**side.settings, **patch}, self.train(segment, "trains on"), side.steps))
 
 
 def key_of(settings: Mapping[str, Any]) -> str:
