@@ -67,3 +67,6 @@ def test_from_a_run(tmp_path: Path) -> None:
     assert {run.parent for run in ours} >= {f"{before}/last"}
     assert found.used_steps >= 15_000
     assert configs.load(str(found.config)).config.train.total_timesteps == 10_000
+    more = autotune("@last", budget="18k", runs_dir=tmp_path)  # by now one of its own runs
+    assert more.name == found.name
+    assert more.used_steps >= 18_000

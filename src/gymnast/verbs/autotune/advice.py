@@ -75,7 +75,7 @@ def is_allowed(patch: Mapping[str, Any]) -> bool:
 
 
 def needs_new_agent(patch: Mapping[str, Any]) -> bool:
-    return any(key.startswith("agent.") and key not in ON_THE_WAY for key in patch)
+    return any(key.startswith(("agent.", "algo.extensions")) and key not in ON_THE_WAY for key in patch)
 
 
 def advised(alerts: list[Alert]) -> Iterator[Advice]:

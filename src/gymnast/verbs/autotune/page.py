@@ -31,10 +31,13 @@ def write_page(journal: Journal) -> None:
     end: Line | None = next((line for line in reversed(lines) if line["kind"] == "end"), None)
     segments = [line["outcome"] for line in lines if line["kind"] == "segment"]
     settings = " ".join(f"`{text}`" for text in start.get("overrides", []))
-    parts = [f"# Autotuning of {start.get('target')}", f"Seed {start.get('seed')}. Settings: {settings or 'none'}."]
+    parts = [f"# Autotuning of {start.get('target')}", f"Settings that were given: {settings or 'none'}."]
     if end is not None:
         said = "Solved" if end["solved"] else "Not solved"
-        parts.append(f"{said} by run {end['run']} at {number(end['env_steps'])} steps. `{end['command']}`")
+        kept = " ".join(f"`{key}={as_text(value)}`" for key, value in end["settings"].items())
+        parts.append(f"{said} by run {end['run']} at {number(end['env_steps'])} steps. Changes: {kept or 'none'}.")
+        alone = "These settings alone solve it, from step 0" if end["reproduced"] else "The settings that were kept"
+        parts.append(f"{alone}: `{end['command']}`")
     steps, seconds = sum(one["trained"] for one in segments), sum(float(one["seconds"]) for one in segments)
     parts.append(
         f"Trained {number(steps)} steps in {duration(seconds)}, in {len({one['run'] for one in segments})} runs."

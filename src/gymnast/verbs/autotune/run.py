@@ -10,12 +10,13 @@ from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gymnast import config as configs
 from gymnast.config.files import is_preset
 from gymnast.config.layers import override_layer, split_target
 from gymnast.core.errors import Stopped, UserError
+from gymnast.core.files import parse_json
 from gymnast.core.text import setting as as_text
 from gymnast.runs.references import Run, SavedFile, resolve, resolve_checkpoint, runs_dir_option
 from gymnast.verbs.autotune.budget import Budget, parse_budget
@@ -33,13 +34,21 @@ if TYPE_CHECKING:
 RUNS = 10  # of a run's steps: the budget, where none is given
 
 
-@dataclass(frozen=True)
-class Subject:
-    """What is tuned: a target with settings on top, from step 0 or from a run's checkpoint."""
+class Asked(NamedTuple):
+    """What stood on the command line; a run by its id."""
 
     target: str
     overrides: tuple[str, ...]
     seed: int | None
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is tuned: a target with settings on top, from step 0 or from a run's checkpoint."""
+
+    asked: Asked
+    target: str
+    overrides: tuple[str, ...]
     config: RunConfig
     first: Segment
     name: str  # of its folder
@@ -85,8 +94,8 @@ def autotune(
     with closing(Journal(runs_dir / TAG / start.name)) as journal:
         progress.plan(allowed.total)
         progress.say(f"autotuning {start.target}, budget {allowed.text()}; journal in {journal.folder}")
-        journal.once("start", target=start.target, overrides=start.overrides, seed=start.config.train.seed)
-        trainer = Trainer(start.target, start.overrides, seed, runs_dir, (TAG, start.name))
+        journal.once("start", asked=start.asked._asdict(), target=start.target, overrides=start.overrides)
+        trainer = Trainer(start.target, start.overrides, start.asked.seed, runs_dir, (TAG, start.name))
         tuner = Tuner(trainer, journal, allowed, progress, total, start.config.rollout_steps, start.first)
         try:
             side = tuner.run()
@@ -106,7 +115,8 @@ def start_of(target: str, overrides: Sequence[str], seed: int | None, runs_dir: 
         return start_from_run(target, run, overrides, seed, runs_dir)
     config = resolve_config(target, overrides, seed).config
     first = Segment(config.train.total_timesteps, watched=True)
-    return Subject(target, tuple(overrides), seed, config, first, name_of(target, overrides, config.train.seed))
+    asked = Asked(target, tuple(overrides), seed)
+    return Subject(asked, target, asked.overrides, config, first, name_of(target, overrides, config.train.seed))
 
 
 def run_named(target: str, runs_dir: Path) -> Run | None:
@@ -127,9 +137,12 @@ def start_from_run(target: str, run: Run, overrides: Sequence[str], seed: int | 
     """A new run goes on from the run's last checkpoint; the run itself does not change."""
     from gymnast.runs import checkpoint
 
-    tags = run.read().tags
-    if TAG in tags:
-        raise UserError(f"{target}: run {run.id} belongs to an autotuning. Name the env or the run it began with.")
+    info = run.read()
+    if TAG in info.tags:
+        asked = asked_before(runs_dir / TAG / info.tags[info.tags.index(TAG) + 1])
+        if (tuple(overrides), seed) in ((asked.overrides, asked.seed), ((), None)):
+            return start_of(asked.target, asked.overrides, asked.seed, runs_dir)
+        raise UserError(f"{target}: run {run.id} belongs to an autotuning of {asked.target} with other settings.")
     if seed is not None:
         raise UserError(f"--seed {seed}: a run goes on with its own seed. Leave it out, or name an env.")
     origin, path = resolve_checkpoint(target, runs_dir, prefer="last")
@@ -142,12 +155,21 @@ def start_from_run(target: str, run: Run, overrides: Sequence[str], seed: int | 
         raise UserError(f"run {origin.id} was not started by a command. Name its env: gymnast autotune {saved.env_id}.")
     config, step = configs.override(saved.config, overrides), saved.state["counters"]["env_steps"]
     total = config.train.total_timesteps
-    more = {} if step < total else {"train.total_timesteps": step + total}
-    given = {text.partition("=")[0].strip(): text.partition("=")[2] for text in overrides}
-    first = Segment(max(total, step + total * bool(more)), parent=f"{origin.id}/{path.stem}", began=step, watched=True)
-    first = Segment(first.until, parent=first.parent, settings={**given, **more}, watched=True, began=step)
+    until = total if step < total else step + total
+    changed = {key: after for key, _, after in configs.diff(saved.config, config)} | {"train.total_timesteps": until}
+    first = Segment(until, parent=f"{origin.id}/{path.stem}", settings=changed, watched=True, began=step)
     settings = (*typed["settings"], *overrides)
-    return Subject(typed["target"], settings, None, config, first, name_of(origin.id, overrides, config.train.seed))
+    name = name_of(origin.id, overrides, config.train.seed)
+    return Subject(Asked(origin.id, tuple(overrides), None), typed["target"], settings, config, first, name)
+
+
+def asked_before(folder: Path) -> Asked:
+    """What an autotuning was started with: `@last` names one of its own runs by now, and means to go on with it."""
+    lines = (folder / "journal.jsonl").read_bytes().splitlines() if folder.is_dir() else []
+    if not lines:
+        raise UserError(f"{folder}: the journal of this autotuning is gone. Name the env instead.")
+    asked = parse_json(lines[0])["asked"]
+    return Asked(asked["target"], tuple(asked["overrides"]), asked["seed"])
 
 
 def refuse(config: RunConfig) -> None:
@@ -168,7 +190,7 @@ def result_of(start: Subject, tuner: Tuner, side: Side, runs_dir: Path) -> Autot
     path = tuner.journal.folder / "config.yaml"
     kept = [text for text in start.overrides if text.partition("=")[0].strip() not in settings]
     overrides = [*kept, *(f"{key}={as_text(value)}" for key, value in settings.items())]
-    resolved = resolve_config(start.target, overrides, start.seed)
+    resolved = resolve_config(start.target, overrides, start.asked.seed)
     said = "solved" if outcome.solved else "not solved"
     said += "" if side.reproduced or not outcome.solved else ", with other settings before"
     head = f"# Found by `gymnast autotune`: run {outcome.run}, {said}.\n"

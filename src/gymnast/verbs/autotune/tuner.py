@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from gymnast.core.errors import UserError
 from gymnast.core.files import numbers_to_json
 from gymnast.core.statistics import interval, mean
 from gymnast.core.text import number
@@ -53,7 +52,6 @@ class Tuner:
     first: Segment
     tried: set[tuple[str, str, str]] = field(default_factory=set)  # settings, situation, change
     sides: list[Side] = field(default_factory=list)  # all that were kept, in order
-    since: int = 0  # env steps of the last decision
     verdicts: tuple[int, int] = (0, 0)  # asked for so far, and those that were only scores
 
     @property
@@ -96,7 +94,7 @@ class Tuner:
         tried = sorted(change for settings, _, change in self.tried if settings == key_of(side.settings))
         total = side.outcome.total
         if side.steps < total:
-            segment = Segment(total, side.outcome.run, watched=True, tried=tried, began=side.began, since=self.since)
+            segment = Segment(total, side.outcome.run, watched=True, tried=tried, began=side.began, since=side.steps)
             side.outcome = self.train(segment, "goes on")
 
     # Training
@@ -136,7 +134,6 @@ class Tuner:
         """Something is to be decided: what is advised is tried, one change after the other, until one is better."""
         side = self.current
         situation = ENDED if side.steps >= side.outcome.total else side.outcome.reason
-        self.since = side.steps
         choices = self.choices(side, situation)
         if not choices:  # what is left was tried in another situation
             self.tried |= {(key_of(side.settings), situation, one.text) for one in side.outcome.diagnosis.advice}
@@ -210,10 +207,7 @@ class Tuner:
         if checkpoint is not None:
             patch = {"train.total_timesteps": begun + self.steps, **advice.patch}  # schedules have a run ahead of them
             segment = Segment(side.steps, parent=checkpoint, settings=patch, began=begun)
-            try:
-                return Side(settings, self.train(segment, advice.text), begun)
-            except UserError as error:  # a checkpoint that does not fit these settings
-                self.progress.say(f"{advice.text}: {error} Tried from step 0 instead.")
+            return Side(settings, self.train(segment, advice.text), begun)
         other = Side(settings, self.train(Segment(min(self.horizon, side.steps), settings=settings), advice.text))
         while (
             other.steps < min(side.steps, other.outcome.total)
