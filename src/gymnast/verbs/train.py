@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gymnast import config as configs
 from gymnast.alerts.advice import Origin
@@ -22,6 +22,7 @@ from gymnast.verbs.result import Scored
 
 if TYPE_CHECKING:
     from gymnast.config import Resolved, RunConfig
+    from gymnast.runs.checkpoint import Checkpoint
     from gymnast.training.state import TrainState
 
 ADVISED = 4  # commands that a result advises
@@ -64,6 +65,14 @@ class Order:
     init: str | None = None  # the checkpoint that its first layers come from, as text
 
 
+class Begun(NamedTuple):
+    """A run that can be trained, from step 0 or from where a checkpoint left it."""
+
+    session: TrainState
+    run: Run
+    notes: list[str]
+
+
 def start(
     target: str,
     overrides: Sequence[str],
@@ -80,9 +89,31 @@ def start(
     say: Callable[[str], None] = lambda text: None,
 ) -> Scored:
     """`gymnast train`: a new run, from its config to its verdict. `say` takes what is said before a run can do so."""
+    local = is_local(on)
+    order = settle(target, overrides, runs_dir, seed, steps, init_from, track, name, tags, say, local)
+    if not local:
+        from gymnast.verbs.remote.start import train_elsewhere
+
+        return train_elsewhere(order, configs.validate(order.config), runs_dir, str(on), detach, quiet, say)
+    return carry_out(*begin(order, runs_dir), quiet)
+
+
+def settle(
+    target: str,
+    overrides: Sequence[str],
+    runs_dir: Path,
+    seed: int | None = None,
+    steps: int | None = None,
+    init_from: str | None = None,
+    track: Sequence[str] = (),
+    name: str | None = None,
+    tags: Sequence[str] = (),
+    say: Callable[[str], None] = lambda text: None,
+    local: bool = True,
+) -> Order:
+    """What a user asks for, without a mistake in it."""
     if name is not None and not re.fullmatch(r"[^@/,\s][^/,\s]*", name):
         raise UserError(f"--name {name!r}: a name is one word without '/' and ',' that does not begin with '@'.")
-    local = is_local(on)
     resolved = resolve_config(target, overrides, seed, steps, lambda: say(f"starting {target} ..."))
     if track:
         sinks = list(dict.fromkeys([*resolved.config.log.sinks, *track]))
@@ -96,7 +127,7 @@ def start(
     changed = {key: b for key, _, b in usual if key != "train.seed" and resolved.source(key) != SPACES}
     parent, init = (None, None) if other is None else (name_of(*other), to_text(other[1].read_bytes()))
     facts = {"variant": resolved.variant, "parent": parent, "name": name, "tags": list(dict.fromkeys(tags))}
-    order = Order(
+    return Order(
         resolved.config.model_dump(mode="json"),
         threshold,
         target,
@@ -104,15 +135,10 @@ def start(
         {**facts, "changed": changed},
         init,
     )
-    if not local:
-        from gymnast.verbs.remote.start import train_elsewhere
-
-        return train_elsewhere(order, resolved.config, runs_dir, str(on), detach, quiet, say)
-    return begin(order, runs_dir, quiet)
 
 
-def begin(order: Order, runs_dir: Path, quiet: bool, token: str | None = None) -> Scored:
-    """Trains a new run. `token`: the beginning of its id, where that was chosen on another machine."""
+def begin(order: Order, runs_dir: Path, token: str | None = None) -> Begun:
+    """A new run at step 0. `token`: the beginning of its id, where that was chosen on another machine."""
     from gymnast.runs import checkpoint
     from gymnast.runs.saved_agent import init_agent_from
     from gymnast.training.build import build
@@ -132,12 +158,27 @@ def begin(order: Order, runs_dir: Path, quiet: bool, token: str | None = None) -
         session.alerts.known.fresh = False
     session.alerts.known.origin = Origin(order.target, tuple(order.settings))
     run = new_run(config, runs_dir=runs_dir, token=token, **order.facts)
-    return carry_out(session, run, notes, quiet)
+    return Begun(session, run, notes)
 
 
 def name_of(origin: Run, path: Path) -> str:
     """A checkpoint, as run.json names where a run has come from."""
     return str(path) if isinstance(origin, SavedFile) else f"{origin.id}/{path.stem}"
+
+
+class Found(NamedTuple):
+    """A run to go on with, and what is asked of it."""
+
+    origin: Run
+    path: Path  # of the checkpoint
+    saved: Checkpoint
+    updated: str  # when the run was last changed
+    config: RunConfig
+    changed: list[tuple[str, Any, Any]]
+    continues: bool  # else a new run begins from there
+    overrides: list[str]
+    steps: int | None
+    reset_optimizer: bool
 
 
 def resume(
@@ -153,9 +194,29 @@ def resume(
     say: Callable[[str], None] = lambda text: None,
 ) -> Scored:
     """`gymnast resume`: the same run goes on; with changed settings a new run goes on from where it was."""
+    local = is_local(on)
+    found = find(ref, overrides, runs_dir, reset_optimizer, steps, say)
+    if not local:
+        from gymnast.verbs.remote.start import resume_elsewhere
+
+        asked = None if found.continues else {"overrides": found.overrides, "steps": steps, "reset": reset_optimizer}
+        return resume_elsewhere(found.origin, found.path, found.config, asked, runs_dir, str(on), detach, quiet, say)
+    return carry_out(*go_on(found, runs_dir, token), quiet)
+
+
+def find(
+    ref: str,
+    overrides: Sequence[str],
+    runs_dir: Path,
+    reset_optimizer: bool = False,
+    steps: int | None = None,
+    say: Callable[[str], None] = lambda text: None,
+    fork: bool = False,
+    ended_too: bool = False,
+) -> Found:
+    """`fork`: a new run even if nothing is changed; `ended_too`: also one that has reached its end."""
     from gymnast.runs import checkpoint
 
-    local = is_local(on)
     origin, path = resolve_checkpoint(ref, runs_dir, prefer="last")
     if isinstance(origin, SavedFile):
         raise UserError(
@@ -167,17 +228,18 @@ def resume(
     updated = origin.read().updated  # before the checkpoint: whoever continues the run meanwhile changes it
     saved = checkpoint.load(path)
     saved.require_training_state()
-    before = saved.config
-    config = configs.override(before, overrides, steps)
-    changed = configs.diff(before, config)
-    continues = not changed and not reset_optimizer and path.stem == "last"
-    if continues and (over := why_over(origin, saved.state, config)) is not None:
+    config = configs.override(saved.config, overrides, steps)
+    changed = configs.diff(saved.config, config)
+    continues = not changed and not reset_optimizer and path.stem == "last" and not fork
+    if continues and not ended_too and (over := why_over(origin, saved.state, config)) is not None:
         raise UserError(over)
-    if not local:
-        from gymnast.verbs.remote.start import resume_elsewhere
+    return Found(origin, path, saved, updated, config, changed, continues, list(overrides), steps, reset_optimizer)
 
-        asked = None if continues else {"overrides": list(overrides), "steps": steps, "reset": reset_optimizer}
-        return resume_elsewhere(origin, path, config, asked, runs_dir, str(on), detach, quiet, say)
+
+def go_on(found: Found, runs_dir: Path, token: str | None = None, tags: Sequence[str] = ()) -> Begun:
+    """A run where its checkpoint left it. `token`: the beginning of a new run's id, where that was chosen on another
+    machine; `tags`: of a new run, in addition to those of the old one."""
+    origin, path, saved, updated, config, changed, continues, overrides, steps, reset_optimizer = found
     require_sinks(config.log.sinks)
 
     from gymnast.training.build import build
@@ -198,7 +260,8 @@ def resume(
         old = origin.read()
         now = None if old.changed is None else old.changed | {key: b for key, _, b in changed}
         parent = f"{origin.id}/{path.stem}"
-        run = new_run(config, old.variant, runs_dir, parent, origin, tags=old.tags, changed=now, token=token)
+        marks = list(dict.fromkeys([*old.tags, *tags]))
+        run = new_run(config, old.variant, runs_dir, parent, origin, tags=marks, changed=now, token=token)
         if session.judge.best_agent is not None:  # the best so far is part of what goes on
             for file in origin.checkpoints_dir.glob("best.*"):
                 shutil.copy2(file, run.checkpoints_dir)
@@ -213,7 +276,7 @@ def resume(
 
     JsonlSink.truncate(run.metrics_path, step)
     JsonlSink.truncate(run.diagnostics_path, step)
-    return carry_out(session, run, notes, quiet)
+    return Begun(session, run, notes)
 
 
 def to_text(data: bytes) -> str:

@@ -22,7 +22,7 @@ from gymnast.sinks.jsonl import read_metrics
 from gymnast.training.build import build
 from gymnast.training.record import report, summary_of
 from gymnast.training.state import restore
-from gymnast.verbs.train import Order, begin, resume, why_over
+from gymnast.verbs.train import Order, begin, carry_out, resume, why_over
 
 if TYPE_CHECKING:
     from gymnast.jobs.child import Channel
@@ -40,7 +40,7 @@ def train(
             go_on(run)
     elif order is not None:
         shutil.rmtree(run.path, ignore_errors=True)
-        begin(Order(**order), run.path.parent, quiet=True, token=token)
+        carry_out(*begin(Order(**order), run.path.parent, token), quiet=True)
     elif again is not None:
         shutil.rmtree(run.path, ignore_errors=True)
         with tempfile.TemporaryDirectory() as place:

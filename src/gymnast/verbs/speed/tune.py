@@ -8,20 +8,15 @@ from __future__ import annotations
 
 import itertools
 import math
-import os
 import time
 from collections.abc import Sequence
-from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-from ruamel.yaml import YAML
 
 from gymnast import config as configs
 from gymnast.config.layers import override_layer
 from gymnast.config.tuned import Tuned, keep
 from gymnast.core.errors import UserError
-from gymnast.core.files import write_atomic
 from gymnast.core.machine import cores, cpu_model
 from gymnast.jobs.worker import Worker
 from gymnast.verbs.progress import SILENT, Progress
@@ -30,6 +25,7 @@ from gymnast.verbs.speed.results import Candidate, Tuning
 from gymnast.verbs.speed.runs import our_worker
 from gymnast.verbs.speed.speed import steady
 from gymnast.verbs.train import resolve_config
+from gymnast.verbs.variant_file import write_variant
 
 if TYPE_CHECKING:
     from gymnast.config import Resolved, RunConfig
@@ -215,29 +211,12 @@ def write_choice(
 ) -> None:
     """A config that extends the target by the choice and by what the user has set."""
     own: dict[str, Any] = override_layer([("--set", text) for text in overrides]).data
-    name, variant = resolved.target.rpartition(":")[::2] if resolved.variant else (resolved.target, None)
-    if resolved.generic:  # an env without a preset: what was filled in from its spaces is written out
-        base = f"defaults/any:{variant}"
-        config = resolved.config
-        own.setdefault("env", {}).setdefault("id", config.env.id)
-        own.setdefault("agent", {}).setdefault("normalize_obs", config.agent.normalize_obs)
-        own.setdefault("algo", {}).setdefault("ent_coef", config.algo.ent_coef.to_form())
-    elif name.endswith((".yaml", ".yml")):
-        base = os.path.relpath(name, path.parent) + (f":{variant}" if variant else "")
-    else:
-        base = resolved.target
     own.setdefault("env", {}).update(n_envs=best.n_envs, engine=best.engine)
     own.setdefault("algo", {})["n_steps"] = best.n_steps
     if best.threads != now.threads:
         own.setdefault("train", {})["threads"] = best.threads
-    text = StringIO()
-    yaml = YAML()
-    yaml.default_flow_style = False
-    sections = {key: own[key] for key in configs.RunConfig.model_fields if key in own}
-    yaml.dump({"extends": base, **sections}, text)
     head = (
         f"# Measured by `gymnast speed {target} --tune` on {cpu_model()}, {cores()} cores:\n"
         f"# {best.rate:,.0f} steps/s here, {now.rate:,.0f} as it was.\n"
     )
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomic(path, (head + text.getvalue()).encode())
+    write_variant(path, resolved, own, head)

@@ -1,0 +1,72 @@
+"""gymnast autotune on real trainings of seconds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gymnast import config as configs
+from gymnast.runs.references import list_runs
+from gymnast.verbs.autotune.run import autotune
+from gymnast.verbs.train import start
+
+
+def test_a_damaged_agent_is_replaced_and_the_file_reproduces_it(tmp_path: Path) -> None:
+    found = autotune("CartPole-v1", ["algo.learning_rate=0.6"], budget="300k", seed=2, runs_dir=tmp_path)
+    assert found.solved
+    assert found.used_steps < 300_000
+    assert found.settings == {"algo.learning_rate": "lin_0.003"}
+    (decision,) = found.decisions
+    assert decision["kept"]
+    assert decision["start"] == "step 0"
+    assert decision["rule"] in ("kl_high", "entropy_falling", "entropy_collapse", "action_collapse")
+    assert decision["patched"]["score"] > decision["control"]["score"]
+    runs = list_runs(tmp_path)
+    assert {run.id for run in runs} == {found.run, decision["control"]["run"]}
+    assert all("autotune" in run.tags for run in runs)
+    # every step that was trained was paid for: both runs began at step 0
+    assert found.used_steps == sum(run.summary["env_steps"] for run in runs)
+    page = found.journal.read_text()
+    assert "Solved by run" in page
+    assert decision["rule"] in page
+
+    assert configs.load(str(found.config)).config.algo == configs.load("CartPole-v1").config.algo
+    again = start(str(found.config), [], tmp_path, seed=2, quiet=True)
+    assert (again.data["solved"], again.data["env_steps"]) == (True, found.env_steps)
+
+    # Ended, the same command has nothing left to train
+    same = autotune("CartPole-v1", ["algo.learning_rate=0.6"], budget="300k", seed=2, runs_dir=tmp_path)
+    assert same.to_json() == found.to_json()
+    assert len(list_runs(tmp_path)) == 3
+
+
+def test_a_change_goes_on_from_the_checkpoint_and_a_budget_is_an_end(tmp_path: Path) -> None:
+    """A gamma that sees two steps ahead: the agent is no wreck, and goes on with another one. 30,000 steps are too few
+    to be solved, and more of them go on where it was."""
+    asked = ("CartPole-v1", ["algo.gamma=0.5", "algo.learning_rate=lin_1e-3"])
+    found = autotune(*asked, budget="20k", seed=1, runs_dir=tmp_path)
+    assert not found.solved
+    assert 20_000 <= found.used_steps < 20_000 + 2 * 2048
+    more = autotune(*asked, budget="30k", seed=1, runs_dir=tmp_path)
+    assert 30_000 <= more.used_steps < 30_000 + 2 * 2048
+    first = more.decisions[0]
+    assert first["rule"] == "horizon_short"
+    assert first["patch"] == {"algo.gamma": 0.99}
+    run, _, step = first["start"].partition("/step_")
+    parents = {info.id: info.parent for info in list_runs(tmp_path)}
+    assert parents[first["patched"]["run"]] == f"{run}/step_{step}"
+    assert int(step) == first["step"]
+
+
+def test_from_a_run(tmp_path: Path) -> None:
+    """A run that did not get there is not changed: a new one goes on from its end."""
+    before = start("CartPole-v1", ["algo.gamma=0.4"], tmp_path, seed=1, steps=10_000, quiet=True).run
+    files = {path: path.read_bytes() for path in (tmp_path / before).rglob("*") if path.is_file()}
+    found = autotune("@last", budget="15k", runs_dir=tmp_path)
+    assert {path: path.read_bytes() for path in files} == files
+    ours = [run for run in list_runs(tmp_path) if "autotune" in run.tags]
+    assert {run.parent for run in ours} >= {f"{before}/last"}
+    assert found.used_steps >= 15_000
+    assert configs.load(str(found.config)).config.train.total_timesteps == 10_000
+    more = autotune("@last", budget="18k", runs_dir=tmp_path)  # by now one of its own runs
+    assert more.name == found.name
+    assert more.used_steps >= 18_000
