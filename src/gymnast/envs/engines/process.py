@@ -105,7 +105,7 @@ class ProcessEngine(Engine):
             try:
                 if not connection.poll(max(0.0, deadline - time.monotonic())):
                     who = self._workers.who(index)
-                    self._workers.end()
+                    self._workers.kill_all()
                     raise EnvFailure(
                         f"{self.name}: {who} did not finish {doing} within {seconds:g} s and was stopped. "
                         f"If the env is that slow, raise env.step_timeout (now {self._timeout:g})."
@@ -114,7 +114,7 @@ class ProcessEngine(Engine):
             except (EOFError, OSError):
                 self._report_death(index)
             if kind in ("failed", "mistake"):
-                self._workers.end()
+                self._workers.kill_all()
                 raise (EnvFailure if kind == "failed" else UserError)(result)
             results.append(result)
         return results
@@ -128,9 +128,9 @@ class ProcessEngine(Engine):
             except (EOFError, OSError):
                 kind, result = "silent", None
             if kind == "failed":
-                workers.end()
+                workers.kill_all()
                 raise EnvFailure(result)
         process.join(CLOSE_SECONDS)
         how = how_it_ended(process.exitcode)
-        workers.end()
+        workers.kill_all()
         raise EnvFailure(f"{self.name}: {who} {how}.")

@@ -105,9 +105,9 @@ class Workers:
         deadline = time.monotonic() + CLOSE_SECONDS
         for process in self.processes.values():
             process.join(max(0.0, deadline - time.monotonic()))
-        self.end()
+        self.kill_all()
 
-    def end(self) -> None:
+    def kill_all(self) -> None:
         _kill(self.processes)
         for index in list(self.processes):
             self.kill(index)
