@@ -32,7 +32,7 @@ SCHEDULED = {"learning_rate": {"start": 1e-3, "end": 1e-4, "shape": "cosine"}, "
 
 def without_time(rows: list[dict[str, float]]) -> list[dict[str, float]]:
     """Everything but how long things took."""
-    timing = ("time/elapsed", "time/fps", "time/updates_per_second", "time/share/", "eval/seconds")
+    timing = ("time/elapsed", "time/fps", "time/updates_per_second", "time/share/", "eval/seconds", "central/")
     return [{k: v for k, v in row.items() if not k.startswith(timing)} for row in rows]
 
 

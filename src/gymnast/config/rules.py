@@ -238,4 +238,41 @@ def _tasks(config: RunConfig) -> Iterator[RuleProblem]:
         yield RuleProblem(("eval.env", "tasks"), "tasks are scored in their own envs. Drop one of the two.")
 
 
-RULES = (_sizes, _algorithm, _agent, _stop, _names, _env, _stages, _tasks)
+def _central(config: RunConfig) -> Iterator[RuleProblem]:
+    """What `train.layout: central` cannot do is refused, and so are settings that nobody reads."""
+    train, central = config.train, config.train.central
+    fields = type(central).model_fields
+    if train.layout == "lockstep":
+        for key in (key for key, value in central if value != fields[key].default):
+            text = "only train.layout=central has actors. Set train.layout=central, or drop this key."
+            yield RuleProblem((f"train.central.{key}", "train.layout"), text)
+        return
+    if config.env.engine not in ("auto", "sync"):
+        text = f"{config.env.engine} steps all envs in one place, and actors have some each. Use env.engine=auto."
+        yield RuleProblem(("env.engine", "train.layout"), text)
+    if (actors := central.n_actors) is not None and actors > config.env.n_envs:
+        text = f"{actors} actors have nothing to do with env.n_envs={config.env.n_envs}. Use at most one an env."
+        yield RuleProblem(("train.central.n_actors", "env.n_envs"), text)
+    if config.tasks:
+        yield RuleProblem(("train.layout", "tasks"), "central trains one task. Use train.layout=lockstep.")
+    if central.mode == "exact":
+        for key in ("max_lag", "correction"):
+            if getattr(central, key) != fields[key].default:
+                text = "exact actors are never behind. Set train.central.mode=async, or drop this key."
+                yield RuleProblem((f"train.central.{key}", "train.central.mode"), text)
+        return
+    if config.algo.name != "ppo":
+        text = f"async learns from steps of older policies, and {config.algo.name} cannot. Use exact, or algo.name=ppo."
+        yield RuleProblem(("train.central.mode", "algo.name"), text)
+    refused = (
+        ("stages", config.stages),
+        ("env.shaping", config.env.shaping),
+        ("algo.extensions", config.algo.extensions),
+    )
+    for key, value in refused:
+        if value:
+            text = f"async cannot train with {key}. Use train.central.mode=exact, or drop {key}."
+            yield RuleProblem(("train.central.mode", key), text)
+
+
+RULES = (_sizes, _algorithm, _agent, _stop, _names, _env, _stages, _tasks, _central)

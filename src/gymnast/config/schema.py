@@ -144,6 +144,37 @@ class AgentConfig(Section):
     rescale_actions: bool = Field(True, description="Map -1..1 to the bounds of continuous actions.")
 
 
+CENTRAL_PLACE = r"^(local|ray|(ray://)?[^\s/:]+:[0-9]+)$"
+
+
+class CentralConfig(Section):
+    """Where envs are stepped, and how far they may run ahead of learning; of `train.layout: central` alone."""
+
+    mode: Literal["exact", "async"] = Field(
+        "exact",
+        description="exact: all actors step together, the same numbers as lockstep; async: actions are chosen for "
+        "whichever actors are ready, while the learner learns.",
+    )
+    n_actors: Size | None = Field(
+        None, description="Actors that step env.n_envs in equal parts; null: one a core, at most one an env."
+    )
+    where: Annotated[str, Field(pattern=CENTRAL_PLACE)] = Field(
+        "local",
+        description="Where actors run: local (processes of this machine), ray (the cluster of RAY_ADDRESS, or one on "
+        "this machine), or a cluster by its address, HOST:PORT or ray://HOST:PORT.",
+    )
+    max_lag: Annotated[Natural, Field(le=16)] = Field(
+        1,
+        description="async: updates that a policy may be old when the learner learns from its steps; 0: actors wait "
+        "while the learner learns.",
+    )
+    correction: Literal["none", "vtrace"] = Field(
+        "none",
+        description="async: none compares with the old policy, which PPO's clipping limits; vtrace weighs advantages "
+        "and returns by how likely the present policy is to do the same.",
+    )
+
+
 class TrainConfig(Section):
     total_timesteps: Count = Field(100_000, description="Env steps to train for, summed over envs.")
     seed: Natural = Field(0, description="Root of every random number of the run.")
@@ -155,6 +186,12 @@ class TrainConfig(Section):
     checkpoint_seconds: Positive = Field(
         60.0, description="How old the last checkpoint may grow; the first is saved after the first update."
     )
+    layout: Literal["lockstep", "central"] = Field(
+        "lockstep",
+        description="lockstep: env.engine steps all envs for every choice of actions; central: actors, on any machine, "
+        "step envs, and actions are chosen in one place.",
+    )
+    central: CentralConfig = Field(CentralConfig(), description="The actors of `layout: central`.")
 
 
 class EvalEnvConfig(Section):

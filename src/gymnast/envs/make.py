@@ -182,12 +182,24 @@ def make_training_vec(config: RunConfig, factory: Factory | None = None) -> VecE
             raise UserError(
                 f"env.shaping: reads the env's own numbers, which the wrapper {spec.name} replaces; drop one of them."
             )
-    env = make_vec(cfg, cfg.n_envs, "train", factory)
+    central = config.train.layout == "central"
+    env = make_actors(config, factory) if central else make_vec(cfg, cfg.n_envs, "train", factory)
     if not cfg.shaping:
         return env
     shaper = find_shaper(cfg.id)
     assert shaper is not None  # the config was checked
     return ShapedVecEnv(env, cfg.id, shaper, cfg.shaping, config.algo.gamma)
+
+
+def make_actors(config: RunConfig, factory: Factory | None) -> VecEnv:
+    """The envs of training in actors, each with a part of them."""
+    from gymnast.envs.actors.pool import open_actors
+
+    cfg, central = config.env, config.train.central
+    if isinstance(factory, GivenVector):
+        raise UserError("train.layout: central makes its own envs, and this one is a vector already. Use lockstep.")
+    _check_wrappers(cfg, "train")
+    return open_actors(EnvMaker(cfg, "train", factory), central, cfg.n_envs)
 
 
 def choose_engine(

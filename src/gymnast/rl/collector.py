@@ -107,6 +107,17 @@ class Collector:
         lap("act")
         return episodes
 
+    def measured(self) -> dict[str, float]:
+        """What the last rollout cost, where that is more than the clock sees: metrics by name."""
+        return {}
+
+    def take_warnings(self) -> list[str]:
+        """What users must know of the envs, once."""
+        return []
+
+    def close(self) -> None:
+        self.env.close()
+
     def _score(self, rollout: Rollout) -> None:
         out = self.net.score(self.net.prepare(rollout.batch(["action"])))
         rollout["logp"].copy_(out.logp.view(rollout["logp"].shape))

@@ -10,7 +10,7 @@ from gymnast.config.algos import AlgoSettings
 from gymnast.core.files import number_from_json
 from gymnast.core.lazy import LazyModule, np, torch
 from gymnast.core.tasks import TASK
-from gymnast.rl.returns import gae, returns_of
+from gymnast.rl.returns import IMPORTANCE, gae, returns_of
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor
@@ -89,6 +89,7 @@ class Learner:
 
     def learner_reward(self, rollout: Rollout) -> Metrics:
         reward = rollout["reward"]
+        self.reward_carry[rollout["starts"][0]] = 0.0  # an actor may have died between two rollouts, and its episodes
         reward.mul_(self.reward_scale)
         cut: Tensor | None = None
         if self.reward.clip is not None:
@@ -107,7 +108,8 @@ class Learner:
         """An algorithm that needs other estimates writes its own."""
         ends = rollout["terminated"], rollout["truncated"]
         values = rollout[VALUE], rollout.last_values[VALUE], rollout[f"final_{VALUE}"]
-        advantage, returns = gae(rollout["reward"], *values, *ends, self.algo.gamma, self.algo.gae_lambda)
+        importance = rollout.streams.get(IMPORTANCE)
+        advantage, returns = gae(rollout["reward"], *values, *ends, self.algo.gamma, self.algo.gae_lambda, importance)
         rollout["advantage"].copy_(advantage)
         rollout["returns"].copy_(returns)
 

@@ -10,6 +10,8 @@ from gymnast.core.lazy import torch
 if TYPE_CHECKING:
     from torch import Tensor
 
+IMPORTANCE = "importance"  # the stream of what `gae` weighs steps by, in rollouts that older policies take part in
+
 
 def returns_of(value: str) -> str:
     """The stream that holds what a value is taught."""
@@ -25,16 +27,24 @@ def gae(
     truncated: Tensor,
     gamma: float,
     lam: float,
+    importance: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Generalised advantage estimates and the returns they imply (advantage + value).
 
     What follows a step is worth `final_value` where a time limit cut the episode, 0 where the episode really ended,
     and otherwise the next row's value (`last_value` [N] after the last row). Nothing is carried over either end.
+
+    `importance`: min(1, how likely the learner is to do what was done / how likely the one was who did it), for steps
+    of an older policy. The returns are then V-trace's targets (Espeholt et al., 2018) with both limits at 1 and
+    `lam`, and the advantage is the target minus the value: A = importance * (delta + gamma * lam * next A). Where all
+    are 1 that is generalised advantage estimation itself.
     """
     next_value = torch.cat([value[1:], last_value[None]])
     next_value = torch.where(truncated, final_value, next_value).masked_fill(terminated, 0.0)
     delta = reward + gamma * next_value - value
     carry = gamma * lam * (~(terminated | truncated)).to(delta.dtype)
+    if importance is not None:
+        delta, carry = importance * delta, importance * carry
     advantage = delta.clone()
     # Arrays on the tensors' memory: the loop is all overhead, and NumPy has a third of torch's.
     rows, factors = advantage.numpy(), carry.numpy()

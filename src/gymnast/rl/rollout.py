@@ -106,6 +106,13 @@ class Rollout:
         }
         return Batch(columns, {name: states.flatten(0, 1) for name, states in self.states.items()})
 
+    def by_step(self, column: Tensor) -> Tensor:
+        """A column of `batch` as [T, N]."""
+        length = self.sequence_length
+        if length is None:
+            return column.view(self.n_steps, self.n_envs)
+        return column.view(-1, self.n_envs, length).transpose(1, 2).reshape(self.n_steps, self.n_envs)
+
 
 def _stream(space: gym.Space[Any]) -> Stream:
     return Stream(torch.from_numpy(np.empty(0, space.dtype)).dtype, space.shape or ())

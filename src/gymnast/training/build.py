@@ -28,7 +28,8 @@ from gymnast.metrics.meter import Meter
 from gymnast.play.step_table import labels_of
 from gymnast.rl.collector import Collector
 from gymnast.rl.extensions import make_extensions
-from gymnast.rl.rollout import Rollout
+from gymnast.rl.returns import IMPORTANCE
+from gymnast.rl.rollout import Rollout, Stream
 from gymnast.runs.saved_agent import build_agent, choose_threads
 from gymnast.training.state import EnvFactory, TrainState
 from gymnast.video import require_packages
@@ -59,7 +60,7 @@ def build(config: RunConfig, threshold: float | None, factory: EnvFactory | None
     return TrainState(
         config=config,
         net=net,
-        collector=Collector(env, net, config.train.seed, pulse),
+        collector=make_collector(config, env, learner, pulse),
         learner=learner,
         rollout=make_rollout(config, learner),
         judge=make_judge(first, threshold, net, env, factory, pulse, Stage.of(config, 0)),
@@ -70,6 +71,17 @@ def build(config: RunConfig, threshold: float | None, factory: EnvFactory | None
         pulse=pulse,
         open_stage=lambda state, index: open_stage(state, index, threshold, uniform),
     )
+
+
+def make_collector(config: RunConfig, env: VecEnv, learner: Learner, pulse: Pulse) -> Collector:
+    own = env, learner.net, config.train.seed, pulse
+    if config.train.layout == "lockstep":
+        return Collector(*own)
+    from gymnast.rl.central.collectors import AsyncCollector, ExactCollector
+
+    if config.train.central.mode == "exact":
+        return ExactCollector(*own)
+    return AsyncCollector(*own, lambda: make_rollout(config, learner), config.train.central.max_lag)
 
 
 def known_of(config: RunConfig, index: int, threshold: float | None, uniform: float | None) -> Known:
@@ -127,6 +139,8 @@ def make_rollout(config: RunConfig, learner: Learner) -> Rollout:
     streams = dict(learner.streams)
     for extension in learner.extensions:
         streams |= extension.streams
+    if config.train.central.correction == "vtrace":
+        streams[IMPORTANCE] = Stream(torch.float32)
     sizes = config.algo.n_steps, config.env.n_envs
     return Rollout(*sizes, learner.agent, config.env.action_masks, config.agent.sequence_length, streams)
 

@@ -66,11 +66,14 @@ def train(
             if not resumed:
                 pulse.begin("collecting", rollout.n_steps, rollout.n_envs, counters.env_steps)
                 episodes = collector.fill(rollout, clock.lap)
+                for line in collector.take_warnings():
+                    reporter.warn(line)
             if not resumed and not collector.cut:
                 counters.env_steps += rollout.size
                 counters.vec_steps += rollout.n_steps
                 counters.frames += sum(episode.frames for episode in episodes)
                 meter.episodes(episodes)
+                meter.put(collector.measured())
                 judge.watch(episodes)
 
                 # Learn.

@@ -174,7 +174,7 @@ class TrainState:
         self.judge.forget()
 
     def close(self) -> None:
-        self.env.close()
+        self.collector.close()
         self.judge.close()
 
 

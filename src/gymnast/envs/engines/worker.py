@@ -1,4 +1,4 @@
-"""One worker of the process engine: a SyncEngine on its slice of the vector, writing into shared memory.
+"""One worker process: a SyncEngine on its slice of the vector, writing into shared memory.
 
 Nothing here may import torch: a worker must start quickly and stay small.
 """
@@ -9,6 +9,7 @@ import multiprocessing
 import traceback
 from collections.abc import Sequence
 from multiprocessing.connection import Connection
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -52,7 +53,9 @@ def work(maker: EnvMaker, n_envs: int, start: int, stop: int, connection: Connec
         while command := connection.recv():
             name, argument = command
             if name == "step":
-                answer: Any = engine.step(taken).episodes
+                began = perf_counter()
+                records = engine.step(taken).episodes
+                answer: Any = records, perf_counter() - began
             elif name == "save_state":
                 answer = engine.save_state()
             else:  # reset or load_state, whose arrays are in the shared memory

@@ -20,7 +20,7 @@ class ShapedVecEnv:
     def __init__(self, env: VecEnv, name: str, shaper: Shaper, weights: Mapping[str, float], gamma: float) -> None:
         self.engine, self.n_envs, self.exact_resume = env.engine, env.n_envs, env.exact_resume
         self.obs_space, self.action_space = env.obs_space, env.action_space
-        self.action_labels = env.action_labels
+        self.action_labels, self.actors = env.action_labels, getattr(env, "actors", None)
         self._env, self._name, self._width, self._gamma = env, name, shaper.width, gamma
         self._components = [(part, weight, shaper.components[part]) for part, weight in weights.items()]
         self._refuse_other_observations()

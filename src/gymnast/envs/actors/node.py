@@ -1,0 +1,53 @@
+"""What a Ray actor does on its node. Nothing here imports torch: an actor must start quickly and stay small."""
+
+from __future__ import annotations
+
+import traceback
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from gymnast.core.errors import EnvFailure, UserError
+from gymnast.envs.engines.sync import SyncEngine
+from gymnast.envs.types import StepBatch
+
+if TYPE_CHECKING:
+    from gymnast.envs.make import EnvMaker
+
+Answer = tuple[str, Any, dict[str, Any]]  # done, mistake or failed; what came of it; the arrays of all its envs
+
+
+class EnvsOnNode:
+    """A slice of the vector, stepped by one call for all its envs."""
+
+    def __init__(self, maker: EnvMaker, start: int, stop: int) -> None:
+        self.maker, self.start, self.stop = maker, start, stop
+        self.engine: SyncEngine
+
+    def call(self, command: str, argument: Any) -> Answer:
+        try:
+            return self._done(command, argument)
+        except (EnvFailure, UserError) as error:
+            return "failed" if isinstance(error, EnvFailure) else "mistake", str(error), {}
+        except Exception:  # an env's constructor is foreign code
+            return "failed", f"{self.maker.title}: an actor failed.\n{traceback.format_exc().rstrip()}", {}
+
+    def _done(self, command: str, argument: Any) -> Answer:
+        if command == "opening":
+            masks = self.maker.config.action_masks
+            self.engine = SyncEngine(
+                self.maker, self.stop - self.start, name=self.maker.title, action_masks=masks, first_env=self.start
+            )
+            return "done", None, {}
+        began = perf_counter()
+        batch: StepBatch = getattr(self.engine, command)(argument)  # reset, load_state or step
+        return "done", (batch.episodes, perf_counter() - began), arrays_of(batch)
+
+
+def arrays_of(batch: StepBatch) -> dict[str, Any]:
+    """Last observations only where there are any: a picture is large."""
+    found: dict[str, Any] = {name: getattr(batch, name) for name in ("obs", "reward", "terminated", "truncated")}
+    if batch.mask is not None:
+        found["mask"] = batch.mask
+    if (batch.terminated | batch.truncated).any():
+        found["final_obs"] = batch.final_obs
+    return found

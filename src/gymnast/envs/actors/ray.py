@@ -1,0 +1,108 @@
+"""Actors of a Ray cluster, on any of its nodes: one call a step for all envs of an actor, which brings their arrays."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Any
+
+from gymnast.core.errors import EnvFailure, UserError, package_problem
+from gymnast.envs.actors.base import ActorDied
+from gymnast.envs.actors.node import EnvsOnNode
+from gymnast.envs.engines.buffers import Buffers
+from gymnast.envs.engines.workers import even_slices
+from gymnast.envs.forbid import agent_labels
+from gymnast.envs.spaces import ActionLayout, ObsLayout, mask_size
+
+if TYPE_CHECKING:
+    from gymnast.envs.make import EnvMaker
+
+CONNECT_SECONDS = 10.0
+WHERE = "train.central.where"
+
+
+class RayActors:
+    def __init__(self, maker: EnvMaker, n_envs: int, count: int, address: str | None) -> None:
+        """`address`: of a cluster; None: that of RAY_ADDRESS, else one on this machine that ends with this process."""
+        probe = maker()  # an error of the config shows here, before any actor starts
+        self.obs_space, self.action_space = probe.observation_space, probe.action_space
+        self.action_labels = agent_labels(probe)
+        probe.close()
+        masks = mask_size(ActionLayout(self.action_space).space) if maker.config.action_masks else None
+        self.buffers = Buffers.allocate(ObsLayout(self.obs_space), n_envs, masks)
+        self.slices, self._maker = even_slices(n_envs, count), maker
+        self._ray = connect(address or os.environ.get("RAY_ADDRESS"))
+        # a core each, or less where there are fewer: envs that wait need none
+        free = self._ray.available_resources().get("CPU", 0.0)
+        self._cores = min(1.0, int(100 * free / count) / 100)
+        self._handles: dict[int, Any] = {}
+        self._calls: dict[int, Any] = {}  # the last one of each actor
+
+    def start(self, actor: int) -> None:
+        remote = self._ray.remote(num_cpus=self._cores, max_restarts=0, scheduling_strategy="SPREAD")(EnvsOnNode)
+        self._handles[actor] = remote.remote(self._maker, *self.slices[actor])
+        self.ask(actor, "opening")
+
+    def ask(self, actor: int, command: str, argument: Any = None) -> None:
+        self._calls[actor] = self._handles[actor].call.remote(command, argument)
+
+    def ready(self, actors: Collection[int], seconds: float) -> list[int]:
+        calls = [self._calls[actor] for actor in actors]
+        if not calls:
+            return []
+        found, waits = self._ray.wait(calls, timeout=seconds, fetch_local=True)
+        if found and waits:  # it waits for the first one: others may have come with it
+            found += self._ray.wait(waits, num_returns=len(waits), timeout=0)[0]
+        done = set(found)
+        return [actor for actor in actors if self._calls[actor] in done]
+
+    def answer(self, actor: int) -> Any:
+        try:
+            kind, result, arrays = self._ray.get(self._calls[actor])
+        except self._ray.exceptions.RayError as error:  # the actor, its node or the way to it
+            raise ActorDied from error
+        if kind != "done":
+            raise (EnvFailure if kind == "failed" else UserError)(result)
+        rows = self.buffers.rows(*self.slices[actor])
+        for name, array in arrays.items():
+            mine = getattr(rows, name)
+            for key in array if isinstance(array, dict) else ():
+                mine[key][:] = array[key]
+            if not isinstance(array, dict):
+                mine[:] = array
+        return result
+
+    def who(self, actor: int) -> str:
+        start, stop = self.slices[actor]
+        return f"the Ray actor of envs {start} to {stop - 1}"
+
+    def end(self, actor: int, seconds: float) -> str:
+        self._ray.kill(self._handles.pop(actor))
+        return "was lost on its node"
+
+    def close(self) -> None:
+        for actor in list(self._handles):
+            self.end(actor, 0.0)
+
+
+def connect(address: str | None) -> Any:
+    """The package, connected. A cluster of this machine alone has no dashboard."""
+    if problem := package_problem("ray", "ray"):
+        raise UserError(f"{WHERE}: {problem}")
+    import ray
+
+    if ray.is_initialized():
+        return ray
+    quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
+    if address is None:
+        ray.init(address="local", include_dashboard=False, _node_ip_address="127.0.0.1", **quiet)
+        return ray
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), CONNECT_SECONDS).close()
+        ray.init(address=address, **quiet)
+    except (OSError, ValueError, ConnectionError, RuntimeError) as error:
+        reason = " ".join(str(error).split())
+        raise UserError(f"{WHERE}: no Ray cluster answers at {address} ({reason[:200]}). Check the address.") from None
+    return ray
