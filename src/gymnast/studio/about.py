@@ -10,6 +10,7 @@ import numpy as np
 
 from gymnast import config as configs
 from gymnast.core.observations import is_board, is_picture
+from gymnast.play.analysis import why_value_differs
 
 if TYPE_CHECKING:
     from gymnast.studio.desk import Desk
@@ -48,6 +49,7 @@ def about_session(desk: Desk) -> dict[str, Any]:
         "branching": "snapshot" if game.has_copies else "replay",
         "policies": ["greedy", "sampled", "random", "untrained", "human"][0 if opened.checkpoint else 2 :],
         "has_memory": agent.has_memory,
+        "comparable": bool(opened.checkpoint) and why_value_differs(config, game) is None,  # if it is sampled
     }
 
 

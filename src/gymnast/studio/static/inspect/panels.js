@@ -1,8 +1,8 @@
 // The panels of the inspector. A panel that is closed is not drawn, and what it needs is not computed.
-import { ask } from "../api.js";
+import { ask, control } from "../api.js";
 import { Chart } from "../chart.js";
 import { ActionBars, Picture, paint } from "../session.js";
-import { Loading, Segmented, Slider, Stat, attempt, cls, fixed, html, num, useEffect, useLayoutEffect, useRef, useState } from "../ui.js";
+import { Button, Loading, Segmented, Slider, Stat, attempt, cls, fixed, html, num, useEffect, useLayoutEffect, useRef, useState } from "../ui.js";
 import { at, pictureKey } from "./lane.js";
 import { MapPanel } from "./map.js";
 import { WhatIf } from "./whatif.js";
@@ -34,11 +34,18 @@ function Values({ lanes, desk }) {
     if (columns.value?.some((v) => v !== null)) series.push({ id: `v${lane.name}`, label: `value${name}`, x: steps(columns.value), y: columns.value, color: LANE_COLOURS[lane.name] });
     const realised = columns.return_to_go;
     if (Array.isArray(realised)) series.push({ id: `g${lane.name}`, label: `realised return${name}`, x: steps(realised), y: realised, color: LANE_COLOURS[lane.name], dash: [4, 4] });
-    else reasons.push(realised?.reason ?? columns.return_reason);
+    reasons.push(columns.return_reason ? `The realised return is not drawn: ${columns.return_reason}` : columns.return_note);
   }
+  const lane = lanes[0];
+  const record = async () => {
+    const rows = await attempt(lane.record({ policy: "sampled", seed: lane.row.value.seed, checkpoint: lane.row.value.checkpoint }));
+    if (rows) lane.n.value = rows[0].n;
+  };
+  const offer = lane.columns.value && lane.columns.value.return_to_go === null && lane.row.value?.policy !== "sampled" && lane.about.value.comparable;
   return html`<${Chart} label="Value and realised return" series=${series} height=${150} marker=${desk.t.value} onSeek=${(x) => seek(desk, lanes, x)} xFormat=${wholeStep} sync="episode"
       empty="No value: no network looked on." />
-    ${[...new Set(reasons.filter(Boolean))].map((reason) => html`<p class="hint" key=${reason}>The realised return is not drawn: ${reason}</p>`)}`;
+    ${[...new Set(reasons.filter(Boolean))].map((reason) => html`<p class="hint" key=${reason}>${reason}</p>`)}
+    ${offer && html`<${Button} small icon="record" busy=${!!lane.working.value} disabled=${!control.value} onClick=${record}>Record a sampled episode of this seed</${Button}>`}`;
 }
 
 export function seek(desk, lanes, x) {
