@@ -206,6 +206,13 @@ def test_the_ledger_adds_up_and_the_map_has_the_optimum(window: Open, trained: d
     one.page.get_by_role("img", name="The exact optimum").wait_for()
     text = one.page.locator("[data-panel=map]").inner_text()
     assert "0.7442" in text, "the best policy of the slippery 4 x 4 lake, by arithmetic"
+    found = one.answer("map")
+    for policy, worth in (("sampled", found["start"]), ("greedy", found["greedy"]["start"])):
+        one.page.get_by_role("radio", name=policy).click()
+        one.page.get_by_text(f"with {policy} actions, earns {worth:.4f} on average").wait_for()
+    numbers = one.page.get_by_role("img", name="The agent").locator(".map-number").all_text_contents()
+    safe = [i for i, cell in enumerate(found["cells"]) if cell not in "HG"]
+    assert numbers == [f"{found['greedy']['earned'][i]:.2f}" for i in safe]
 
 
 def test_dark_and_light_can_be_chosen(window: Open, trained: dict[str, str]) -> None:
