@@ -209,18 +209,29 @@ function Layers({ lane, kind, field, empty }) {
     <div class="tiles small">${tiles.map((tile, i) => html`<${Picture} key=${i} picture=${tile} label="${kind} ${i}" />`)}</div>
     <p class="hint">${tiles.length} of ${layers[layer]?.shape[0]}, each ${layers[layer]?.shape.slice(-2).join(" x ")}.</p>`;
 }
-const Activations = ({ lane }) => html`<${Layers} lane=${lane} kind="activation" field="activations" empty="This network has no layers of pictures." />`;
+function Activations({ lane }) {
+  const answer = lane.moment.value?.answer;
+  if (!answer) return html`<${Loading} />`;
+  if (!answer.now) return html`<p class="hint">No network looks on here.</p>`;
+  if (!answer.activations) return html`<${Loading} text="Computing" />`;
+  return html`${answer.activations.length > 0 && html`<${Layers} lane=${lane} kind="activation" field="activations" />`}
+    ${answer.units.map((one, i) => html`<${Cells} key=${one.name} name=${`dense layer ${i + 1}`} values=${one.values} />`)}`;
+}
 const Filters = ({ lane }) => html`<${Layers} lane=${lane} kind="filter" field="filters" empty="This network has no filters." />`;
 
 function Memory({ lane }) {
   const memory = lane.moment.value?.answer.memory;
   if (!memory) return html`<${Loading} />`;
   return Object.entries(memory).map(([name, given]) => {
-    const values = [given].flat(3);
-    const most = Math.max(1e-9, ...values.map(Math.abs));
-    return html`<div key=${name}><h3>${name} <span class="hint">${values.length} numbers, largest ${num(most)}</span></h3><div class="cells">${values.map((v, i) => html`<span key=${i} title="${i}: ${num(v)}"
-      style=${{ background: `color-mix(in srgb, ${v < 0 ? "var(--negative)" : "var(--positive)"} ${Math.round((100 * Math.abs(v)) / most)}%, var(--sunken))` }}></span>`)}</div></div>`;
+    return html`<${Cells} key=${name} name=${name} values=${[given].flat(3)} />`;
   });
+}
+
+/** Numbers as a row of coloured cells. */
+function Cells({ name, values }) {
+  const most = Math.max(1e-9, ...values.map(Math.abs));
+  return html`<div><h3>${name} <span class="hint">${values.length} numbers, largest ${num(most)}</span></h3><div class="cells">${values.map((v, i) => html`<span key=${i} title="${i}: ${num(v)}"
+    style=${{ background: `color-mix(in srgb, ${v < 0 ? "var(--negative)" : "var(--positive)"} ${Math.round((100 * Math.abs(v)) / most)}%, var(--sunken))` }}></span>`)}</div></div>`;
 }
 
 /** needs: what the server computes for it; each: drawn once for each side; centre: under the picture, where a chart has room. */
@@ -235,7 +246,7 @@ export const PANELS = [
   { id: "advantage", title: "Advantage", Body: Advantage, centre: true },
   { id: "saliency", title: "Saliency: gradient", needs: ["saliency", "inputs"], Body: Saliency, each: true },
   { id: "occlusion", title: "Saliency: occlusion", needs: ["occlusion", "inputs"], Body: Occlusion, each: true, when: pictures },
-  { id: "activations", title: "Activations", needs: ["activations"], Body: Activations, each: true, when: pictures },
+  { id: "activations", title: "Activations", needs: ["activations"], Body: Activations, each: true },
   { id: "filters", title: "Filters", needs: ["filters"], Body: Filters, each: true, when: pictures },
   { id: "memory", title: "Memory", needs: ["memory"], Body: Memory, each: true, when: (about) => about.has_memory },
 ];
