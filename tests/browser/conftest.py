@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.browser.serving import PHONE, WIDE, Studio, Window, browser, chromium_path, served, train
+from tests.browser.serving import PHONE, WIDE, Studio, Window, browser, chromium_path, served, train_here
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -38,8 +38,8 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     folder = tmp_path_factory.mktemp("studio-runs")
     return {
         "folder": str(folder),
-        "cartpole": train(folder, "CartPole-v1", "--seed", "1", "--set", "train.total_timesteps=12000"),
-        "lake": train(folder, "FrozenLake-v1", "--seed", "1", "--set", "train.total_timesteps=8192"),
+        "cartpole": train_here(folder, "CartPole-v1", steps=12_000),
+        "lake": train_here(folder, "FrozenLake-v1", steps=8192),
     }
 
 
@@ -51,13 +51,14 @@ def studio(chromium: Browser, trained: dict[str, str]) -> Iterator[Studio]:
 
 
 @pytest.fixture
-def window(chromium: Browser, studio: Studio) -> Iterator[Open]:
+def window(chromium: Browser, request: pytest.FixtureRequest) -> Iterator[Open]:
     """Opens windows: `window(size=PHONE, dark=True, studio=another)`. At the end none has an error on its console."""
     with ExitStack() as stack:
         opened: list[Window] = []
 
-        def open_window(studio: Studio = studio, size: tuple[int, int] = WIDE, dark: bool = False) -> Window:
-            opened.append(stack.enter_context(studio.window(chromium, size, dark)))
+        def open_window(studio: Studio | None = None, size: tuple[int, int] = WIDE, dark: bool = False) -> Window:
+            shown: Studio = studio or request.getfixturevalue("studio")
+            opened.append(stack.enter_context(shown.window(chromium, size, dark)))
             return opened[-1]
 
         yield open_window

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
 import numpy as np
 
@@ -157,6 +158,14 @@ def train(runs_dir: Path, env: str, *options: str) -> str:
     new = set(_runs(runs_dir)) - before
     assert len(new) == 1, done.stdout + done.stderr
     return new.pop()
+
+
+def train_here(runs_dir: Path, env: str, *settings: str, seed: int = 1, **options: Any) -> str:
+    """The same in this process, which has imported everything already: seconds less for each run."""
+    from gymnast.verbs.train import start
+
+    with patch.object(sys, "argv", ["gymnast", "train", env]):
+        return start(env, settings, runs_dir, seed, quiet=True, **options).run
 
 
 def _runs(runs_dir: Path) -> list[str]:

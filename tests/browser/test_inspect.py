@@ -112,6 +112,12 @@ def test_a_branch_takes_another_action_and_rollouts_compare_them(window: Open, t
     rows.first.wait_for()
     assert rows.count() == 2
     assert [row["n"] for row in one.answer("rollouts")["actions"]] == [3, 3]
+    assert one.answer("rollouts")["then"] == "greedy", "as the episode was played"
+    text = one.page.locator(".rollouts").inner_text()
+    assert "every rollout of an action is the same" in text
+    assert "±" not in text
+    shown = [float(cell) for cell in rows.first.locator("td").all_inner_texts()[-2:]]
+    assert shown[1] == shown[0] + 6, "CartPole pays 1 a step: 6 before this one"
 
     one.page.get_by_role("group", name="Branches").get_by_role("button").first.click()  # back to the original
     one.wait("n => document.querySelector('.episode-list .selected .episode-n').textContent === '#' + n", parent["n"])
@@ -132,6 +138,41 @@ def test_rollouts_say_what_was_cut_and_why_there_is_no_value(window: Open) -> No
     assert "expects" not in shown
 
 
+def test_an_old_picture_is_marked_while_episodes_are_recorded(window: Open, trained: dict[str, str]) -> None:
+    one = window()
+    inspect(one, f"/inspect?ref={trained['cartpole']}&seed=5")
+    one.page.get_by_role("spinbutton", name="Number of episodes").fill("100")
+    one.page.get_by_role("button", name="Record", exact=True).click()
+    one.page.get_by_role("slider", name="Step").fill("4")
+    one.page.get_by_text("This is step 0. Step 4 is shown when this is done").wait_for()
+    one.page.get_by_role("button", name="Cancel").click()
+    shows(one, 4)
+    one.wait("() => !document.querySelector('.behind')")
+
+
+def test_a_greedy_episode_offers_a_sampled_one_with_its_return(window: Open, trained: dict[str, str]) -> None:
+    one = window()
+    inspect(one, f"/inspect?ref={trained['cartpole']}&seed=5")
+    panel = one.page.locator("[data-panel=value]")
+    assert "not drawn: The value is that of sampled actions" in panel.inner_text()
+    panel.get_by_role("button", name="Record a sampled episode").click()
+    one.wait("() => document.querySelector('.episode-list .selected')?.textContent.includes('sampled')")
+    one.wait("() => !document.querySelector('[data-panel=value]').textContent.includes('not drawn')")
+    episode = one.answer("episode")
+    assert (episode["seed"], episode["policy"]) == (5, "sampled")
+    assert episode["return_to_go"] is not None
+
+
+def test_the_fields_of_a_continuous_action_follow_the_step(window: Open) -> None:
+    one = window()
+    inspect(one, "/inspect?env=Pendulum-v1&seed=5")
+    taken = [row[0] for row in one.answer("episode")["action"]]
+    for t in (0, 3):
+        scrub(one, t)
+        shown = float(one.page.locator("[data-panel=whatif] input[type=number]").first.input_value())
+        assert shown == pytest.approx(taken[t], abs=1e-6)
+
+
 def test_two_checkpoints_on_one_seed(window: Open, trained: dict[str, str]) -> None:
     one = window()
     run = trained["cartpole"]
@@ -148,7 +189,7 @@ def test_episodes_are_recorded_and_flagged(window: Open, trained: dict[str, str]
     one = window()
     inspect(one, f"/inspect?ref={trained['cartpole']}&policy=sampled")
     one.page.get_by_role("spinbutton", name="Number of episodes").fill("4")
-    one.page.get_by_role("button", name="Record").click()
+    one.page.get_by_role("button", name="Record", exact=True).click()
     one.wait("() => document.querySelectorAll('.episode').length === 5")
     rows = one.answer("episodes")["episodes"]
     worst = min(rows, key=lambda row: row["return"])
@@ -165,6 +206,13 @@ def test_the_ledger_adds_up_and_the_map_has_the_optimum(window: Open, trained: d
     one.page.get_by_role("img", name="The exact optimum").wait_for()
     text = one.page.locator("[data-panel=map]").inner_text()
     assert "0.7442" in text, "the best policy of the slippery 4 x 4 lake, by arithmetic"
+    found = one.answer("map")
+    for policy, worth in (("sampled", found["start"]), ("greedy", found["greedy"]["start"])):
+        one.page.get_by_role("radio", name=policy).click()
+        one.page.get_by_text(f"with {policy} actions, earns {worth:.4f} on average").wait_for()
+    numbers = one.page.get_by_role("img", name="The agent").locator(".map-number").all_text_contents()
+    safe = [i for i, cell in enumerate(found["cells"]) if cell not in "HG"]
+    assert numbers == [f"{found['greedy']['earned'][i]:.2f}" for i in safe]
 
 
 def test_dark_and_light_can_be_chosen(window: Open, trained: dict[str, str]) -> None:
@@ -194,7 +242,7 @@ def test_a_second_window_watches_until_it_takes_control(window: Open, trained: d
     inspect(first, f"/inspect?ref={trained['cartpole']}&seed=5")
     second = window()
     inspect(second, f"/inspect?ref={trained['cartpole']}&seed=5")
-    assert second.page.get_by_role("button", name="Record").is_disabled()
+    assert second.page.get_by_role("button", name="Record", exact=True).is_disabled()
     assert not [sent for sent in second.sent if sent["do"] in ("open", "record_episodes")], "it looks on"
     second.page.get_by_role("button", name="Take control").click()
     second.wait("() => !document.querySelector('.record button').disabled")

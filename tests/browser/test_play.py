@@ -93,6 +93,17 @@ def test_take_over_and_give_back_in_one_episode(window: Open, trained: dict[str,
     assert {step["action"] for step in told if step["who"] == "human"} == {0}
 
 
+def test_nobody_is_given_back_to_who_never_played(window: Open) -> None:
+    one = window()
+    page = one.open("/play?env=FrozenLake-v1")
+    page.get_by_role("button", name="Play", exact=True).click()
+    page.get_by_role("button", name="Pause").wait_for()
+    assert page.get_by_role("button", name="Give back").is_disabled()
+    page.get_by_role("radio", name="Random").click()
+    page.get_by_role("button", name="Take over").click()
+    assert page.get_by_role("button", name="Give back to random actions").is_enabled()
+
+
 def test_no_step_message_is_lost_and_episodes_count_up(window: Open) -> None:
     one = window()
     page = one.open("/play?env=CartPole-v1&policy=random")

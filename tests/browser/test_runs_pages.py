@@ -6,6 +6,7 @@ import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,29 +14,34 @@ from gymnast.core.files import write_json
 from gymnast.runs.references import Run
 from gymnast.sinks.jsonl import read_metrics
 from tests.browser.conftest import Open
-from tests.browser.serving import PHONE, Studio, Window, served, train
+from tests.browser.serving import PHONE, Studio, Window, served, train_here
 from tests.processes import wait_for
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 pytestmark = pytest.mark.timeout(300)
 RETURN = "rollout/ep_rew_mean"
 HOSTILE = '<img src=x onerror="window.hacked = true">'
 SMALL = ("env.n_envs=8", "algo.n_steps=32", "algo.batch_size=64", "eval.episodes=2", "stop.episodes=4")
-STEPS = ("--steps", "4096")
-
-
-def settings(*texts: str) -> list[str]:
-    return [word for text in (*SMALL, *texts) for word in ("--set", text)]
 
 
 @pytest.fixture(scope="module")
-def shelf(studio: Studio, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def shelf(chromium: Browser, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two seeds of CartPole, two of a learning rate that ruins it, and FrozenLake."""
     folder = tmp_path_factory.mktemp("shelf")
-    for seed in ("1", "2"):
-        train(folder, "CartPole-v1", *STEPS, "--seed", seed, *settings())
-        train(folder, "CartPole-v1", *STEPS, "--seed", seed, *settings("algo.learning_rate=1.0"), "--tag", "wild")
-    train(folder, "FrozenLake-v1", *STEPS, "--name", "lake")
+    for seed in (1, 2):
+        train_here(folder, "CartPole-v1", *SMALL, steps=4096, seed=seed)
+        train_here(folder, "CartPole-v1", *SMALL, "algo.learning_rate=1.0", steps=4096, seed=seed, tags=["wild"])
+    train_here(folder, "FrozenLake-v1", steps=4096, name="lake")
     return folder
+
+
+@pytest.fixture(scope="module")
+def shared(shelf: Path) -> Iterator[Studio]:
+    """Served over these, for looking at only."""
+    with served(shelf) as started:
+        yield started
 
 
 @pytest.fixture
@@ -55,14 +61,14 @@ def row_of(window: Window, name: str) -> str:
     return f'tbody tr[data-key="{name}"]'
 
 
-def test_the_list_is_searched_filtered_and_sorted(window: Open, own: Studio) -> None:
-    one = window(own)
+def test_the_list_is_searched_filtered_and_sorted(window: Open, shared: Studio) -> None:
+    one = window(shared)
     page = one.open("/runs")
     page.wait_for_selector("tbody tr[data-key]")
     one.wait("() => document.querySelectorAll('tbody .spark path').length === 4")  # curves follow; the lake has one row
     everything = shown(one)
     assert len(everything) == 5
-    created = {path.name: Run(path).read().created for path in own.runs_dir.glob("[!.]*")}
+    created = {path.name: Run(path).read().created for path in shared.runs_dir.glob("[!.]*")}
     assert everything == sorted(created, key=lambda name: created[name], reverse=True)
     page.get_by_label("Search runs").fill("lake")
     one.wait("() => document.querySelectorAll('tbody tr[data-key]').length === 1")
@@ -70,11 +76,11 @@ def test_the_list_is_searched_filtered_and_sorted(window: Open, own: Studio) -> 
     page.get_by_role("button", name="Clear").click()
     page.get_by_label("Any tag").select_option("wild")
     one.wait("() => document.querySelectorAll('tbody tr[data-key]').length === 2")
-    assert {Run(own.runs_dir / name).read().tags[0] for name in shown(one)} == {"wild"}
+    assert {Run(shared.runs_dir / name).read().tags[0] for name in shown(one)} == {"wild"}
     page.get_by_role("button", name="Clear").click()
     page.get_by_role("button", name="Score").click()
     one.wait("() => location.search.includes('sort=-score')")
-    scores = {path.name: Run(path).read().score for path in own.runs_dir.glob("[!.]*")}
+    scores = {path.name: Run(path).read().score for path in shared.runs_dir.glob("[!.]*")}
     found = [scores[name] for name in shown(one)]
     assert found == sorted(found, key=lambda score: -float(score or 0))
     page.locator("tbody tr[data-key]").first.focus()
@@ -105,7 +111,12 @@ def test_a_training_is_started_moves_and_is_stopped_tagged_and_deleted(window: O
         page.get_by_label("eval.every", exact=True).fill("20000")
         page.get_by_label("Search settings").fill("on_solved")
         page.get_by_label("stop.on_solved").fill("false")
+        page.get_by_label("Name").fill("two words")
+        page.locator("button.primary:not([disabled])", has_text="Start").click()
+        page.locator(".field.invalid .field-error", has_text="a name is one word").wait_for()
+        one.errors.clear()  # the browser itself logs the refused request
         page.get_by_label("Name").fill("moving")
+        assert page.locator(".field.invalid").count() == 0
         command = page.locator(".command code").inner_text()
         assert command.startswith("gymnast train CartPole-v1 --set algo.gamma=0.98 --set train.total_timesteps=1000")
         page.locator("button.primary:not([disabled])", has_text="Start").click()
@@ -154,9 +165,9 @@ def test_the_newest_run_is_always_shown(window: Open, own: Studio) -> None:
     assert page.url.endswith("/runs/@last")
 
 
-def test_every_metric_is_drawn_with_its_meaning(window: Open, own: Studio) -> None:
-    one = window(own)
-    wild = next(path for path in own.runs_dir.glob("[!.]*") if Run(path).read().tags == ["wild"])
+def test_every_metric_is_drawn_with_its_meaning(window: Open, shared: Studio) -> None:
+    one = window(shared)
+    wild = next(path for path in shared.runs_dir.glob("[!.]*") if Run(path).read().tags == ["wild"])
     page = one.open(f"/runs/{wild.name}?tab=metrics")
     page.wait_for_selector(".metric")
     while (closed := page.locator(".fold[aria-expanded=false]")).count():
@@ -192,8 +203,8 @@ def test_an_alert_starts_the_advised_run(window: Open, own: Studio) -> None:
     wait_for(lambda: not run.live(), "end of the advised run")
 
 
-def test_runs_are_compared(window: Open, own: Studio) -> None:
-    one = window(own)
+def test_runs_are_compared(window: Open, shared: Studio) -> None:
+    one = window(shared)
     page = one.open("/runs?env=CartPole-v1")
     page.wait_for_selector("tbody tr[data-key]")
     page.get_by_label("Select all shown").check()
@@ -202,7 +213,14 @@ def test_runs_are_compared(window: Open, own: Studio) -> None:
     assert page.locator(".sides tbody tr").count() == 2  # four runs, two of each seed
     page.wait_for_selector(".chart canvas")
     assert page.locator(".reasons li").count() >= 2
+    assert page.locator(".legend li").count() >= 3  # two sides and what they are measured against
+    page.get_by_text("the band is the 95 % interval of that mean").wait_for()
+    page.locator(".sides button.link").first.click()
+    assert page.get_by_role("dialog").get_by_role("link").count() == 2
+    page.keyboard.press("Escape")
     assert page.locator("td.mono:text-is('algo.learning_rate')").count() == 1
+    page.mouse.move(0, 0)
+    page.wait_for_timeout(200)
     before = one.pixels(".chart canvas")
     page.locator(".sides tbody tr").first.hover()  # its curve stands out
     page.wait_for_timeout(200)
@@ -228,8 +246,8 @@ def test_runs_are_compared(window: Open, own: Studio) -> None:
 @pytest.mark.parametrize(
     "path", ["/runs", "/runs/@last", "/runs/@last?tab=metrics", "/compare", "/start?env=CartPole-v1"]
 )
-def test_every_page_fits_a_phone_in_the_dark(window: Open, own: Studio, path: str) -> None:
-    one = window(own, size=PHONE, dark=True)
+def test_every_page_fits_a_phone_in_the_dark(window: Open, shared: Studio, path: str) -> None:
+    one = window(shared, size=PHONE, dark=True)
     page = one.open(path)
     page.wait_for_selector("main h1")
     page.wait_for_timeout(500)

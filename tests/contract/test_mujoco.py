@@ -15,6 +15,7 @@ from gymnast.config import EnvConfig
 from gymnast.core.errors import UserError
 from gymnast.envs.engines.envpool import MUJOCO
 from gymnast.envs.make import make_env, make_vec
+from gymnast.envs.suites import suite_of
 
 pytest.importorskip("mujoco")
 
@@ -132,3 +133,28 @@ def test_envpool_starts_and_ends_as_gymnasium_does(env_id: str) -> None:
     assert (np.abs(a.mean(0) - b.mean(0)) < 5 * error).all()
     assert (np.abs(np.log((a.std(0) + 1e-9) / (b.std(0) + 1e-9))) < 0.2).all()
     assert (np.abs(np.abs(a).max(0) - np.abs(b).max(0)) < 0.35 * np.abs(b).max(0) + 1e-9).all()
+
+
+@pytest.mark.parametrize("name", ["Ant", "HalfCheetah", "Hopper", "Humanoid", "InvertedDoublePendulum", "Pusher"])
+def test_what_a_reward_is_made_of_adds_up(name: str) -> None:
+    env = make_env(EnvConfig(id=f"{name}-v5"))
+    suite = suite_of(f"{name}-v5")
+    env.reset(seed=1)
+    env.action_space.seed(1)
+    for _ in range(5):
+        _, reward, *_, info = env.step(env.action_space.sample())
+        parts = suite.reward_parts(env.unwrapped, info)
+        assert len(parts) > 1
+        assert sum(parts.values()) == pytest.approx(float(reward), abs=1e-9)
+    env.close()
+
+
+def test_a_picture_for_play_is_like_the_env_s_own() -> None:
+    """With coarser shadows and edges: most pixels are the same."""
+    env = drawn("Hopper-v5")
+    own = env.render().astype(int)
+    suite_of("Hopper-v5").draw_quickly(env.unwrapped)
+    quick = env.render().astype(int)
+    env.close()
+    assert quick.shape == own.shape
+    assert 0 < np.abs(quick - own).mean() < 3

@@ -86,6 +86,11 @@ def test_a_family_is_played_and_inspected(env_id: str, tmp_path: Path) -> None:
     pictures = [leaf for leaf in about["obs"] if leaf["kind"] == "picture"]
     assert bool(moment["inputs"]) == bool(pictures)
     assert bool(moment["activations"]) == bool(moment["filters"]) == about["encoder"].endswith("cnn")
+    assert all(len(layer["values"]) > 1 for layer in moment["units"])
+    assert moment["units"] or about["encoder"].endswith("cnn")  # a network has layers, of one kind or the other
+    if episode["components"]:
+        assert episode["ledger"]["rest"] == pytest.approx(0.0, abs=1e-5)
+    assert bool(episode["components"]) or about["family"] != "mujoco"
     assert len(do("advantages", n=1, gamma=0.9, **{"lambda": 0.8})["advantage"]) == length
     branch = do("branch", n=1, t=middle, action=episode["action"][middle], then="untrained")
     assert branch["exact"]

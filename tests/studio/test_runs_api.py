@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import shutil
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from gymnast.report.run_facts import EVALUATION, RETURN, RunFacts
 from gymnast.runs.references import Run
 from gymnast.sinks.jsonl import read_metrics
 from gymnast.studio.changes_api import advised
+from gymnast.studio.library import COLOURS, Library
 from gymnast.studio.series import columns
 from gymnast.verbs.runs.compare import compare_runs
 from gymnast.verbs.runs.show import list_all_runs
@@ -66,6 +68,18 @@ def test_a_run_is_shown_as_in_its_report(studio: Studio, gallery: Gallery) -> No
     assert studio.get(f"/run/{wild.id}/diagnostics")["data"]["histograms"] == last["histograms"]
 
 
+def test_a_best_evaluation_says_what_it_is(studio: Studio, gallery: Gallery, tmp_path: Path) -> None:
+    assert studio.get(f"/run/{gallery.lake.id}")["verdict"]["best_kind"] == "exact value"
+    killed = studio.get(f"/run/{gallery.killed.id}")
+    assert (killed["verdict"]["best_kind"], killed["score_kind"]) == ("evaluation", "evaluation")
+    assert killed["fps"] == pytest.approx(killed["env_steps"] / killed["seconds"])  # the mean, not the last row's
+    copy = shutil.copytree(gallery.killed.path, tmp_path / "judged")
+    rows = read_metrics(Run(copy).metrics_path)
+    rows[-1]["eval/best_mean_reward"] = 123.0  # that a verdict put in the place of the best evaluation
+    Run(copy).metrics_path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert RunFacts(Run(copy)).best_kind == "mean of a verdict"
+
+
 @pytest.mark.parametrize(
     "axis, clock",
     [
@@ -112,6 +126,10 @@ def test_a_comparison_says_what_runs_compare_says(studio: Studio, gallery: Galle
     curve = found["curves"][0]
     assert len(curve["x"]) == len(curve["low"]) == len(curve["high"])
     assert all(low <= y <= high for low, y, high in zip(curve["low"], curve["y"], curve["high"], strict=True))
+    assert (found["threshold"], found["optimum"]) == (475, 500)
+    assert (found["measured_on"], found["measured_until"]) == (said["curve"], said["curve_until"])
+    ends = [RunFacts(run).curve(found["metric"])[-1][0] for run in gallery.tuned]
+    assert [one["at"] for one in curve["ended"]] == [end for end in ends if end < 0.98 * max(ends)]
     alone = studio.get("/compare", ref=refs, group="none", metric="train/approx_kl", axis="updates")
     assert [curve["ids"] for curve in alone["curves"]] == [[ref] for ref in refs]
     assert alone["metric"] == "train/approx_kl"
@@ -183,6 +201,38 @@ def test_only_a_training_is_started_from_a_file(command: str) -> None:
 def test_an_advised_training_is_taken() -> None:
     words = ["train", "CartPole-v1", "--set", "a.b=1", "--set", "c=[1, 2]"]
     assert advised("gymnast train CartPole-v1 --set a.b=1 --set 'c=[1, 2]'") == words
+
+
+def test_a_next_step_is_started_from_the_page(own_studio: Studio, gallery: Gallery) -> None:
+    wild = gallery.wild[0]
+    steps = own_studio.get(f"/run/{wild.id}/next")
+    assert [step["command"].split()[1] for step in steps if step["page"]] == ["runs"], "a comparison is a page"
+    assert all(step["command"].split()[1] in ("train", "resume") for step in steps if step["starts"])
+    seed = next(step for step in steps if step["starts"] and f"--seed {wild.read().seed}" in step["command"])
+    started = own_studio.post(f"/run/{wild.id}/next", command=seed["command"])
+    assert own_studio.get(f"/run/{started['id']}")["changes"] == {}, "the preset as it is"
+    own_studio.post(f"/run/{started['id']}/stop")
+    for command in ("gymnast train CartPole-v1", "rm -rf /", next(s["command"] for s in steps if not s["starts"])):
+        assert own_studio.api.post(f"/api/run/{wild.id}/next", json={"command": command}).status_code == 400
+
+
+def test_runs_have_different_colours_and_keep_them(gallery: Gallery, tmp_path: Path) -> None:
+    for number in range(COLOURS + 1):
+        shutil.copytree(gallery.tuned[0].path, tmp_path / f"run-{number:02}")
+    library = Library(tmp_path)
+    library.refresh()
+    first = {row["id"]: row["colour"] for row in library.since(-1).rows}
+    assert sorted(Counter(first.values()).values()) == [1] * (COLOURS - 1) + [2]
+    again = Library(tmp_path)
+    assert {name: again.colour_of(name) for name in first} == first, "Studio is started again"
+    shutil.rmtree(tmp_path / "run-03")
+    shutil.copytree(gallery.tuned[0].path, tmp_path / "new")
+    library.refresh()
+    now = {row["id"]: row["colour"] for row in library.since(-1).rows}
+    assert {name: colour for name, colour in now.items() if name != "new"} == {
+        name: colour for name, colour in first.items() if name != "run-03"
+    }
+    assert max(Counter(now.values()).values()) <= 2
 
 
 def test_settings_are_checked_as_on_the_command_line(studio: Studio) -> None:

@@ -381,6 +381,8 @@ def test_the_map_of_a_small_env(served: Served) -> None:
         assert found["optimum"]["arrows"][14] == [1]  # in front of the goal down is best: it may slip right
         assert sum(found["arrows"][0]) == pytest.approx(1.0)
         assert 0 < found["earned"][0] < 0.1  # an untrained agent hardly ever arrives
+        assert {max(row) for row in found["greedy"]["arrows"]} == {1.0}
+        assert found["greedy"]["start"] == pytest.approx(found["greedy"]["earned"][0])
         assert "no table" in window.ask("map", session=window.ask("open", env="CartPole-v1")["session"])["error"]
 
 

@@ -13,7 +13,7 @@ from gymnast.config.files import preset_ids
 from gymnast.core.errors import UserError
 from gymnast.envs.suites.atari.task import ACTIONS
 from gymnast.play.game import Game
-from gymnast.play.keys import Keys, directions
+from gymnast.play.keys import Keys, directions, shown_name
 from gymnast.play.step_table import Labels, labels_of
 from gymnast.runs.saved_agent import SavedAgent
 
@@ -103,3 +103,10 @@ def test_buttons_and_several_choices() -> None:
     assert several.action([]).tolist() == [0, 0]
     reached = {tuple(several.action([code]).tolist()) for code in several.by_code}
     assert reached == {(1, 0), (2, 0), (0, 1)}
+
+
+def test_a_turned_action_is_called_by_the_direction_that_people_see() -> None:
+    turned = {"right": "up", "left": "down"}
+    shown = {"NOOP": "NOOP", "FIRE": "FIRE", "RIGHT": "up (RIGHT)", "LEFTFIRE": "down + fire (LEFTFIRE)"}
+    assert {name: shown_name(name, turned) for name in shown} == shown
+    assert shown_name("RIGHT", {}) == "RIGHT"

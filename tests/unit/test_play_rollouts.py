@@ -59,3 +59,10 @@ def test_rollouts_that_are_cut_are_counted(counting: PlaySession, monkeypatch: p
     monkeypatch.setattr(rollouts, "MOST_STEPS", 1)
     rows, _ = tried(counting, trace, 2, [5] * 4)
     assert [(row["cut"], row["n"], row["mean"]) for row in rows] == [(2, 2, 4.0)] * 2
+
+
+def test_rollouts_say_whether_they_were_all_the_same(counting: PlaySession) -> None:
+    trace = played(counting)
+    assert [row["same"] for row in tried(counting, trace, 2, [5] * 4)[0]] == [True, True]
+    assert [row["same"] for row in tried(counting, trace, 2, [5, 6, 6, 6])[0]] == [False, False]  # the second is longer
+    assert [row["same"] for row in tried(counting, trace, 1, [6] * 2)[0]] == [False, False]  # one says nothing

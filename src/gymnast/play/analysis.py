@@ -74,6 +74,17 @@ def returns_to_go(trace: Trace, gamma: float) -> list[float | None]:
     return [one if gamma ** (length - t) < UNKNOWN else None for t, one in enumerate(returns)]
 
 
+def why_partly_known(trace: Trace, returns: list[float | None]) -> str | None:
+    """Why some returns to go are missing; None: all of them are known."""
+    known = [t for t, one in enumerate(returns) if one is not None]
+    if len(known) == len(returns):
+        return None
+    cut = f"the episode was cut after {trace.length} steps, and the discounted rewards after that are not negligible"
+    if not known:
+        return f"The realised return is not drawn: {cut} at any step of it."
+    return f"The realised return is drawn up to step {known[-1]}: {cut} from there on."
+
+
 def value_error(trace: Trace, gamma: float) -> float | None:
     """Mean distance between the value and the return to go, over the steps where both are known."""
     pairs = zip(returns_to_go(trace, gamma), trace.steps, strict=True)

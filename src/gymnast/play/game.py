@@ -100,6 +100,7 @@ class Game:
         self.vec: VecEnv = self.engine
         if number is not None:
             self.vec = TaskVecEnv(task_spaces(config), {number: self.engine})
+        self._base = self.env.unwrapped
         self.recorder = recorder_of(self.env)
         self.before_frame: Callable[[], None] | None = None  # called around each raw step of the env
         self.after_frame: Callable[[], None] | None = None
@@ -115,7 +116,9 @@ class Game:
             self.why_no_picture = f"{self.config.id} draws no pictures."
             return EnvMaker(self.config, "eval")()
         try:
-            return EnvMaker(self.config, "eval", None, "rgb_array")()
+            env = EnvMaker(self.config, "eval", None, "rgb_array")()
+            self.suite.draw_quickly(env.unwrapped)
+            return env
         except UserError as error:  # a machine without OpenGL can play all the same
             env = EnvMaker(self.config, "eval")()
             self.why_no_picture = str(error)
@@ -139,7 +142,7 @@ class Game:
 
     def _after(self, result: Any) -> None:
         self.reward += float(result[1])
-        for name, value in (result[4].get("reward_components") or {}).items():
+        for name, value in self.suite.reward_parts(self._base, result[4]).items():
             self.components[name] = self.components.get(name, 0.0) + float(value)
         if self.after_frame is not None:
             self.after_frame()

@@ -14,6 +14,7 @@ from torch.nn import functional as F
 
 from gymnast.agent.batch import OBS, VALUE, Batch
 from gymnast.agent.bodies.cnn import Convolution
+from gymnast.agent.bodies.mlp import ACTIVATIONS
 from gymnast.agent.heads import GaussianHead
 from gymnast.core.observations import is_board, is_picture
 
@@ -129,6 +130,29 @@ def activations(net: Net, here: Situation) -> list[tuple[str, Floats]]:
     try:
         for name, module in convolutions(net):
             hooks.append(module.register_forward_hook(keep(name)))
+        net.agent.actor_body(_normalized(net, here))
+    finally:
+        for handle in hooks:
+            handle.remove()
+    return found
+
+
+@torch.no_grad()
+def units(net: Net, here: Situation) -> list[tuple[str, Floats]]:
+    """Of each dense layer of the actor: its name and its units after the non-linearity."""
+    found: list[tuple[str, Floats]] = []
+    kinds = tuple(ACTIVATIONS.values())
+    named = [(name, module) for name, module in net.agent.actor_body.named_modules() if isinstance(module, kinds)]
+
+    def keep(name: str) -> Any:
+        def hook(module: nn.Module, inputs: Any, out: Tensor) -> None:
+            if out.dim() == 2:
+                found.append((name, out[0].double().cpu().numpy()))
+
+        return hook
+
+    hooks = [module.register_forward_hook(keep(name)) for name, module in named]
+    try:
         net.agent.actor_body(_normalized(net, here))
     finally:
         for handle in hooks:

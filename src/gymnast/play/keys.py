@@ -72,6 +72,13 @@ def directions(label: str) -> frozenset[str]:
     return frozenset(WORDS[word] for word in re.split(r"[\s_/+]+(?!1$)", name) if word in WORDS)
 
 
+def shown_name(label: str, turned: Mapping[str, str]) -> str:
+    """An action's name by the direction in which people see it move: "up (RIGHT)"; else as it is."""
+    named = directions(label)
+    seen = {turned.get(one, one) for one in named}
+    return label if seen == named else f"{' + '.join(sorted(seen, key=list(CODES).index))} ({label})"
+
+
 class Keys:
     """From keys that are down to an action. `idle`: the action of no key; None: there is none, so time stands still.
 

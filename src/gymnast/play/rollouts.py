@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
@@ -11,6 +12,7 @@ import numpy as np
 
 from gymnast.core.seeds import derive_seed
 from gymnast.play.session import PlaySession
+from gymnast.play.trace import mark_of
 
 if TYPE_CHECKING:
     from gymnast.play.trace import Trace
@@ -49,7 +51,8 @@ def roll_out(
     """Of each action: the mean of what is earned from step t on, plain and discounted, with its standard error. Every
     action meets the same luck, so that differences are the actions'. Then whether the env always came back to the
     moment of the episode; rollouts that did not begin there are not counted."""
-    found: list[dict[str, list[float]]] = [{"return": [], "discounted": [], "length": [], "cut": []} for _ in actions]
+    names = ("return", "discounted", "length", "cut", "path")
+    found: list[dict[str, list[Any]]] = [{name: [] for name in names} for _ in actions]
     exact = session.go_to(trace, t)
     kept = session.game.save() if exact else None
     for i in range(times):
@@ -73,7 +76,7 @@ def _one(
     then: str,
     checkpoint: str | None,
     gamma: float,
-    numbers: dict[str, list[float]],
+    numbers: dict[str, list[Any]],
 ) -> bool:
     """One rollout; False: the env did not come back to the moment, so there is none."""
     game, thinker = session.game, session.thinker(then, checkpoint)
@@ -88,7 +91,7 @@ def _one(
         session.recall(thinker, trace, t)
     game.renew_luck(seed)
     total = discounted = 0.0
-    steps = 0
+    steps, path = 0, blake2b(digest_size=8)
     with game.unwatched():
         while not game.over and steps < MOST_STEPS:
             given = action if steps == 0 else None
@@ -99,16 +102,20 @@ def _one(
             total += game.reward
             discounted += gamma**steps * game.reward
             steps += 1
+            path.update(f"{mark_of(now.final_obs if game.over else now.obs)}{game.reward}".encode())
     session.forget(thinker)
+    numbers["path"].append(path.hexdigest())
     cut = float(not game.over)
     for name, number in (("return", total), ("discounted", discounted), ("length", float(steps)), ("cut", cut)):
         numbers[name].append(number)
     return True
 
 
-def _summary(numbers: dict[str, list[float]]) -> dict[str, Any]:
+def _summary(numbers: dict[str, list[Any]]) -> dict[str, Any]:
+    """`same`: every rollout went through the same observations and rewards."""
     n = len(numbers["return"])
     summary: dict[str, Any] = {"n": n, "cut": int(sum(numbers["cut"]))}  # those that were not over at MOST_STEPS
+    summary["same"] = n > 1 and len(set(numbers["path"])) == 1
     for name, key in (("return", "mean"), ("discounted", "discounted"), ("length", "length")):
         values = np.array(numbers[name])
         summary[key] = float(values.mean()) if n else None

@@ -26,7 +26,7 @@ def table_of_game(game: Game) -> Table | None:
 
 def value_map(net: Net | None, table: Table | None, game: Game) -> dict[str, Any]:
     """By state. `values`: what the critic says, discounted; `earned`: what the policy really earns if it is sampled,
-    and `optimum`: what the best one earns, both undiscounted within the time limit."""
+    under `greedy` if it is not, and `optimum`: what the best one earns, all undiscounted within the time limit."""
     if table is None:
         raise UserError(f"{game.config.id} has no table of states, so there is no map.")
     best, of_actions = table.best_values
@@ -44,13 +44,19 @@ def value_map(net: Net | None, table: Table | None, game: Game) -> dict[str, Any
     if net is not None and not net.agent.has_memory:
         thoughts = _thoughts(net, table)
         policy = thoughts["probability"].double().cpu().numpy()
+        sampled = policy / policy.sum(1, keepdims=True)
+        greedy = np.eye(policy.shape[1])[policy.argmax(1)]
         found |= {
             "values": thoughts[VALUE].tolist(),
             "arrows": policy.tolist(),
-            "earned": table.values_of(policy / policy.sum(1, keepdims=True)).tolist(),
-            "start": table.value_of(policy / policy.sum(1, keepdims=True)),
+            **_worth(table, sampled),
+            "greedy": _worth(table, greedy) | {"arrows": greedy.tolist()},
         }
     return found
+
+
+def _worth(table: Table, policy: NDArray[np.float64]) -> dict[str, Any]:
+    return {"earned": table.values_of(policy).tolist(), "start": table.value_of(policy)}
 
 
 def _thoughts(net: Net, table: Table) -> dict[str, torch.Tensor]:

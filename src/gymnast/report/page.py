@@ -86,7 +86,7 @@ def _verdict(facts: RunFacts, verdict: Verdict) -> list[Block]:
         "solved at": "" if verdict.threshold is None or tasks else f"{verdict.threshold:g}",
         "target": goal_text(verdict.target, verdict.on_target),
         "best possible": "" if verdict.optimum is None else f"{verdict.optimum:.6g}",
-        "best evaluation": amount(verdict.best_evaluation),
+        f"best {verdict.best_kind or 'evaluation'}": amount(verdict.best_evaluation),
         "training return at the end": amount(verdict.training_return),
     }
     rows = tuple((name, text) for name, text in lines.items() if text)

@@ -24,6 +24,7 @@ from gymnast.runs.references import Run, RunInfo
 from gymnast.sinks.jsonl import read_rows
 
 RETURN, EVALUATION = "rollout/ep_rew_mean", "eval/mean_reward"
+BEST = "eval/best_mean_reward"
 EXACT = "eval/exact_value"  # says more than any sample
 SCORES = (RETURN, EVALUATION, "solved", "on_target", "verdict/mean")
 UNFINISHED = ("interrupted", "killed", "crashed")
@@ -126,8 +127,25 @@ class RunFacts:
         return self._said("seconds", "time/elapsed")
 
     @property
+    def fps(self) -> float | None:
+        """Env steps a second, the mean over the whole training."""
+        if "fps" in self.summary:
+            return self.summary["fps"]
+        return self.env_steps / self.seconds if self.seconds else None
+
+    @property
     def score(self) -> float | None:
-        return self._said("score", "eval/best_mean_reward")
+        return self._said("score", BEST)
+
+    @property
+    def best_kind(self) -> str | None:
+        """What the number of the best evaluation is: not always the mean of an evaluation. None: there is none."""
+        best = self.latest.get(BEST)
+        if best is None:
+            return None
+        if EXACT in self.latest:
+            return "exact value"
+        return "evaluation" if any(value == best for _, value in self.curve(EVALUATION)) else "mean of a verdict"
 
     @property
     def solved(self) -> bool | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gymnast import config as configs
-from gymnast.report.run_facts import EVALUATION, RETURN, RunFacts
+from gymnast.report.run_facts import BEST, EVALUATION, RETURN, RunFacts
 
 STOPS = {
     "solved": "a verdict on fresh episodes says solved",
@@ -40,6 +40,7 @@ class Verdict:
     optimum: float | None = None
     regret: float | None = None
     best_evaluation: float | None = None
+    best_kind: str | None = None  # what that number is: an evaluation's mean, an exact value or the mean of a verdict
     training_return: float | None = None
     stopped: str | None = None
 
@@ -88,7 +89,8 @@ def judge(facts: RunFacts) -> Verdict:
             summary.get("optimum"), None if exact is None or regret is None else exact + regret, _best(facts)
         ),
         regret=_first(summary.get("regret"), regret),
-        best_evaluation=latest.get("eval/best_mean_reward"),
+        best_evaluation=latest.get(BEST),
+        best_kind=facts.best_kind,
         training_return=latest.get(RETURN),
         stopped=None if stopped is None else stop_text(stopped),
     )
@@ -178,4 +180,6 @@ def _without_a_verdict(verdict: Verdict, facts: RunFacts) -> str:
     if verdict.best_evaluation is None:
         return "Never evaluated: only training returns are known, and these are of changing agents that explore."
     steps = facts.curve(EVALUATION)
-    return f"No verdict yet: {len(steps)} evaluation{'s' * (len(steps) > 1)}, the best {verdict.best_evaluation:,.2f}."
+    kind = "" if verdict.best_kind == "evaluation" else f" ({verdict.best_kind})"
+    best = f"the best {verdict.best_evaluation:,.2f}{kind}"
+    return f"No verdict yet: {len(steps)} evaluation{'s' * (len(steps) > 1)}, {best}."

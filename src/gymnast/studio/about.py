@@ -10,6 +10,8 @@ import numpy as np
 
 from gymnast import config as configs
 from gymnast.core.observations import is_board, is_picture
+from gymnast.play.analysis import why_value_differs
+from gymnast.play.keys import shown_name
 
 if TYPE_CHECKING:
     from gymnast.studio.desk import Desk
@@ -31,7 +33,7 @@ def about_session(desk: Desk) -> dict[str, Any]:
         "sizes": None if desk.labels.sizes is None else list(desk.labels.sizes),
         "bounds": None if desk.labels.bounds is None else [list(pair) for pair in desk.labels.bounds],
         "keys": keys.by_code,
-        "key_rows": keys.rows,
+        "key_rows": [row | {"label": shown_name(row["label"], game.turned)} for row in keys.rows],
         "waits": keys.idle is None,  # for a key: there is no action that does nothing
         "obs": [_leaf(key, space, desk.labels.observations.get(key, [])) for key, space in _leaves(desk).items()],
         "two_players": game.second_player is not None,
@@ -48,6 +50,7 @@ def about_session(desk: Desk) -> dict[str, Any]:
         "branching": "snapshot" if game.has_copies else "replay",
         "policies": ["greedy", "sampled", "random", "untrained", "human"][0 if opened.checkpoint else 2 :],
         "has_memory": agent.has_memory,
+        "comparable": bool(opened.checkpoint) and why_value_differs(config, game) is None,  # if it is sampled
     }
 
 

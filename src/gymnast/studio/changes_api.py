@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -12,8 +11,11 @@ from starlette.routing import Route
 
 from gymnast.core.errors import UserError
 from gymnast.core.text import printable
+from gymnast.report.next_steps import next_steps
+from gymnast.report.run_facts import RunFacts
+from gymnast.runs.references import runs_dir_option
 from gymnast.studio.answers import Json, body_of, texts_of
-from gymnast.studio.launch import start_process
+from gymnast.studio.launch import start_process, startable
 from gymnast.studio.library import Library
 from gymnast.studio.runs_api import library_of
 from gymnast.verbs.report import report_run
@@ -24,7 +26,15 @@ Change = Callable[[Library, str, dict[str, Any]], dict[str, Any]]  # of a run, w
 
 
 def routes() -> list[Route]:
-    changes = {"stop": stop, "resume": resume, "tag": tag, "delete": delete, "fix": fix, "report": report}
+    changes = {
+        "stop": stop,
+        "resume": resume,
+        "tag": tag,
+        "delete": delete,
+        "fix": fix,
+        "report": report,
+        "next": go_on,
+    }
     return [Route(f"/api/run/{{ref}}/{name}", posted(change), methods=["POST"]) for name, change in changes.items()]
 
 
@@ -67,13 +77,20 @@ def fix(library: Library, ref: str, body: dict[str, Any]) -> dict[str, Any]:
     return {"id": start_process(advised(command), library.runs_dir)}
 
 
+def go_on(library: Library, ref: str, body: dict[str, Any]) -> dict[str, Any]:
+    """Starts what is advised as the next step of a run."""
+    run = library.find(ref, exact=True)
+    if body.get("command") not in [step.command for step in next_steps(RunFacts(run))]:
+        raise UserError(f"command: {printable(str(body.get('command')))} is not a next step of this run (any more).")
+    words = startable(body["command"].removesuffix(runs_dir_option(library.runs_dir)))
+    if words is None:
+        raise UserError(f"{printable(body['command'])} is not a command that Studio starts.")
+    return {"id": start_process(words, library.runs_dir)}
+
+
 def advised(command: str) -> list[str]:
-    """The words of an advised command behind `gymnast`. It comes from a file: nothing but train and --set is taken."""
-    try:
-        words = shlex.split(command)
-    except ValueError:
-        words = []
-    fits = words[:2] == ["gymnast", "train"] and len(words) > 2 and not words[2].startswith("-")
-    if not fits or words[3:] != [word for text in words[4::2] for word in ("--set", text)]:
+    """The words of an advised command behind `gymnast`."""
+    words = startable(command)
+    if words is None or words[0] != "train":
         raise UserError(f"{printable(command)} is not a command that Studio starts.")
-    return words[1:]
+    return words

@@ -11,6 +11,8 @@ from starlette.routing import Route
 from gymnast.core.errors import UserError
 from gymnast.core.text import setting
 from gymnast.report.charts.model import Curve
+from gymnast.report.run_facts import EXACT
+from gymnast.report.verdict import judge
 from gymnast.studio.answers import Json
 from gymnast.studio.runs_api import library_of
 from gymnast.studio.series import band, clock_of, columns
@@ -22,12 +24,15 @@ from gymnast.verbs.runs.sides import Side, find_sides, labels, mean_curve, metri
 MEASURES = {
     "score": "score",
     "exact": "exact value",
-    "last": "last value",
-    "area": "mean over the curve",
+    "last": "last value of the curve",
+    "area": "mean of the curve",
     "steps_to_threshold": "steps to the threshold",
     "seconds_to_threshold": "seconds to the threshold",
     "steps_per_second": "steps a second",
 }
+
+
+SHORT = 0.98  # of the longest curve of a side: one that ends before has ended earlier
 
 
 def routes() -> list[Route]:
@@ -55,8 +60,11 @@ def compare(request: Request) -> Json:
             "metric": metric,
             "metrics": sorted({name for side in sides for facts in side.runs for name in facts.latest}),
             "envs": compared.envs,
-            "curves": [{"letter": letter, **curve} for letter, curve in zip(LETTERS, curves, strict=False)],
-            "threshold": _same(facts.threshold for side in sides for facts in side.runs) if metric in SCORES else None,
+            "curves": [
+                {"letter": letter, "colour": library.colour_of(curve["ids"][0]), **curve}
+                for letter, curve in zip(LETTERS, curves, strict=False)
+            ],
+            **(_levels(sides) if metric in (*SCORES, EXACT) else dict.fromkeys(("threshold", "target", "optimum"))),
             "differences": [
                 {"key": key, "values": [setting(value) for value in values]} for key, values in compared.config.items()
             ],
@@ -64,6 +72,8 @@ def compare(request: Request) -> Json:
             "alerts": [{"key": key, "values": values} for key, values in compared.alerts.items()],
             "reasons": data["reasons"],
             "history": [line for lines in compared.history for line in lines],
+            "measured_on": compared.curve,  # what "the curve" of the measures is
+            "measured_until": compared.curve_until,  # env steps that all runs have of it
             "measures": [
                 {"name": name, "title": MEASURES.get(name, name), "values": values}
                 for name, values in data["measures"].items()
@@ -75,10 +85,24 @@ def compare(request: Request) -> Json:
 
 def _curve(side: Side, name: str, metric: str, clock: str) -> dict[str, Any]:
     ids = [facts.info.id for facts in side.runs]
-    found = mean_curve(name, [facts.curve(metric, clock) for facts in side.runs]) or Curve(name)
+    curves = [facts.curve(metric, clock) for facts in side.runs]
+    found = mean_curve(name, curves) or Curve(name)
     line = columns(found.points)
     edges = band(found.band) if found.band and len(found.band) == len(line["x"]) else {}
-    return {"label": name, "ids": ids, "seeds": [facts.info.seed for facts in side.runs], **line, **edges}
+    end = max((curve[-1][0] for curve in curves if curve), default=0.0)
+    ended = [
+        {"seed": facts.info.seed, "at": curve[-1][0] if curve else None}
+        for facts, curve in zip(side.runs, curves, strict=True)
+        if not curve or curve[-1][0] < SHORT * end
+    ]
+    seeds = [facts.info.seed for facts in side.runs]
+    return {"label": name, "ids": ids, "seeds": seeds, "ended": ended, **line, **edges}
+
+
+def _levels(sides: Iterable[Side]) -> dict[str, float | None]:
+    """What scores are measured against, where it is the same for all runs."""
+    verdicts = [judge(facts) for side in sides for facts in side.runs]
+    return {name: _same(getattr(one, name) for one in verdicts) for name in ("threshold", "target", "optimum")}
 
 
 def _same(values: Iterable[float | None]) -> float | None:

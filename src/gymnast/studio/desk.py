@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gymnast.core.errors import UserError
 from gymnast.play.dataset import require_minari, save_dataset
-from gymnast.play.keys import CODES, Keys
+from gymnast.play.keys import CODES, Keys, shown_name
 from gymnast.play.player import command_seed, episode_seed
 from gymnast.play.session import PlaySession
 from gymnast.play.step_table import labels_of
@@ -39,8 +40,9 @@ class Desk:
         self.opened, self.inbox, self.out = opened, inbox, out
         self.game = game = opened.game
         self.session = PlaySession(game, opened.agent, opened.untrained)
-        self.labels = labels_of(opened.untrained.agent, game.config, game.vec.action_labels, game.task)
-        self.keys = Keys(game.vec.action_space, self.labels, game.turned)
+        labels = labels_of(opened.untrained.agent, game.config, game.vec.action_labels, game.task)
+        self.keys = Keys(game.vec.action_space, labels, game.turned)
+        self.labels = replace(labels, actions=[shown_name(name, game.turned) for name in labels.actions])
         self.inspection = Inspection(self)
         self.about = about_session(self)
         self.root, self._episode = command_seed(opened.config.train.seed), 0

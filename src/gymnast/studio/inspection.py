@@ -91,6 +91,7 @@ class Inspection:
         steps, labels = trace.steps, self.desk.labels
         gamma = self.desk.opened.config.algo.gamma
         reason = analysis.why_incomparable(trace, self.desk.opened.config, self.desk.game)
+        returns = None if reason else analysis.returns_to_go(trace, gamma)
         parts = sorted({name for step in steps for name in step.components})
         shown = [key for key, names in labels.observations.items() if names]
         seen = [trace.obs(t) for t in range(len(trace.marks))]
@@ -114,8 +115,9 @@ class Inspection:
             "ledger": analysis.ledger(trace),
             "obs": {key: [np.ravel(one[key])[:NAMED_COMPONENTS].tolist() for one in seen] for key in shown},
             "hash": trace.marks,
-            "return_to_go": None if reason else analysis.returns_to_go(trace, gamma),
+            "return_to_go": returns,
             "return_reason": reason,
+            "return_note": None if returns is None else analysis.why_partly_known(trace, returns),
             "splits": self.desk.about["sizes"],
         }
 

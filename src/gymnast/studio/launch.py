@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import shlex
 import subprocess
 import sys
 import threading
@@ -17,9 +18,28 @@ from gymnast.core.text import printable
 from gymnast.runs.references import Run
 
 OUTPUT = "output.txt"  # in the run's folder: what its process printed
+STARTABLE, OPTIONS = ("train", "resume"), ("--set", "--seed", "--steps", "--tag")
 SOON = 0.05  # seconds between two looks for the new run
 PATIENCE = 300.0  # seconds until a process must have made its run
 UNSEEN = 2.0  # seconds by which the clocks of a file system and a process may differ
+
+
+def words_of(command: str) -> list[str]:
+    """None of a text that is no command."""
+    try:
+        return shlex.split(command)
+    except ValueError:
+        return []
+
+
+def startable(command: str) -> list[str] | None:
+    """The words behind `gymnast` of a command that a page may start; None: it may not. Commands come from files: only
+    a training or its continuation is taken, with options that choose no other file or folder."""
+    words = words_of(command)
+    known = len(words) > 2 and words[0] == "gymnast" and words[1] in STARTABLE and not words[2].startswith("-")
+    options = words[3:]
+    pairs = len(options) % 2 == 0 and all(option in OPTIONS for option in options[::2])
+    return words[1:] if known and pairs else None
 
 
 def start_process(words: Sequence[str], runs_dir: Path) -> str:

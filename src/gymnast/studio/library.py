@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
+from zlib import crc32
 
 from gymnast.alerts.alert import read_alerts
 from gymnast.core.errors import UserError
@@ -30,6 +31,7 @@ from gymnast.studio.answers import NotFound
 from gymnast.studio.followed import FollowedRun
 from gymnast.studio.socket import to_json
 
+COLOURS = 20  # that the pages draw runs in
 SPARK = 40  # points of the curve in a row
 KEPT = 8  # runs whose rows are in memory although nobody trains them
 SETTLED = 1_000_000_000  # ns after which two changes of a folder have two different times for sure
@@ -59,6 +61,7 @@ class Library:
         self.runs_dir = runs_dir
         self._entries: dict[str, _Entry] = {}
         self._removed: dict[str, int] = {}
+        self._colours: dict[str, int] = {}
         self._revision = 0
         self._followed: OrderedDict[str, FollowedRun] = OrderedDict()
         self._lock = threading.RLock()
@@ -71,15 +74,38 @@ class Library:
             for name in [name for name in self._entries if name not in stamps]:
                 del self._entries[name]
                 self._followed.pop(name, None)
+                self._colours.pop(name, None)
                 self._removed[name] = self._revision
+            new: list[dict[str, Any]] = []
             for name, stamp in stamps.items():
                 entry = self._entries.get(name)
                 if entry is None or entry.stamp != stamp or entry.row["status"] == "running":
                     fresh = self._read(name, stamp, known=entry is not None)
+                    fresh.row["colour"] = self._colours.get(name)
+                    if entry is None:
+                        new.append(fresh.row)
                     same = entry is not None and fresh.row == entry.row
                     fresh.revision = entry.revision if entry is not None and same else self._revision
                     self._entries[name] = fresh
                     self._removed.pop(name, None)
+            self._colour(sorted(new, key=_newest))
+
+    def _colour(self, rows: list[dict[str, Any]]) -> None:
+        """Each gets the colour that fewest runs have, the oldest first, and keeps it; of several, one by its name."""
+        uses = [0] * COLOURS
+        for colour in self._colours.values():
+            uses[colour] += 1
+        for row in rows:
+            first = crc32(row["id"].encode(errors="replace"))
+            colour = min(((first + step) % COLOURS for step in range(COLOURS)), key=lambda one: uses[one])
+            self._colours[row["id"]] = row["colour"] = colour
+            uses[colour] += 1
+
+    def colour_of(self, name: str) -> int:
+        with self._lock:
+            if name not in self._colours:
+                self.refresh()
+            return self._colours.get(name, 0)
 
     @property
     def live(self) -> bool:
@@ -196,6 +222,7 @@ def row_of(facts: RunFacts) -> dict[str, Any]:
         **{name: getattr(info, name) for name in OF_INFO},
         "changes": info.changed or {},
         "score": facts.score if live else info.score,
+        "score_kind": facts.best_kind if live and summary.get("eval_mean") is None else None,  # None: of fresh episodes
         "low": interval[0],
         "high": interval[1],
         "solved": facts.solved if live else summary.get("solved") if summary.get("threshold") is not None else None,
@@ -207,7 +234,7 @@ def row_of(facts: RunFacts) -> dict[str, Any]:
         "total_steps": facts.total_steps if live else None,
         "progress": min(facts.env_steps / facts.total_steps, 1.0) if live else None,
         "eta": facts.eta if isinstance(facts, FollowedRun) else None,
-        "fps": summary["fps"] if "fps" in summary else facts.latest.get("time/fps") if live else None,
+        "fps": facts.fps if live else summary.get("fps"),
         "spark": [],
         "alerts": 0,
     }

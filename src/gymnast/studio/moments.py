@@ -75,6 +75,8 @@ class Moments:
         if "activations" in needs:
             maps = insight.activations(thinker.net, here)
             answer["activations"] = self._tiles(ACTIVATION, maps, trace, t, number)
+            dense = insight.units(thinker.net, here)
+            answer["units"] = [{"name": name, "values": values.tolist()} for name, values in dense]
         if "filters" in needs:
             kernels = [(name, kernel.mean(1)) for name, kernel in insight.filters(thinker.net)]
             answer["filters"] = self._tiles(FILTER, kernels, trace, t, number)

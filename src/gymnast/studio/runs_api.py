@@ -8,6 +8,7 @@ from dataclasses import asdict
 from itertools import groupby
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response
@@ -25,9 +26,10 @@ from gymnast.report.next_steps import next_steps
 from gymnast.report.page import PHASES
 from gymnast.report.run_facts import RunFacts
 from gymnast.report.verdict import judge, meaning
+from gymnast.runs.references import Run, runs_dir_option
 from gymnast.sinks.jsonl import read_lines
 from gymnast.studio.answers import Json, NotFound
-from gymnast.studio.launch import OUTPUT
+from gymnast.studio.launch import OUTPUT, startable, words_of
 from gymnast.studio.library import Library, complete_row
 from gymnast.studio.series import POINTS, clock_of, columns
 
@@ -102,6 +104,7 @@ def one_run(request: Request) -> Json:
         return Json(
             {
                 **complete_row(facts),
+                "colour": library_of(request).colour_of(facts.info.id),
                 "verdict": asdict(verdict) | {"meaning": meaning(verdict, facts)},
                 "config_yaml": _read(facts.run.config_path),
                 "settings": settings_of(facts),
@@ -135,8 +138,22 @@ def one_run(request: Request) -> Json:
 
 def what_next(request: Request) -> Json:
     """Commands to go on with. Apart from the rest, since all other runs are read for it."""
-    run = library_of(request).find(request.path_params["ref"])
-    return Json([step._asdict() for step in next_steps(RunFacts(run))])
+    library = library_of(request)
+    run, where = library.find(request.path_params["ref"]), runs_dir_option(library.runs_dir)
+    steps = next_steps(RunFacts(run))
+    return Json([{**step._asdict(), **_ways(step.command.removesuffix(where), run)} for step in steps])
+
+
+def _ways(command: str, run: Run) -> dict[str, Any]:
+    """What a page offers besides the command: to start it, or the page that does the same."""
+    match words_of(command)[1:]:
+        case ["runs", "compare", *refs]:
+            page: str | None = "/compare?" + urlencode([("ref", ref) for ref in refs])
+        case ["video", _]:
+            page = f"/play?{urlencode({'ref': run.id})}"
+        case _:
+            page = None
+    return {"page": page, "starts": startable(command) is not None}
 
 
 def settings_of(facts: RunFacts) -> list[dict[str, Any]]:

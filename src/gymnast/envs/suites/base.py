@@ -88,6 +88,13 @@ class Suite:
         """Makes what a second player moves with, `move(up, down)` before every frame; None: this game has one side."""
         return None
 
+    def reward_parts(self, game: gym.Env[Any, Any], info: Mapping[str, Any]) -> Mapping[str, float]:
+        """What a step's info says that its reward is made of, for people to see; nothing: it does not say."""
+        return info.get("reward_components") or {}
+
+    def draw_quickly(self, game: gym.Env[Any, Any]) -> None:
+        """Has an env that draws pictures draw them with less care, for somebody who plays it."""
+
     def save_game(self, game: gym.Env[Any, Any]) -> Any:
         """A copy of the state of an env itself, below every wrapper, with its random generators; None: it has none, and
         an episode is repeated from its seed instead."""

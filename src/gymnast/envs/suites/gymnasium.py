@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import os
 import warnings
+from collections.abc import Mapping
 from ctypes.util import find_library
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 MUJOCO = "gymnasium.envs.mujoco"
 BOX2D = "gymnasium.envs.box2d"
 COPIED = ("gymnasium.envs.classic_control", "gymnasium.envs.toy_text", MUJOCO)  # whose state is numbers
+QUICK_SHADOWS = 1024  # pixels of a side of the shadow map; MuJoCo's own are 4096
 _EXTRAS = {
     BOX2D: "box2d",
     MUJOCO: "mujoco",
@@ -57,6 +59,30 @@ class GymnasiumSuite(Suite):
 
     def is_slow(self, env_id: str) -> bool:
         return env_id == "CarRacing-v3"
+
+    def reward_parts(self, game: gym.Env[Any, Any], info: Mapping[str, Any]) -> Mapping[str, float]:
+        """MuJoCo's envs name them in another way: reward_forward, distance_penalty."""
+        if not type(game).__module__.startswith(MUJOCO):
+            return super().reward_parts(game, info)
+        return {
+            name.removeprefix("reward_"): float(value)
+            for name, value in info.items()
+            if name.startswith("reward_") or name.endswith("_penalty")
+        }
+
+    def draw_quickly(self, game: gym.Env[Any, Any]) -> None:
+        """Without a graphics card nearly all of a picture's time goes into shadows and smooth edges."""
+        if not type(game).__module__.startswith(MUJOCO):
+            return
+        import mujoco
+
+        base: Any = game
+        base.model.vis.quality.shadowsize, base.model.vis.quality.offsamples = QUICK_SHADOWS, 0
+        viewer = base.mujoco_renderer.viewer
+        viewer.make_context_current()
+        viewer.con.free()
+        viewer.con = mujoco.MjrContext(base.model, mujoco.mjtFontScale.mjFONTSCALE_150)
+        viewer._set_mujoco_buffer()
 
     def save_game(self, game: gym.Env[Any, Any]) -> Any:
         """Box2D's worlds cannot be copied, and what another package's envs keep nobody knows."""

@@ -71,7 +71,7 @@ export function Chart({ title, series, height = 220, xLabel, xFormat = count, yF
     <div class=${cls("chart-box", onPick && "pick", onSeek && "seek")} style=${{ height: `${height}px` }}><div ref=${box}></div>
       ${!drawn.length && html`<p class="chart-empty">${empty}</p>`}${tip && html`<${Tip} tip=${tip} />`}</div>
     ${xLabel && drawn.length > 0 && html`<div class="chart-x">${xLabel}</div>`}
-    ${legend && drawn.length > 1 && html`<ul class="legend">${drawn.map((s) => html`<li key=${s.id} class=${cls(highlight === s.id && "on")}>
+    ${legend && drawn.length > 1 && html`<ul class="legend">${drawn.filter((s) => !s.unnamed).map((s) => html`<li key=${s.id} class=${cls(highlight === s.id && "on")}>
       <button type="button" onClick=${() => onPick?.(s.id)} onMouseEnter=${() => onHighlight?.(s.id)} onMouseLeave=${() => onHighlight?.(null)} disabled=${!onPick && !onHighlight}>
       <span class=${cls("swatch", s.dash && "dashed")} style=${{ background: s.dash ? "none" : s.color, borderColor: s.color }}></span>${s.label}</button></li>`)}</ul>`}
   </figure>`;

@@ -59,12 +59,23 @@ function bounds(metric) {
   return said.join(" · ");
 }
 
+/** Numbers that curves are measured against, as dashed lines over all of them. wanted: [label, value, color]; two equal values are one line. */
+export function levels(curves, wanted) {
+  const xs = curves.flatMap(({ x }) => [x[0], x[x.length - 1]]).filter((x) => x !== undefined);
+  const there = wanted.filter(([, value]) => value !== null && value !== undefined);
+  if (!xs.length) return [];
+  return [...new Set(there.map(([, value]) => value))].map((value) => {
+    const same = there.filter(([, other]) => other === value);
+    return { id: same[0][0], label: `${same.map(([label]) => label).join(", ")} ${num(value)}`, color: same[0][2], dash: [4, 4], width: 1, x: [Math.min(...xs), Math.max(...xs)], y: [value, value] };
+  });
+}
+
 /** The lines of a curve: as it is, or the smoothed one with the raw one behind it. */
 export function lines(id, label, data, color, smoothing) {
   if (!data) return [];
   if (!smoothing || data.y.length < 3) return [{ id, label, color, ...data }];
   const band = data.low ? { low: smooth(data.low, smoothing), high: smooth(data.high, smoothing) } : {};
-  const raw = data.low ? [] : [{ id: `${id} raw`, label: `${label}, not smoothed`, color: `${color}4d`, width: 1, x: data.x, y: data.y }];
+  const raw = data.low ? [] : [{ id: `${id} raw`, label: `${label}, not smoothed`, color: `${color}4d`, width: 1, unnamed: true, x: data.x, y: data.y }];
   return [...raw, { id, label, color, x: data.x, y: smooth(data.y, smoothing), ...band }];
 }
 

@@ -67,15 +67,10 @@ export function ago(when) {
 
 const PALETTE = ["#3d7eff", "#e8702a", "#2aa876", "#d64d8a", "#8a63d2", "#b58900", "#17a2b8", "#d9534f", "#6a994e", "#a0673f", "#5b7db1", "#c060c0"];
 const MORE = ["#0d9488", "#e879a6", "#7c7ff2", "#d97706", "#4d9de0", "#84a234", "#b4536a", "#9a86b8"]; // for runs: the more, the fewer share one
+const RUNS = [...PALETTE, ...MORE];
 
-/** The colour of a run or label: always the same for the same text, readable on light and dark. */
-export function colour(text) {
-  let hash = 2166136261;
-  for (const char of String(text)) hash = Math.imul(hash ^ char.codePointAt(0), 16777619);
-  hash = Math.imul(hash ^ (hash >>> 15), 0x2c1b3c6d); // names that differ in little get colours that differ
-  hash ^= hash >>> 12;
-  return [...PALETTE, ...MORE][(hash >>> 0) % (PALETTE.length + MORE.length)];
-}
+/** The colour of a run by its number, which the server gives it. */
+export const colour = (number) => RUNS[number % RUNS.length];
 export const colourAt = (index) => PALETTE[index % PALETTE.length];
 
 // ---- small parts -----------------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ export class Lane {
     this.row = computed(() => this.rows.value.find((row) => row.n === this.n.value) ?? null);
     this.last = computed(() => this.columns.value?.reward.length ?? this.row.value?.length ?? 0); // the moment after the last step
     this.at = computed(() => Math.min(this.desk.t.value, this.last.value));
+    this.behind = computed(() => this.moment.value !== null && (this.moment.value.n !== this.n.value || this.moment.value.t !== this.at.value));
     this._loading = false;
     this._again = false;
     this._arriving = new Map();

@@ -1,8 +1,8 @@
 // The panels of the inspector. A panel that is closed is not drawn, and what it needs is not computed.
-import { ask } from "../api.js";
+import { ask, control } from "../api.js";
 import { Chart } from "../chart.js";
 import { ActionBars, Picture, paint } from "../session.js";
-import { Loading, Segmented, Slider, Stat, attempt, cls, fixed, html, num, useEffect, useLayoutEffect, useRef, useState } from "../ui.js";
+import { Button, Loading, Segmented, Slider, Stat, attempt, cls, fixed, html, num, useEffect, useLayoutEffect, useRef, useState } from "../ui.js";
 import { at, pictureKey } from "./lane.js";
 import { MapPanel } from "./map.js";
 import { WhatIf } from "./whatif.js";
@@ -34,11 +34,18 @@ function Values({ lanes, desk }) {
     if (columns.value?.some((v) => v !== null)) series.push({ id: `v${lane.name}`, label: `value${name}`, x: steps(columns.value), y: columns.value, color: LANE_COLOURS[lane.name] });
     const realised = columns.return_to_go;
     if (Array.isArray(realised)) series.push({ id: `g${lane.name}`, label: `realised return${name}`, x: steps(realised), y: realised, color: LANE_COLOURS[lane.name], dash: [4, 4] });
-    else reasons.push(realised?.reason ?? columns.return_reason);
+    reasons.push(columns.return_reason ? `The realised return is not drawn: ${columns.return_reason}` : columns.return_note);
   }
+  const lane = lanes[0];
+  const record = async () => {
+    const rows = await attempt(lane.record({ policy: "sampled", seed: lane.row.value.seed, checkpoint: lane.row.value.checkpoint }));
+    if (rows) lane.n.value = rows[0].n;
+  };
+  const offer = lane.columns.value && lane.columns.value.return_to_go === null && lane.row.value?.policy !== "sampled" && lane.about.value.comparable;
   return html`<${Chart} label="Value and realised return" series=${series} height=${150} marker=${desk.t.value} onSeek=${(x) => seek(desk, lanes, x)} xFormat=${wholeStep} sync="episode"
       empty="No value: no network looked on." />
-    ${[...new Set(reasons.filter(Boolean))].map((reason) => html`<p class="hint" key=${reason}>The realised return is not drawn: ${reason}</p>`)}`;
+    ${[...new Set(reasons.filter(Boolean))].map((reason) => html`<p class="hint" key=${reason}>${reason}</p>`)}
+    ${offer && html`<${Button} small icon="record" busy=${!!lane.working.value} disabled=${!control.value} onClick=${record}>Record a sampled episode of this seed</${Button}>`}`;
 }
 
 export function seek(desk, lanes, x) {
@@ -202,18 +209,29 @@ function Layers({ lane, kind, field, empty }) {
     <div class="tiles small">${tiles.map((tile, i) => html`<${Picture} key=${i} picture=${tile} label="${kind} ${i}" />`)}</div>
     <p class="hint">${tiles.length} of ${layers[layer]?.shape[0]}, each ${layers[layer]?.shape.slice(-2).join(" x ")}.</p>`;
 }
-const Activations = ({ lane }) => html`<${Layers} lane=${lane} kind="activation" field="activations" empty="This network has no layers of pictures." />`;
+function Activations({ lane }) {
+  const answer = lane.moment.value?.answer;
+  if (!answer) return html`<${Loading} />`;
+  if (!answer.now) return html`<p class="hint">No network looks on here.</p>`;
+  if (!answer.activations) return html`<${Loading} text="Computing" />`;
+  return html`${answer.activations.length > 0 && html`<${Layers} lane=${lane} kind="activation" field="activations" />`}
+    ${answer.units.map((one, i) => html`<${Cells} key=${one.name} name=${`dense layer ${i + 1}`} values=${one.values} />`)}`;
+}
 const Filters = ({ lane }) => html`<${Layers} lane=${lane} kind="filter" field="filters" empty="This network has no filters." />`;
 
 function Memory({ lane }) {
   const memory = lane.moment.value?.answer.memory;
   if (!memory) return html`<${Loading} />`;
   return Object.entries(memory).map(([name, given]) => {
-    const values = [given].flat(3);
-    const most = Math.max(1e-9, ...values.map(Math.abs));
-    return html`<div key=${name}><h3>${name} <span class="hint">${values.length} numbers, largest ${num(most)}</span></h3><div class="cells">${values.map((v, i) => html`<span key=${i} title="${i}: ${num(v)}"
-      style=${{ background: `color-mix(in srgb, ${v < 0 ? "var(--negative)" : "var(--positive)"} ${Math.round((100 * Math.abs(v)) / most)}%, var(--sunken))` }}></span>`)}</div></div>`;
+    return html`<${Cells} key=${name} name=${name} values=${[given].flat(3)} />`;
   });
+}
+
+/** Numbers as a row of coloured cells. */
+function Cells({ name, values }) {
+  const most = Math.max(1e-9, ...values.map(Math.abs));
+  return html`<div><h3>${name} <span class="hint">${values.length} numbers, largest ${num(most)}</span></h3><div class="cells">${values.map((v, i) => html`<span key=${i} title="${i}: ${num(v)}"
+    style=${{ background: `color-mix(in srgb, ${v < 0 ? "var(--negative)" : "var(--positive)"} ${Math.round((100 * Math.abs(v)) / most)}%, var(--sunken))` }}></span>`)}</div></div>`;
 }
 
 /** needs: what the server computes for it; each: drawn once for each side; centre: under the picture, where a chart has room. */
@@ -228,7 +246,7 @@ export const PANELS = [
   { id: "advantage", title: "Advantage", Body: Advantage, centre: true },
   { id: "saliency", title: "Saliency: gradient", needs: ["saliency", "inputs"], Body: Saliency, each: true },
   { id: "occlusion", title: "Saliency: occlusion", needs: ["occlusion", "inputs"], Body: Occlusion, each: true, when: pictures },
-  { id: "activations", title: "Activations", needs: ["activations"], Body: Activations, each: true, when: pictures },
+  { id: "activations", title: "Activations", needs: ["activations"], Body: Activations, each: true },
   { id: "filters", title: "Filters", needs: ["filters"], Body: Filters, each: true, when: pictures },
   { id: "memory", title: "Memory", needs: ["memory"], Body: Memory, each: true, when: (about) => about.has_memory },
 ];

@@ -12,13 +12,15 @@ const THEN = [
 export function WhatIf({ lanes, desk }) {
   const lane = lanes[0];
   const about = lane.about.value;
-  const [then, setThen] = useState(about.checkpoint ? "greedy" : "random");
+  const [chosen, setThen] = useState(null); // null: whoever played the episode
   const [checkpoint, setCheckpoint] = useState("");
   const [k, setK] = useState(8);
   const [found, setFound] = useState(null);
   if (!lane.columns.value) return null;
   const t = lane.at.value;
   const over = t >= lane.last.value;
+  const usable = THEN.filter((one) => about.policies.includes(one.value));
+  const then = chosen ?? usable.find((one) => one.value === lane.row.value?.policy)?.value ?? usable[0].value;
   const common = { then, checkpoint: checkpoint || null };
   const branch = async (action) => {
     const row = await attempt(lane.branch({ ...common, action, seed: null }));
@@ -33,16 +35,15 @@ export function WhatIf({ lanes, desk }) {
   };
   const rollOut = async () => {
     const answer = await attempt(lane.work(`Rolling out every action ${k} times`, "rollouts", { n: lane.n.value, t, k, ...common }));
-    if (answer) setFound({ ...answer, n: lane.n.value, t });
+    if (answer) setFound({ ...answer, before: lane.columns.value?.total[t - 1] ?? 0 });
   };
   const discrete = about.action_kind === "discrete";
-  const usable = THEN.filter((one) => about.policies.includes(one.value));
   const mask = lane.columns.value.mask?.[t];
   return html`<div class="stack tight">
     ${over ? html`<p class="hint">The episode is over here. Go back to an earlier step to branch.</p>` : html`
       <p class="hint">At step ${t} the action was <b>${at(lane, "label")}</b>. Take another one instead:</p>
       ${discrete ? html`<div class="row">${about.actions.map((label, i) => html`<${Button} key=${i} small disabled=${(mask && !mask[i]) || !!lane.working.value} active=${lane.columns.value.action[t] === i}
-          onClick=${() => branch(i)}>${label}</${Button}>`)}</div>` : html`<${OwnAction} about=${about} start=${lane.columns.value.action[t]} onBranch=${branch} busy=${!!lane.working.value} />`}
+          onClick=${() => branch(i)}>${label}</${Button}>`)}</div>` : html`<${OwnAction} key=${`${lane.n.value}:${t}`} about=${about} start=${lane.columns.value.action[t]} onBranch=${branch} busy=${!!lane.working.value} />`}
       <div class="form-row"><${Field} label="then"><${Select} label="Who goes on" value=${then} options=${usable} onChange=${setThen} /></${Field}>
         ${about.checkpoints?.length > 0 && html`<${Field} label="checkpoint"><${Select} label="Checkpoint that goes on" value=${checkpoint} onChange=${setCheckpoint}
           options=${[{ value: "", label: about.checkpoint ?? "the same" }, ...about.checkpoints.filter((c) => c !== about.checkpoint)]} /></${Field}>`}
@@ -72,11 +73,12 @@ function Rollouts({ found, now }) {
   const best = Math.max(...rows.map((row) => row.mean));
   const first = rows.find((row) => row.mean === best);
   const [fewest, most] = [Math.min(...rows.map((row) => row.n)), Math.max(...rows.map((row) => row.n))];
-  return html`<div class="rollouts"><h3>Rollouts from step ${found.t}${now ? "" : " (another step is shown now)"}</h3><table class="mini"><thead><tr><th>action</th><th class="right">network</th><th>return</th><th class="right">mean ± error</th></tr></thead>
+  const luckless = fewest > 1 && rows.every((row) => row.same);
+  return html`<div class="rollouts"><h3>Rollouts from step ${found.t}${now ? "" : " (another step is shown now)"}</h3><table class="mini"><thead><tr><th>action</th><th class="right">network</th><th></th><th class="right">return from here</th><th class="right">whole episode</th></tr></thead>
     <tbody>${rows.map((row) => html`<tr key=${row.label} class=${cls(row.mean === best && rows.filter((one) => one.mean === best).length === 1 && "best")}><td class="ellipsis">${row.label}</td><td class="right">${percent(row.prob, 1)}</td>
       <td class="dot-cell"><span class="dot-track"><span class="dot-error" style=${{ left: place(row.mean - (row.error ?? 0)), right: `calc(100% - ${place(row.mean + (row.error ?? 0))})` }}></span><span class="dot" style=${{ left: place(row.mean) }}></span></span></td>
-      <td class="right nowrap">${fixed(row.mean)}${row.error === null ? "" : ` ± ${fixed(row.error)}`}${row.cut > 0 && html` <${Badge} kind="amber" title="Rollouts that reached the step limit: rewards after it are not counted">${row.cut} cut</${Badge}>`}</td></tr>`)}</tbody></table>
-    <p class="hint">${fewest === most ? most : `${fewest} to ${most}`} rollouts of each action.${found.value === null ? "" : ` The network expects ${fixed(found.value)} with discount ${found.gamma}; discounted, ${first.label} earned ${fixed(first.discounted)}.`}
+      <td class="right nowrap">${fixed(row.mean)}${row.error === null || row.same ? "" : ` ± ${fixed(row.error)}`}${row.cut > 0 && html` <${Badge} kind="amber" title="Rollouts that reached the step limit: rewards after it are not counted">${row.cut} cut</${Badge}>`}</td><td class="right">${fixed(found.before + row.mean)}</td></tr>`)}</tbody></table>
+    <p class="hint">${luckless ? `${found.then === "greedy" ? "Deterministic: every rollout of an action is the same" : "All rollouts of an action were the same"} (${most} of each).` : `${fewest === most ? most : `${fewest} to ${most}`} rollouts of each action${most > 1 ? ", the mean ± its standard error" : ""}.`}${found.value === null ? "" : ` The network expects ${fixed(found.value)} with discount ${found.gamma}; discounted, ${first.label} earned ${fixed(first.discounted)}.`}
       ${found.value_reason && ` The network's value is not shown: ${found.value_reason}`}</p>${inexact}</div>`;
 }
 
@@ -98,7 +100,7 @@ export function Tree({ lane, desk }) {
   const [width, high] = [132, 28];
   const x = (t) => 6 + (t / longest) * (width - 12);
   const y = (row) => family.indexOf(row) * high + high / 2;
-  return html`<div class="tree" role="group" aria-label="Branches"><svg width=${width} height=${family.length * high} aria-hidden="true">
+  return html`<h3>Branches <span class="hint">return of the whole episode</span></h3><div class="tree" role="group" aria-label="Branches"><svg width=${width} height=${family.length * high} aria-hidden="true">
       ${family.map((row, i) => html`<g key=${row.n} stroke=${colourAt(i)} fill="none" stroke-width=${row.n === lane.n.value ? 3 : 1.6}>
         ${row.parent !== null && byN.has(row.parent) && html`<path d="M${x(row.at)} ${y(byN.get(row.parent))}V${y(row)}" stroke-dasharray="2 2" />`}
         <path d="M${x(row.parent === null ? 0 : row.at)} ${y(row)}H${x(row.length)}" /><circle cx=${x(row.length)} cy=${y(row)} r="3.5" fill=${row.outcome === "terminated" ? colourAt(i) : "var(--panel)"} stroke-width="1.6" /></g>`)}

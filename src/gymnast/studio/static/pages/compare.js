@@ -1,7 +1,7 @@
 // Several runs next to each other: curves with intervals over seeds, what differs, why one is better.
 import { get } from "../api.js";
 import { Chart } from "../chart.js";
-import { AXES, aboutOf, lines, useSubjects, valueText, xFormat } from "../metrics.js";
+import { AXES, AXIS_LABEL, aboutOf, levels, lines, useSubjects, valueText, xFormat } from "../metrics.js";
 import { go, setQuery } from "../router.js";
 import { algoOf, nameOf, useRows } from "../rows.js";
 import { Button, Card, Dialog, Empty, ErrorLine, Loading, Segmented, Select, Slider, Switch, cls, colour, count, duration, html, num, useData, useEffect, useMemo, useRef, useState } from "../ui.js";
@@ -42,8 +42,9 @@ export default function Compare({ query }) {
         <${Slider} label="Smoothing" value=${smoothing} min=${0} max=${0.99} step=${0.01} onInput=${setSmoothing} format=${(value) => value.toFixed(2)} />
         <${Switch} label="group seeds" checked=${group === "seed"} onChange=${(on) => setQuery({ group: on ? null : "none" })} /><${Switch} label="log" checked=${log} onChange=${setLog} /></div>
       <${Card} title=${data.metric}><p class="hint">${about.about}</p><${Chart} series=${series} height=${340} log=${log} xFormat=${xFormat(axis)} yFormat=${(value) => valueText(about, value)} label=${data.metric}
-        highlight=${highlight} onHighlight=${setHighlight} onPick=${pick} legend=${false} /></${Card}>
-      <${Sides} data=${data} rows=${rows} highlight=${highlight} setHighlight=${setHighlight} remove=${(ids) => change(refs.filter((ref) => !ids.includes(ref) && !ids.some((id) => id.startsWith(`${ref}-`))))} />
+        highlight=${highlight} onHighlight=${setHighlight} onPick=${pick} xLabel=${AXIS_LABEL[axis]} />
+        ${notes(data, axis).map((note) => html`<p class="hint" key=${note}>${note}</p>`)}</${Card}>
+      <${Sides} data=${data} rows=${rows} open=${setPicked} highlight=${highlight} setHighlight=${setHighlight} remove=${(ids) => change(refs.filter((ref) => !ids.includes(ref) && !ids.some((id) => id.startsWith(`${ref}-`))))} />
       <div class="grid-2"><${Card} title=${data.curves.length > 1 ? "Which is better, and why" : "One side"}><ul class="reasons">${data.reasons.map((line) => html`<li key=${line}>${line}</li>`)}</ul>
           ${data.history.map((line) => html`<p class="hint" key=${line}>${line}</p>`)}</${Card}>
         <${Differences} title="Settings that differ" data=${data} items=${data.differences} none="All settings are the same." /></div>
@@ -53,14 +54,14 @@ export default function Compare({ query }) {
       ${picked.ids.map((id, index) => html`<a key=${id} href=${`/runs/${encodeURIComponent(id)}`}>seed ${picked.seeds[index]}: ${id}</a>`)}</${Dialog}>`}`;
 }
 
-/** The colour of a side: of its first run, which stays the same wherever it is shown; another one where two would be alike. */
+/** The colour of a side is that of its first run; where another side has it already, the next that no side has. */
 function colours(curves) {
   const taken = new Set();
-  return curves.map((curve) => {
-    let color = colour(curve.ids[0]);
-    for (let salt = 0; taken.has(color) && salt < 40; salt++) color = colour(`${curve.ids[0]}${salt}`);
-    taken.add(color);
-    return color;
+  return curves.map(({ colour: own }) => {
+    let number = own;
+    for (let step = 1; taken.has(colour(number)) && step < 40; step++) number = own + step;
+    taken.add(colour(number));
+    return colour(number);
   });
 }
 
@@ -71,9 +72,16 @@ function drawn(data, smoothing) {
     const { x, y, low, high } = curve;
     return lines(curve.letter, `${curve.letter}  ${curve.label}`, low ? { x, y, low, high } : { x, y }, colors[index], smoothing);
   });
-  const ends = curves.flatMap(({ x }) => [x[0], x[x.length - 1]]).filter((x) => x !== undefined);
-  if (data.threshold === null || !ends.length) return curves;
-  return [{ id: "solved", label: `solved at ${num(data.threshold)}`, color: "var(--green)", dash: [4, 4], width: 1, x: [Math.min(...ends), Math.max(...ends)], y: [data.threshold, data.threshold] }, ...curves];
+  return [...levels(curves, [["solved at", data.threshold, "var(--green)"], ["target", data.target, "var(--amber)"], ["best possible", data.optimum, "var(--faint)"]]), ...curves];
+}
+
+/** What the lines and bands are. */
+function notes(data, axis) {
+  const ended = data.curves.flatMap((curve) => curve.ended.map(({ seed, at }) => (at === null ? `${curve.letter}, seed ${seed}, has no point of it` : `${curve.letter}, seed ${seed}, ended at ${xFormat(axis)(at)}`)));
+  return [
+    data.curves.some((curve) => curve.low) && "A line with a band is the interquartile mean of several seeds; the band is the 95 % interval of that mean.",
+    ended.length > 0 && `${ended.slice(0, 6).join("; ")}${ended.length > 6 ? `; and ${ended.length - 6} more` : ""}. From there on the mean uses its last value.`,
+  ].filter(Boolean);
 }
 
 /** Changes at most every two seconds, when a run of the comparison has. */
@@ -117,16 +125,17 @@ function measureText(name, value) {
   return name.startsWith("steps") ? count(value) : num(value);
 }
 
-function Sides({ data, rows, highlight, setHighlight, remove }) {
+function Sides({ data, rows, open, highlight, setHighlight, remove }) {
   const colors = colours(data.curves);
   const byId = new Map(rows.map((row) => [row.id, row]));
   return html`<${Card}><div class="grid-box"><table class="plain sides" aria-label="Sides"><thead><tr><th></th><th>side</th><th class="right">runs</th>${data.measures.map((one) => html`<th key=${one.name} class="right">${one.title}</th>`)}<th></th></tr></thead><tbody>
     ${data.curves.map((curve, index) => html`<tr key=${curve.letter} data-side=${curve.letter} class=${cls(highlight === curve.letter && "on")} onMouseEnter=${() => setHighlight(curve.letter)} onMouseLeave=${() => setHighlight(null)}>
       <td class="nowrap"><span class="swatch" style=${{ background: colors[index] }}></span> <b>${curve.letter}</b></td>
-      <td>${curve.ids.length === 1 ? html`<a href=${`/runs/${encodeURIComponent(curve.ids[0])}`}>${curve.label}</a>` : curve.label}${byId.get(curve.ids[0])?.status === "running" && html`<span class="badge blue pulse">running</span>`}</td>
+      <td>${curve.ids.length === 1 ? html`<a href=${`/runs/${encodeURIComponent(curve.ids[0])}`}>${curve.label}</a>` : html`<button type="button" class="link" onClick=${() => open(curve)}>${curve.label}</button>`}${byId.get(curve.ids[0])?.status === "running" && html`<span class="badge blue pulse">running</span>`}</td>
       <td class="right">${curve.ids.length}</td>
       ${data.measures.map((one) => html`<td key=${one.name} class="right nowrap">${measureText(one.name, one.values[index].value)}${one.values[index].low !== null && html`<div class="hint">${num(one.values[index].low)} to ${num(one.values[index].high)}</div>`}</td>`)}
-      <td class="right"><${Button} quiet small icon="close" label=${`Remove ${curve.letter}`} onClick=${() => remove(curve.ids)} /></td></tr>`)}</tbody></table></div></${Card}>`;
+      <td class="right"><${Button} quiet small icon="close" label=${`Remove ${curve.letter}`} onClick=${() => remove(curve.ids)} /></td></tr>`)}</tbody></table></div>
+    ${data.measured_on && html`<p class="hint">The curve of the measures is ${data.measured_on}. Its mean is over the first ${count(data.measured_until)} env steps, which all of these runs have.</p>`}</${Card}>`;
 }
 
 function Differences({ title, data, items, none }) {

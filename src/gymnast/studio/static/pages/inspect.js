@@ -201,7 +201,8 @@ function Frame({ lane, two }) {
   const [columns, t] = [lane.columns.value, lane.at.value];
   const done = columns && t >= lane.last.value;
   return html`<figure class="frame"><div class="frame-box" style=${picture ? { "--shape": `${picture.header.width} / ${picture.header.height}` } : undefined}>${reason ? html`<p class="game-note">${reason}</p>` : html`<${Picture} picture=${picture} label="The environment at step ${t}" />`}
-      ${two && html`<span class="lane-name">${lane.name}${lane.name === "B" || about.checkpoint ? ` · ${about.checkpoint ?? ""}` : ""}</span>`}</div>
+      ${two && html`<span class="lane-name">${lane.name}${lane.name === "B" || about.checkpoint ? ` · ${about.checkpoint ?? ""}` : ""}</span>`}
+      ${picture && !reason && lane.behind.value && html`<p class="behind" role="status">This is step ${moment.t}. Step ${t} is shown ${lane.working.value ? `when this is done: ${lane.working.value.text.toLowerCase()}` : "soon"}.</p>`}</div>
     <figcaption>${columns ? html`<span><b>${done ? lane.row.value?.outcome : columns.label[t]}</b></span><span>return so far ${fixed(columns.total[t - 1] ?? 0)}</span>` : html`<span>–</span>`}</figcaption></figure>`;
 }
 
@@ -271,6 +272,6 @@ function usePanels(desk, about) {
 function Panels({ lanes, desk, panels: { usable, open, toggle }, centre }) {
   const many = lanes.length > 1;
   return usable.filter((panel) => !!panel.centre === centre).map((panel) => html`<${Panel} key=${panel.id} id=${panel.id} title=${panel.title} open=${open.has(panel.id)} onToggle=${(on) => toggle(panel.id, on)}>
-    ${panel.each ? lanes.map((lane) => html`<div key=${lane.name} class=${cls("lane", many && "many")}>${many && html`<span class="lane-name">${lane.name}</span>`}<${panel.Body} lane=${lane} lanes=${lanes} desk=${desk} /></div>`)
+    ${panel.each ? lanes.map((lane) => html`<div key=${lane.name} class=${cls("lane", many && "many", panel.needs && lane.behind.value && "is-behind")}>${many && html`<span class="lane-name">${lane.name}</span>`}<${panel.Body} lane=${lane} lanes=${lanes} desk=${desk} /></div>`)
       : html`<${panel.Body} lanes=${lanes} desk=${desk} />`}</${Panel}>`);
 }

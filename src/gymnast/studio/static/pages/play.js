@@ -12,6 +12,8 @@ const POLICIES = [
   { value: "untrained", label: "Untrained", title: "The network before training" },
 ];
 
+const BACK = { greedy: "the agent", sampled: "the agent, sampled", random: "random actions", untrained: "the untrained network" };
+
 export default function Play({ query }) {
   const [ref, env] = [query.get("ref"), query.get("env")];
   const { session, about, error, joined } = useSession(ref, env, query.get("session") ? Number(query.get("session")) : null, query.getAll("set"));
@@ -70,7 +72,7 @@ function Game({ session, about, joined, wanted, wantedSeed }) {
   const [two, setTwo] = useState(false);
   const [recording, setRecording] = useState(false);
   const [seed, setSeed] = useState(wantedSeed ?? "");
-  const before = useRef(agent ? "greedy" : "random");
+  const before = useRef(agent ? "greedy" : first === "human" ? null : first); // who played last, other than the keyboard
   const area = useRef();
   const canvas = useRef();
   useSteps(session, game);
@@ -156,7 +158,7 @@ function Game({ session, about, joined, wanted, wantedSeed }) {
         <div class="transport" role="toolbar" aria-label="Playback">
           ${playing ? html`<${Button} primary icon="pause" onClick=${pause}>Pause</${Button}>` : html`<${Button} primary icon="play" onClick=${() => play()}>Play</${Button}>`}
           <${Button} icon="next" onClick=${single} title="One step">Step</${Button}>
-          ${policy === "human" ? html`<${Button} icon="back" onClick=${() => play(before.current)} disabled=${!playing}>Give back</${Button}>`
+          ${policy === "human" ? html`<${Button} icon="back" onClick=${() => play(before.current)} disabled=${!playing || !before.current} title=${before.current ? undefined : "Nobody else has played: choose who goes on at Who plays"}>${before.current ? `Give back to ${BACK[before.current]}` : "Give back"}</${Button}>`
             : html`<${Button} icon="user" onClick=${() => play("human")}>Take over</${Button}>`}
           <span class="spacer"></span>
           <input class="input seed" inputmode="numeric" placeholder="seed" aria-label="Seed of the next episode" value=${seed} onInput=${(e) => setSeed(e.target.value.replace(/\D/g, ""))} />

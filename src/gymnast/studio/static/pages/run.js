@@ -2,7 +2,7 @@
 import { get, post } from "../api.js";
 import { Chart } from "../chart.js";
 import { useLive } from "../live.js";
-import { AXES, MetricCard, aboutOf, lines, subjectOf, useSubjects, xFormat } from "../metrics.js";
+import { AXES, MetricCard, aboutOf, levels, lines, subjectOf, useSubjects, xFormat } from "../metrics.js";
 import { go, setQuery, url } from "../router.js";
 import { algoOf, nameOf, useRows } from "../rows.js";
 import { Badge, Button, Card, Empty, ErrorLine, Loading, Panel, Progress, RelTime, Segmented, Slider, Stat, StatusBadge, Switch, Tabs, attempt, colour, count, duration, html, num, toast, useData, useEffect, useMemo, useState } from "../ui.js";
@@ -11,6 +11,8 @@ import { DeleteDialog, TagDialog } from "./runs.js";
 
 const RETURN = "rollout/ep_rew_mean";
 const EVALUATION = "eval/mean_reward";
+const EXACT = "eval/exact_value";
+const SCORES = [RETURN, EVALUATION, EXACT]; // drawn in one chart
 const OPEN = ["rollout", "eval", "train"]; // subjects that are open at first
 
 export default function Run({ id, query }) {
@@ -56,7 +58,7 @@ function OneRun({ id, query }) {
 
   if (error && !data) return html`<${Empty} title="This run cannot be shown" icon="warning"><p>${error.message}</p><a href="/runs">All runs</a></${Empty}>`;
   if (!data) return html`<${Loading} text="Reading the run" />`;
-  const color = colour(data.id);
+  const color = colour(data.colour);
   const chart = { series: live.series, axis, smoothing, log, color, latest: { ...data.latest, ...last(live.series) } };
   const tools = html`<div class="row tools"><${Segmented} label="Horizontal axis" value=${axis} options=${AXES} onChange=${(value) => setQuery({ axis: value === "env_steps" ? null : value })} />
     <${Slider} label="Smoothing" value=${smoothing} min=${0} max=${0.99} step=${0.01} onInput=${setSmoothing} format=${(value) => value.toFixed(2)} /><${Switch} label="log" checked=${log} onChange=${setLog} /></div>`;
@@ -85,8 +87,8 @@ function OneRun({ id, query }) {
 
 function shownMetrics(tab, known, open, search) {
   if (tab === "overview") {
-    const emphasised = known.filter((name) => aboutOf(name).emphasis && aboutOf(name).style !== "flag" && ![RETURN, EVALUATION].includes(name) && !name.startsWith("verdict/"));
-    return known.includes(RETURN) || known.includes(EVALUATION) ? [RETURN, EVALUATION, ...emphasised.slice(0, 9)] : emphasised.slice(0, 9);
+    const emphasised = known.filter((name) => aboutOf(name).emphasis && aboutOf(name).style !== "flag" && !SCORES.includes(name) && !name.startsWith("verdict/"));
+    return [...SCORES.filter((name) => known.includes(name)), ...emphasised.slice(0, 9)];
   }
   if (tab !== "metrics") return [];
   const word = search.toLowerCase();
@@ -113,7 +115,7 @@ function Head({ row, data, reload }) {
   };
   const again = url("/start", { env: row.variant ? `${row.env}:${row.variant}` : row.env, set: Object.entries(row.changes).map(([key, value]) => `${key}=${typeof value === "object" ? JSON.stringify(value) : value}`) });
   return html`<div class="page-head run-head"><a class="button quiet only-icon" href="/runs" aria-label="All runs" title="All runs">←</a>
-      <span class="swatch big" style=${{ background: colour(row.id) }}></span><div class="two-lines"><h1>${nameOf(row)}</h1>
+      <span class="swatch big" style=${{ background: colour(data.colour) }}></span><div class="two-lines"><h1>${nameOf(row)}</h1>
       <div class="hint">${row.env} · ${algoOf(row)} · seed ${row.seed} · <span class="mono">${row.id}</span></div></div>
       <${StatusBadge} status=${row.status} />${row.solved && html`<${Badge} kind="green">solved</${Badge}>`}
       ${row.tags.map((tag) => html`<${Badge} key=${tag} kind="tag">${tag}</${Badge}>`)}
@@ -124,11 +126,11 @@ function Head({ row, data, reload }) {
       <a class="button" href=${url("/compare", { ref: row.id })}>Compare</a><a class="button" href=${again} title="A new run with these settings, to be changed first">Start again</a>
       <${Button} icon="tag" label="Tags" onClick=${() => setDialog("tag")} /><${Button} icon="trash" danger label="Delete" disabled=${running} onClick=${() => setDialog("delete")} /></div></div>
     <${Card} class="run-stats"><div class="stats">
-      <${Stat} label=${running ? "Best evaluation" : "Score"} value=${num(row.score)} sub=${row.low !== null ? `95 %: ${num(row.low)} to ${num(row.high)}` : row.threshold !== null ? `solved at ${num(row.threshold)}` : ""} />
+      <${Stat} label=${row.score_kind ? `Best ${row.score_kind}` : "Score"} value=${num(row.score)} sub=${row.low !== null ? `95 %: ${num(row.low)} to ${num(row.high)}` : row.threshold !== null ? `solved at ${num(row.threshold)}` : ""} />
       <${Stat} label="Training return" value=${num(row.training_return)} sub="last 100 episodes" />
       <${Stat} label="Env steps" value=${count(row.env_steps)} sub=${row.total_steps ? `of ${count(row.total_steps)}` : ""} />
       <${Stat} label="Time" value=${duration(row.seconds)} sub=${row.eta !== null ? `${duration(row.eta)} to go` : ""} />
-      <${Stat} label="Steps a second" value=${count(row.fps)} />
+      <${Stat} label="Steps a second" value=${count(row.fps)} sub="mean of the run" />
       <${Stat} label="Started" value=${html`<${RelTime} at=${row.created || null} />`} sub=${data.machine} /></div>
       ${running && html`<${Progress} value=${row.progress} />`}</${Card}>
     ${dialog === "tag" && html`<${TagDialog} rows=${[row]} onClose=${() => { setDialog(null); reload(); }} />`}
@@ -137,16 +139,16 @@ function Head({ row, data, reload }) {
 
 function Overview({ row, data, chart, names, tools, onFix }) {
   const { series, smoothing, axis, log, color } = chart;
+  const { verdict } = data;
   const curves = useMemo(() => {
     const training = lines(RETURN, "training", series[RETURN], color, smoothing);
-    const evaluation = series[EVALUATION] ? [{ id: EVALUATION, label: "evaluation", color: "var(--text)", width: 1, dots: true, ...series[EVALUATION] }] : [];
-    const xs = [...training, ...evaluation].flatMap((one) => [one.x[0], one.x[one.x.length - 1]]).filter((x) => x !== undefined);
-    const level = row.threshold !== null && xs.length ? [{ id: "solved", label: `solved at ${num(row.threshold)}`, color: "var(--green)", dash: [4, 4], width: 1, x: [Math.min(...xs), Math.max(...xs)], y: [row.threshold, row.threshold] }] : [];
-    return [...level, ...training, ...evaluation];
-  }, [series[RETURN], series[EVALUATION], smoothing, row.threshold, color]);
+    const dots = (name, label, color) => (series[name] ? [{ id: name, label, color, width: 1, dots: true, ...series[name] }] : []);
+    const measured = [...training, ...dots(EVALUATION, "evaluation", "var(--text)"), ...dots(EXACT, "exact value", "var(--amber)")];
+    return [...levels(measured, [["solved at", row.threshold, "var(--green)"], ["target", verdict.target, "var(--amber)"], ["best possible", verdict.optimum, "var(--faint)"]]), ...measured];
+  }, [series[RETURN], series[EVALUATION], series[EXACT], smoothing, row.threshold, verdict.target, verdict.optimum, color]);
   return html`<div class="side"><div class="stack">${tools}
       <${Card} title="Return" class="return-chart"><${Chart} series=${curves} height=${280} log=${log} sync="metrics" xFormat=${xFormat(axis)} label="Return" empty=${row.status === "running" ? "No episode has ended yet." : "No episode ended."} /></${Card}>
-      <div class="grid-cards">${names.filter((name) => ![RETURN, EVALUATION].includes(name)).map((name) => html`<${MetricCard} key=${name} name=${name} data=${series[name]} color=${color} axis=${axis} smoothing=${smoothing} log=${log} value=${chart.latest[name]} height=${120} />`)}</div></div>
+      <div class="grid-cards">${names.filter((name) => !SCORES.includes(name)).map((name) => html`<${MetricCard} key=${name} name=${name} data=${series[name]} color=${color} axis=${axis} smoothing=${smoothing} log=${log} value=${chart.latest[name]} height=${120} />`)}</div></div>
     <div class="stack"><${Verdict} run=${data} />${data.alerts.length > 0 && html`<${Alerts} run=${data} most=${2} onFix=${onFix} />`}<${TimeBudget} run=${data} /><${Next} run=${data} /></div></div>`;
 }
 

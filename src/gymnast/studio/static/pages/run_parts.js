@@ -16,7 +16,7 @@ export function Verdict({ run }) {
     ["solved at", verdict.threshold === null ? null : num(verdict.threshold)],
     ["target", verdict.target === null ? null : `${num(verdict.target)}, ${verdict.on_target ? "reached" : "not reached"}`],
     ["best possible", verdict.optimum === null ? null : num(verdict.optimum, 6)],
-    ["best evaluation", verdict.best_evaluation === null ? null : num(verdict.best_evaluation)],
+    [`best ${verdict.best_kind ?? "evaluation"}`, verdict.best_evaluation === null ? null : num(verdict.best_evaluation, verdict.best_kind === "exact value" ? 6 : 4)],
     ["stopped", verdict.stopped],
   ].filter(([, text]) => text !== null && text !== undefined);
   return html`<${Card} title=${verdict.headline[0] + verdict.headline.slice(1).toLowerCase()} class=${cls(verdict.solved && "good")}>
@@ -64,14 +64,24 @@ export function TimeBudget({ run }) {
 
 export function Next({ run }) {
   const { data } = useData(() => get(`/run/${encodeURIComponent(run.id)}/next`), [run.id, run.status]);
-  if (!data?.length) return null;
-  return html`<${Card} title="What next"><div class="stack">${data.map((one) => html`<div key=${one.command}><${Command} text=${one.command} /><p class="hint">${one.why}</p></div>`)}</div></${Card}>`;
+  const [busy, setBusy] = useState(null);
+  if (!data?.length || run.status === "running") return null;
+  const start = async (command) => {
+    setBusy(command);
+    const answer = await attempt(post(`/run/${run.id}/next`, { command }));
+    setBusy(null);
+    if (!answer) return;
+    toast("The run has started.", "green");
+    go(`/runs/${encodeURIComponent(answer.id)}`);
+  };
+  return html`<${Card} title="What next"><div class="stack">${data.map((one) => html`<div key=${one.command} class="next"><p>${one.why}</p><${Command} text=${one.command}>
+      ${one.starts && html`<${Button} small primary busy=${busy === one.command} disabled=${busy !== null} onClick=${() => start(one.command)}>Start</${Button}>`}${one.page && html`<a class="button small" href=${one.page}>Open</a>`}</${Command}></div>`)}</div></${Card}>`;
 }
 
-/** A command to copy. */
-export function Command({ text }) {
+/** A command to copy; its other buttons are the children. */
+export function Command({ text, children }) {
   const copy = () => navigator.clipboard.writeText(text).then(() => toast("Copied."), () => toast("The browser did not allow copying.", "red"));
-  return html`<div class="command"><code>${text}</code><${Button} quiet small onClick=${copy} label="Copy the command">Copy</${Button}></div>`;
+  return html`<div class="command"><code>${text}</code><${Button} quiet small onClick=${copy} label="Copy the command">Copy</${Button}>${children}</div>`;
 }
 
 // ---- diagnostics -----------------------------------------------------------------------------------------------

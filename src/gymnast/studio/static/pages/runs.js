@@ -11,9 +11,9 @@ const COLUMNS = [
   { id: "env", label: "Env", width: "15%", class: "wide", sort: (row) => row.env, render: (row) => html`<span title=${row.env}>${row.env}</span>` },
   { id: "algo", label: "Algorithm", width: "10%", class: "wide", sort: algoOf, render: algoOf },
   { id: "status", label: "Status", width: "128px", class: "col-status", sort: (row) => row.status, render: (row) => html`<${State} row=${row} />` },
-  { id: "score", label: "Score", title: "Mean return of fresh episodes, with the 95 % interval where a verdict was made; the best evaluation otherwise",
+  { id: "score", label: "Score", title: "Mean return of fresh episodes, with the 95 % interval where a verdict was made; the best evaluation otherwise, which is the exact value where the env has a table of states",
     width: "140px", class: "col-score", align: "right", sort: score, render: (row) => html`<${Score} row=${row} />` },
-  { id: "spark", label: "Return", title: "Mean return of training episodes over the run", width: "116px", class: "wide", render: (row) => html`<${Spark} values=${row.spark} color=${colour(row.id)} />` },
+  { id: "spark", label: "Return", title: "Mean return of training episodes over the run", width: "116px", class: "wide", render: (row) => html`<${Spark} values=${row.spark} color=${colour(row.colour)} />` },
   { id: "steps", label: "Steps", width: "76px", align: "right", class: "wide", sort: (row) => row.env_steps, render: (row) => count(row.env_steps) },
   { id: "time", label: "Time", width: "92px", align: "right", class: "wide", sort: (row) => row.seconds, render: (row) => duration(row.seconds) },
   { id: "created", label: "Started", width: "92px", align: "right", class: "wide", sort: (row) => row.created, render: (row) => html`<${RelTime} at=${row.created || null} />` },
@@ -21,7 +21,7 @@ const COLUMNS = [
 
 function Name({ row }) {
   const changes = Object.entries(row.changes).map(([key, value]) => `${key.replace(/^(algo|agent|train)\./, "")}=${typeof value === "object" ? JSON.stringify(value) : value}`);
-  return html`<div class="run-name"><span class="swatch" style=${{ background: colour(row.id) }}></span><div class="two-lines">
+  return html`<div class="run-name"><span class="swatch" style=${{ background: colour(row.colour) }}></span><div class="two-lines">
     <div class="ellipsis"><a href=${`/runs/${encodeURIComponent(row.id)}`} title=${row.id}>${nameOf(row)}</a>
       <span class="muted narrow"> ${row.env}</span>
       ${row.tags.map((tag) => html`<span class="badge tag" key=${tag}>${tag}</span>`)}

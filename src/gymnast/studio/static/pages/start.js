@@ -1,7 +1,7 @@
 // A new run: env, variant, settings, with the same check and the same words as the command line.
 import { get, post } from "../api.js";
 import { go, setQuery } from "../router.js";
-import { Badge, Button, Card, Empty, ErrorLine, Field, Loading, Segmented, Switch, attempt, cls, html, num, toast, useData, useEffect, useMemo, useState } from "../ui.js";
+import { Badge, Button, Card, Empty, ErrorLine, Field, Loading, Segmented, Switch, cls, html, num, toast, useData, useEffect, useMemo, useState } from "../ui.js";
 import { Command } from "./run_parts.js";
 
 const FIRST = ["train.total_timesteps", "algo.learning_rate", "env.n_envs", "algo.n_steps", "algo.gamma", "stop.threshold"]; // what people change most
@@ -41,6 +41,7 @@ function Form({ target, env, variant, preset, given }) {
   const [search, setSearch] = useState("");
   const [all, setAll] = useState(false);
   const [busy, setBusy] = useState(false);
+  const [refused, setRefused] = useState(null); // why the run did not start
   const chosen = variant ?? preset?.variants[0]?.name ?? null;
   const checked = useCheck(preset ? `${env}:${chosen}` : target, values);
   const set = (key, value) => setValues((old) => {
@@ -55,7 +56,8 @@ function Form({ target, env, variant, preset, given }) {
   const tags = about.tags.split(/[\s,]+/).filter(Boolean);
   const start = async () => {
     setBusy(true);
-    const answer = await attempt(post("/start", { env: preset ? `${env}:${chosen}` : target, set: values, seed: seed ? Number(seed) : null, name: about.name.trim() || null, tags }));
+    setRefused(null);
+    const answer = await post("/start", { env: preset ? `${env}:${chosen}` : target, set: values, seed: seed ? Number(seed) : null, name: about.name.trim() || null, tags }).catch((problem) => void setRefused(problem.message));
     setBusy(false);
     if (!answer) return;
     toast("The run has started. It goes on when Studio ends.", "green");
@@ -63,19 +65,24 @@ function Form({ target, env, variant, preset, given }) {
   };
   const words = ["gymnast", "train", preset && chosen !== preset.variants[0]?.name ? `${env}:${chosen}` : preset ? env : target, ...Object.entries(values).flatMap(([key, value]) => ["--set", quoted(`${key}=${value}`)]),
     ...(seed ? ["--seed", seed] : []), ...(about.name.trim() ? ["--name", quoted(about.name.trim())] : []), ...tags.flatMap((tag) => ["--tag", quoted(tag)])];
+  const wrong = (option) => refused?.startsWith(option);
+  const tell = (change) => {
+    setAbout({ ...about, ...change });
+    setRefused(null);
+  };
   const word = search.toLowerCase();
   const shown = (usual ?? []).filter((one) => (word ? `${one.key} ${one.about}`.toLowerCase().includes(word) : all || one.key in values || FIRST.includes(one.key)));
   const option = preset?.variants.find((one) => one.name === chosen);
   return html`<div class="stack"><${Card} title=${env}>${preset && html`<p class="hint">${preset.description} ${preset.threshold !== null && `Solved at ${num(preset.threshold)}.`}</p>`}
       ${preset && preset.variants.length > 1 && html`<div class="row variants"><span class="field-label">Variant</span><${Segmented} label="Variant" value=${chosen} options=${preset.variants.map((one) => ({ value: one.name, label: one.name, title: one.about }))} onChange=${(name) => setQuery({ env: `${env}:${name}` })} /></div>${option?.about && html`<p class="hint">${option.about}</p>`}`}
-      <div class="grid-3 about"><${Field} label="Seed" error=${mistake} hint="empty: the preset's"><input class="input" inputmode="numeric" value=${about.seed} onInput=${(e) => setAbout({ ...about, seed: e.target.value })} /></${Field}>
-        <${Field} label="Name" hint="optional, one word"><input class="input" value=${about.name} onInput=${(e) => setAbout({ ...about, name: e.target.value })} /></${Field}>
-        <${Field} label="Tags" hint="optional, words to find it by"><input class="input" value=${about.tags} onInput=${(e) => setAbout({ ...about, tags: e.target.value })} /></${Field}></div></${Card}>
+      <div class="grid-3 about"><${Field} label="Seed" error=${mistake} hint="empty: the preset's"><input class="input" inputmode="numeric" value=${about.seed} onInput=${(e) => tell({ seed: e.target.value })} /></${Field}>
+        <${Field} label="Name" hint="optional, one word" error=${wrong("--name") ? refused : null}><input class="input" value=${about.name} onInput=${(e) => tell({ name: e.target.value })} /></${Field}>
+        <${Field} label="Tags" error=${wrong("--tag") ? refused : null} hint="optional, words to find it by"><input class="input" value=${about.tags} onInput=${(e) => tell({ tags: e.target.value })} /></${Field}></div></${Card}>
     <${Card} title="Settings" actions=${html`<${Switch} label="all" checked=${all} onChange=${setAll} />`}><input class="input search" type="search" placeholder="Search all settings" aria-label="Search settings" value=${search} onInput=${(e) => setSearch(e.target.value)} />
       ${problems.filter((one) => !shown.some((row) => row.key === one.key)).map((one) => html`<${ErrorLine} key=${one.text}>${one.text}</${ErrorLine}>`)}
       ${!usual && checked.loading && html`<${Loading} text="Reading the settings" />`}
       <div class="settings-form">${shown.map((one) => html`<${Setting} key=${one.key} row=${one} value=${values[one.key]} problem=${problems.find((problem) => problem.key === one.key)} onChange=${(value) => set(one.key, value)} />`)}</div></${Card}>
-    <${Card}><div class="start-bar"><${Command} text=${words.join(" ")} /><${Button} primary icon="play" busy=${busy} disabled=${problems.length > 0 || !!mistake || !checked.data} onClick=${start}>${busy ? "Starting" : "Start"}</${Button}></div></${Card}></div>`;
+    <${Card}>${refused && html`<${ErrorLine}>${refused}</${ErrorLine}>`}<div class="start-bar"><${Command} text=${words.join(" ")} /><${Button} primary icon="play" busy=${busy} disabled=${problems.length > 0 || !!mistake || !checked.data} onClick=${start}>${busy ? "Starting" : "Start"}</${Button}></div></${Card}></div>`;
 }
 
 function Setting({ row, value, problem, onChange }) {
