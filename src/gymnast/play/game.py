@@ -139,8 +139,6 @@ class Game:
 
     def _after(self, result: Any) -> None:
         self.reward += float(result[1])
-        for name, value in (result[4].get("reward_components") or {}).items():
-            self.components[name] = self.components.get(name, 0.0) + float(value)
         if self.after_frame is not None:
             self.after_frame()
 
@@ -178,7 +176,9 @@ class Game:
     def step(self, action: Any) -> StepBatch:
         """`action`: as the agent's vector takes it, of this one env."""
         self.reward, self.components = 0.0, {}
+        before = dict(self.recorder.components)
         self._batch = self.vec.step(np.asarray(action)[np.newaxis])
+        self.components = {name: value - before.get(name, 0.0) for name, value in self.recorder.components.items()}
         return self._batch
 
     def save(self) -> Kept | None:
