@@ -316,7 +316,7 @@ def test_mistakes_name_what_there_is() -> None:
         options = {"rescale_observation": {"mean": 0.0, "std": 1.0}} if wrapper != "flatten" else wrapper
         with pytest.raises(UserError, match=f"env.shaping: .* which the wrapper {wrapper} replaces"):
             make_training_vec(config_of("CartPole-v1", {"centring": 1.0}, wrappers=[options]))
-    assert shaping_problems("CartPole-v1", ["centring"]) == []
+    assert shaping_problems("CartPole-v1", {}, ["centring"]) == []
 
 
 def test_a_users_env_brings_its_own_components(opened: list[VecEnv]) -> None:

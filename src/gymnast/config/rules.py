@@ -178,8 +178,9 @@ def _env(config: RunConfig) -> Iterator[RuleProblem]:
     if env.shaping:
         from gymnast.envs.shaping.components import shaping_problems
 
-        ids = dict.fromkeys([env.id, *(stage.env.applied(env).id for stage in config.stages.values())])
-        for problem in dict.fromkeys(problem for env_id in ids for problem in shaping_problems(env_id, env.shaping)):
+        envs = [env, *(stage.env.applied(env) for stage in config.stages.values())]
+        found = (problem for one in envs for problem in shaping_problems(one.id, one.kwargs, env.shaping))
+        for problem in dict.fromkeys(found):
             yield RuleProblem(("env.shaping",), problem)
 
 

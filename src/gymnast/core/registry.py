@@ -94,6 +94,7 @@ SUITES = Registry(
         "": "gymnast.envs.suites.gymnasium:GymnasiumSuite",
         "ALE/": "gymnast.envs.suites.atari.suite:AtariSuite",
         "MinAtar/": "gymnast.envs.suites.minatar:MinAtarSuite",
+        "Retro/": "gymnast.envs.suites.retro.suite:RetroSuite",
         "gymnast/": "gymnast.envs.suites.own.suite:OwnSuite",
     },
 )

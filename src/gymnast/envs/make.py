@@ -23,6 +23,7 @@ from gymnast.envs.engines.given import GivenVector
 from gymnast.envs.forbid import Forbid
 from gymnast.envs.recorder import Recorder, find_recorder
 from gymnast.envs.shaping.components import find_shaper
+from gymnast.envs.shaping.env import Shaped
 from gymnast.envs.shaping.vec import ShapedVecEnv
 from gymnast.envs.spaces import ObsLayout
 from gymnast.envs.types import VecEnv
@@ -90,6 +91,8 @@ def make_env(
         env = gym.wrappers.TimeLimit(env, wanted) if wanted is not None else env
     env = env if find_recorder(env) else Recorder(env)  # a suite may have put it further down
     _check_spaces(env)
+    if factory is None and cfg.shaping and suites.suite_of(cfg.id).shaping_parts(cfg.id, cfg.kwargs):
+        env = Shaped(env, cfg.shaping, role == "train")
     env = Forbid(env, cfg) if cfg.forbid else env
     for spec in _active_wrappers(cfg, role):
         env = wrappers.wrap(env, spec.name, spec.kwargs)
@@ -177,17 +180,16 @@ def make_vec(
 def make_training_vec(config: RunConfig, factory: Factory | None = None) -> VecEnv:
     """What training steps: the only envs whose rewards are shaped."""
     cfg = config.env
+    shaper = find_shaper(cfg.id) if cfg.shaping else None
     for spec in cfg.wrappers:
-        if cfg.shaping and not wrappers.keeps_numbers(spec.name):
+        if shaper is not None and not wrappers.keeps_numbers(spec.name):
             raise UserError(
                 f"env.shaping: reads the env's own numbers, which the wrapper {spec.name} replaces; drop one of them."
             )
     central = config.train.layout == "central"
     env = make_actors(config, factory) if central else make_vec(cfg, cfg.n_envs, "train", factory)
-    if not cfg.shaping:
+    if shaper is None:  # not shaped, or by the env itself
         return env
-    shaper = find_shaper(cfg.id)
-    assert shaper is not None  # the config was checked
     return ShapedVecEnv(env, cfg.id, shaper, cfg.shaping, config.algo.gamma)
 
 

@@ -25,6 +25,7 @@ class Recorder(gym.Wrapper[Any, Any, Any, Any]):
         self.raw_return = 0.0
         self.frames = 0
         self.components: dict[str, float] = {}
+        self.shaped_return: float | None = None  # what the learner was paid; None: the raw return
         self._step = env.step  # one attribute look-up less in every step
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
@@ -64,6 +65,7 @@ class Recorder(gym.Wrapper[Any, Any, Any, Any]):
         self.raw_return = 0.0
         self.frames = 0
         self.components = {}
+        self.shaped_return = None
         return self.env.reset(seed=seed, options=options)
 
     def _title(self) -> str:

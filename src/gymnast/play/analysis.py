@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from gymnast.config import load_facts
+from gymnast.envs.shaping.components import TRUE_REWARD
 from gymnast.play.trace import CUT, Trace
 from gymnast.rl.returns import discounted_returns, gae
 
@@ -122,9 +123,11 @@ def ledger(trace: Trace) -> dict[str, Any]:
     for step in trace.steps:
         for name, value in step.components.items():
             parts[name] = parts.get(name, 0.0) + value
-    rest = trace.total - sum(parts.values())
+    # an env that shapes its reward names its own as one of the parts: together they are what the learner is paid
+    total = sum(parts.values()) if TRUE_REWARD in parts else trace.total
+    rest = total - sum(parts.values())
     return {
-        "total": trace.total,
+        "total": total,
         "parts": [{"name": name, "sum": value} for name, value in parts.items()],
         "rest": rest,
     }

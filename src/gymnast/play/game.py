@@ -180,7 +180,9 @@ class Game:
     def step(self, action: Any) -> StepBatch:
         """`action`: as the agent's vector takes it, of this one env."""
         self.reward, self.components = 0.0, {}
+        before = dict(self.recorder.components)
         self._batch = self.vec.step(np.asarray(action)[np.newaxis])
+        self.components |= {name: value - before.get(name, 0.0) for name, value in self.recorder.components.items()}
         return self._batch
 
     def save(self) -> Kept | None:

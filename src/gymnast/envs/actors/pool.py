@@ -7,7 +7,6 @@ new episodes, and the step that was under way is lost.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -16,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gymnast.core.errors import EnvFailure, UserError
+from gymnast.core.machine import cores
 from gymnast.core.seeds import derive_seed
 from gymnast.envs.actors.base import ActorDied, Actors
 from gymnast.envs.engines.counted import Replayed
@@ -281,7 +281,7 @@ class ActorVec(Replayed):
 
 
 def open_actors(maker: EnvMaker, central: CentralConfig, n_envs: int) -> ActorVec:
-    count = central.n_actors or min(n_envs, os.cpu_count() or 1)
+    count = central.n_actors or min(n_envs, cores())
     if maker.one_per_process and count < n_envs:
         raise UserError(
             f"train.central.n_actors: a process may hold one {maker.config.id} only. Use {n_envs}, one for each env."

@@ -148,6 +148,7 @@ class SyncEngine(Replayed, Engine):
                 terminated=terminated,
                 components=recorder.components,
                 info=scalars(info),
+                shaped_return=recorder.shaped_return,
             )
         )
         self._episodes[row] += 1

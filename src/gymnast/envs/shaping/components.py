@@ -58,12 +58,23 @@ def find_shaper(env_id: str) -> Shaper | None:
     return shaper
 
 
-def shaping_problems(env_id: str, names: Iterable[str]) -> list[str]:
-    """Everything wrong with the names in env.shaping, a line each."""
+def named_parts(env_id: str, kwargs: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
+    """Everything that env.shaping can weigh: kind and meaning, by name."""
+    from gymnast.envs.suites import suite_of
+
     shaper = find_shaper(env_id)
-    if shaper is None:
+    parts = {} if shaper is None else shaper.components
+    own = suite_of(env_id).shaping_parts(env_id, kwargs)
+    return {name: (type(part).__name__.lower(), part.meaning) for name, part in parts.items()} | {
+        name: ("signal", meaning) for name, meaning in own.items()
+    }
+
+
+def shaping_problems(env_id: str, kwargs: Mapping[str, Any], names: Iterable[str]) -> list[str]:
+    """Everything wrong with the names in env.shaping, a line each."""
+    known = named_parts(env_id, kwargs)
+    if not known:
         return [f"{env_id} names no extra rewards. Envs that do: {', '.join(SHAPERS.names())}."]
-    known = shaper.components
     return [
         f"{env_id} has no component {name!r}.{did_you_mean(name, known)} Known: {', '.join(known)}."
         for name in names

@@ -76,6 +76,10 @@ class Suite:
         """Finds what is in an env's picture, for people to see."""
         raise UserError(f"--objects: {env_id} says nothing of objects; Atari games do, by a table of RAM cells.")
 
+    def shaping_parts(self, env_id: str, kwargs: Mapping[str, Any]) -> dict[str, str]:
+        """What `env.shaping` can weigh that the env itself reports in info["shaping"], and what each part is."""
+        return {}
+
     def learns_by_lives(self, game: gym.Env[Any, Any], kwargs: Mapping[str, Any]) -> bool:
         """Whether in training a lost life ends an episode, which in evaluation it does not."""
         return False

@@ -11,7 +11,7 @@ from gymnast.config.files import is_preset, read_preset
 from gymnast.config.layers import split_target, variant_names
 from gymnast.config.load import find
 from gymnast.core.errors import UserError
-from gymnast.envs.shaping.components import find_shaper
+from gymnast.envs.shaping.components import named_parts
 from gymnast.envs.suites import suite_of
 from gymnast.verbs.extras import EXTRAS
 from gymnast.verbs.result import Facts
@@ -62,14 +62,14 @@ def show_env(target: str) -> Facts:
 
 def _preset(env_id: str) -> Facts:
     facts = facts_of(env_id)
-    shaper, variants = find_shaper(env_id), variant_names(read_preset(env_id))
-    parts = shaper.components.items() if shaper else ()
+    variants = variant_names(read_preset(env_id))
+    parts = named_parts(env_id, _kwargs(env_id, variants[0]))
     best = facts.best_return(facts.described(env_id))
     data = {
         "id": env_id,
         **facts.model_dump(mode="json"),
         "installed": needs(facts.extra) is None,
-        "shaping": [{"name": n, "kind": type(part).__name__.lower(), "meaning": part.meaning} for n, part in parts],
+        "shaping": [{"name": n, "kind": kind, "meaning": meaning} for n, (kind, meaning) in parts.items()],
         "variants": [_variant(env_id, name) for name in variants],
         "task": _task(env_id, variants),
     }

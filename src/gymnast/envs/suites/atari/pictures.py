@@ -3,22 +3,38 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
 from gymnast.core.errors import UserError
-from gymnast.envs.suites.atari.task import AtariTask
 
 Bytes = NDArray[np.uint8]
+
+
+class Shown(Protocol):
+    """What of a task says how pictures are made."""
+
+    @property
+    def observation(self) -> str: ...
+    @property
+    def crop_rows(self) -> list[int] | None: ...
+    @property
+    def crop_columns(self) -> list[int] | None: ...
+    @property
+    def screen_size(self) -> int | list[int]: ...
+    @property
+    def sides(self) -> tuple[int, int]: ...
+    @property
+    def stack(self) -> int: ...
 
 
 class Pictures:
     """`obs`: [n, stack x channels, height, width], the latest picture last; always the same memory."""
 
-    def __init__(self, n: int, screen: tuple[int, int], task: AtariTask) -> None:
+    def __init__(self, n: int, screen: tuple[int, int], task: Shown) -> None:
         windows = []
         for key, given, size in zip(("rows", "columns"), (task.crop_rows, task.crop_columns), screen, strict=True):
             first, end = given or (0, size)

@@ -21,7 +21,7 @@ _PLAIN = ("NOOP", "FIRE", "UP", "RIGHT", "LEFT", "DOWN", "UPRIGHT", "UPLEFT", "D
 ACTIONS = (*_PLAIN, *(f"{name}FIRE" for name in _PLAIN[2:]))  # ALE's labels of all 18
 
 
-def _sides(size: Any) -> Any:
+def check_sides(size: Any) -> Any:
     """A side, or height and width."""
     sides = size if isinstance(size, list) else [size]
     if len(sides) > 2 or any(type(side) is not int for side in sides):
@@ -60,7 +60,7 @@ class AtariTask(Section):
     table: RamTable | None = Field(
         default=None, description="Objects by their cells of RAM; needed where observation is objects."
     )
-    screen_size: Annotated[int | list[int], BeforeValidator(_sides)] = Field(
+    screen_size: Annotated[int | list[int], BeforeValidator(check_sides)] = Field(
         default=84, description="Side of the picture, or its [height, width]; not larger than what is shown."
     )
     crop_rows: Window | None = Field(

@@ -1,0 +1,143 @@
+"""ROMs and savestates: the package's own, and those of the user in a folder outside of it.
+
+A ROM is known by its hash, as the package knows it. What a user brings is copied into the user's own folder, with one
+folder for each game, so that it stays when the package is installed again. Savestates in it are found as well.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+from gymnast.core.errors import UserError, did_you_mean
+from gymnast.envs.suites.retro.ids import id_of
+
+FOLDER = "GYMNAST_RETRO"
+
+
+def users_folder() -> Path:
+    """$GYMNAST_RETRO, else where programs of this user keep their data."""
+    if given := os.environ.get(FOLDER):
+        return Path(given)
+    return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "gymnast" / "retro"
+
+
+def retro() -> Any:
+    """The package, which looks into the user's folder first."""
+    import stable_retro
+
+    integrations = stable_retro.data.Integrations
+    integrations.clear_custom_paths()
+    integrations.add_custom_path(str(users_folder()))
+    return stable_retro
+
+
+def integration() -> Any:
+    """The package's word for: the user's folder, then its own."""
+    return retro().data.Integrations.CUSTOM
+
+
+def rom_of(game: str) -> str:
+    try:
+        path: str = retro().data.get_original_romfile_path(game, integration())
+    except FileNotFoundError:
+        raise UserError(
+            f"env.id: {id_of(game)}: its ROM is not installed, and you must bring your own: "
+            "`gymnast envs import-rom DIR` finds it in a folder by its hash."
+        ) from None
+    return path
+
+
+def states_of(game: str) -> list[str]:
+    """Names of a game's savestates."""
+    folders = [users_folder() / game, Path(retro().data.path()) / "stable" / game]
+    return sorted({path.stem for folder in folders for path in folder.glob("*.state") if path.stem[0] != "_"})
+
+
+def usual_state(game: str) -> str | None:
+    """What a game starts from where nothing else is said; None: the console is switched on."""
+    import json
+
+    path = retro().data.get_file_path(game, "metadata.json", integration())
+    found: str | None = json.loads(Path(path).read_text()).get("default_state") if path else None
+    return found
+
+
+def read_state(game: str, name: str) -> bytes:
+    path = retro().data.get_file_path(game, f"{name}.state", integration())
+    if path is None:
+        known = states_of(game)
+        raise UserError(
+            f"env.kwargs: state = {name}: {id_of(game)} has no such savestate.{did_you_mean(name, known)} "
+            f"Known: {', '.join(known)}. Your own: {users_folder() / game / (name + '.state')}."
+        )
+    with gzip.open(path, "rb") as file:
+        return file.read()
+
+
+@dataclass(frozen=True)
+class Found:
+    """A file that may be a ROM."""
+
+    file: str  # with the file inside it, where it is an archive
+    game: str | None  # None: no ROM that is known
+    status: str  # new, imported already, unknown
+    data: bytes = b""
+    name: str = ""  # what it is called in the game's folder
+
+
+def find_roms(folder: Path) -> list[Found]:
+    """Every file below a folder, archives opened."""
+    data = retro().data
+    known = data.get_known_hashes()
+    found = []
+    for name, content in _files(folder):
+        try:
+            groomed, digest = data.groom_rom(name, BytesIO(content))
+        except ValueError:  # larger than any ROM
+            found.append(Found(name, None, "unknown"))
+            continue
+        game, extension, _ = known.get(digest, (None, "", ""))
+        if game is None:
+            found.append(Found(name, None, "unknown"))
+        else:
+            status = "imported already" if _has_rom(game) else "new"
+            found.append(Found(name, game, status, groomed, f"rom{extension}"))
+    return found
+
+
+def keep(found: Found) -> Path:
+    """Copies a known ROM into the user's folder."""
+    assert found.game is not None
+    place = users_folder() / found.game / found.name
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(found.data)
+    except OSError as error:
+        raise UserError(f"{place}: cannot be written ({error.strerror}). Set {FOLDER} to another folder.") from error
+    return place
+
+
+def _has_rom(game: str) -> bool:
+    try:
+        rom_of(game)
+    except UserError:
+        return False
+    return True
+
+
+def _files(folder: Path) -> Iterator[tuple[str, bytes]]:
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        name = str(path.relative_to(folder))
+        yield name, path.read_bytes()
+        if path.suffix == ".zip" and zipfile.is_zipfile(path):
+            with zipfile.ZipFile(path) as archive:
+                for entry in archive.infolist():
+                    if not entry.is_dir():
+                        yield f"{name}: {entry.filename}", archive.read(entry)
