@@ -174,7 +174,7 @@ class Found(NamedTuple):
     saved: Checkpoint
     updated: str  # when the run was last changed
     config: RunConfig
-    changed: list[tuple[str, Any, Any]]
+    changed: Sequence[tuple[str, Any, Any]]
     continues: bool  # else a new run begins from there
     overrides: list[str]
     steps: int | None
