@@ -3,8 +3,8 @@
     .venv/bin/python benchmarks/node_kills.py --runs 20
 
 Starts a Ray cluster of several nodes on this machine. Every run is trained twice: here, undisturbed, and on the
-cluster, where the node that trains it is killed (SIGKILL, all its processes) when it has reached a random step. The rows
-of metrics, the result and all tensors of the last checkpoint are compared, number for number; the clock's are not.
+cluster, where the node that trains it is killed (SIGKILL, all its processes) when it has reached a random step. The
+rows of metrics, the result and all tensors of the last checkpoint are compared, number for number, but for the clock's.
 """
 
 from __future__ import annotations
