@@ -20,7 +20,7 @@ __all__ = ["app", "entry", "main"]
 MOST_LINES = 100
 
 # Each module adds its verbs to the root command; `gymnast --help` shows them in this order.
-MODULES = "train eval video report studio runs envs config speed benchmark sweep autotune doctor"
+MODULES = "train eval video report studio runs envs config speed benchmark sweep autotune ray doctor"
 for module in MODULES.split():
     import_module(f"gymnast.cli.{module}")
 

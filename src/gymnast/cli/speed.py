@@ -8,8 +8,9 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from gymnast.cli.verbs import Finite, app, common, sets, show
+from gymnast.cli.verbs import Finite, app, common, on_option, sets, show
 
+WITH_ON = {"target", "overrides", "seconds", "windows", "on", "out", "runs_dir", "as_json"}
 WITH_TUNE = {"target", "overrides", "seconds", "tune", "write", "runs_dir", "as_json"}
 
 
@@ -41,6 +42,12 @@ WITH_TUNE = {"target", "overrides", "seconds", "tune", "write", "runs_dir", "as_
 @click.option(
     "--write", type=click.Path(dir_okay=False, path_type=Path), help="With --tune: write the choice to a YAML file."
 )
+@on_option
+@click.option(
+    "--out",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="With --on: write a picture of the throughput: FILE.png, .svg or .pdf.",
+)
 @common
 def speed(
     target: str,
@@ -49,6 +56,8 @@ def speed(
     tune: bool,
     write: Path | None,
     no_advice: bool,
+    on: str | None,
+    out: Path | None,
     **options: Any,
 ) -> None:
     """Measure the speed of the env, of collecting, of updating and of training on this machine, where the time goes,
@@ -56,6 +65,8 @@ def speed(
 
     With --tune, measure engines, numbers of envs and threads and choose the fastest. The result is stored for
     `env.engine: auto`, and for configs with `env.n_envs: auto`.
+
+    With --on, measure training elsewhere, with one actor and more, compared with training here.
 
     \b
     gymnast speed CartPole-v1
@@ -65,13 +76,21 @@ def speed(
     gymnast speed CartPole-v1 --against sb3 --solve --seeds 5
     gymnast speed CartPole-v1 --tune
     gymnast speed LunarLander-v3 --tune --write mine.yaml && gymnast train mine.yaml
+    gymnast speed CartPole-v1 --on ray --out actors.png
     """
     from gymnast.terminal.progress import progress_bar
     from gymnast.terminal.speed import print_speed, print_tuning
 
-    check_options(click.get_current_context(), tune)
+    check_options(click.get_current_context(), tune, on is not None)
     given: dict[str, Any] = {} if seconds is None else {"seconds": seconds}
-    if tune:
+    if on is not None:
+        from gymnast.terminal.speed import print_elsewhere
+        from gymnast.verbs.speed.elsewhere import measure_elsewhere
+
+        with progress_bar() as bar:
+            there = measure_elsewhere(target, overrides, on, windows=options["windows"], out=out, progress=bar, **given)
+        show(there, print_elsewhere)
+    elif tune:
         from gymnast.verbs.speed.tune import tune as find_fastest
 
         with progress_bar() as bar:
@@ -85,12 +104,16 @@ def speed(
         show(found, print_speed)
 
 
-def check_options(context: click.Context, tune: bool) -> None:
-    """--tune asks another question: options of the two questions together are a mistake."""
+def check_options(context: click.Context, tune: bool, elsewhere: bool) -> None:
+    """--tune and --on ask other questions: options of two questions together are a mistake."""
     for parameter in context.command.params:
         if context.get_parameter_source(parameter.name or "") is not ParameterSource.COMMANDLINE:
             continue
         if tune and parameter.name not in WITH_TUNE:
             raise click.UsageError(f"{parameter.opts[0]} cannot be used with --tune.", context)
+        if elsewhere and parameter.name not in WITH_ON:
+            raise click.UsageError(f"{parameter.opts[0]} cannot be used with --on.", context)
         if parameter.name == "write" and not tune:
             raise click.UsageError("--write needs --tune.", context)
+        if parameter.name == "out" and not elsewhere:
+            raise click.UsageError("--out needs --on.", context)

@@ -145,5 +145,6 @@ LAUNCHERS = Registry(
     {
         "local": "gymnast.jobs.launchers.local:LocalLauncher",
         "ray": "gymnast.jobs.launchers.ray:RayLauncher",
+        "modal": "gymnast.jobs.launchers.modal:ModalLauncher",
     },
 )

@@ -40,7 +40,7 @@ def changes(folder: Path, known: Known) -> list[Change]:
     """What somebody who has `known` is missing, in the order in which it may be applied."""
     found: list[Change] = []
     there = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if _counts(path)}
-    for name in sorted(there, key=lambda name: not name.startswith(FIRST) and FIRST not in name):
+    for name in sorted(there, key=lambda name: FIRST not in name):
         if (change := _change(name, there[name], known.get(name))) is not None:
             found.append(change)
     gone = [Change(name, known[name], 0, None) for name in known.keys() - there.keys()]

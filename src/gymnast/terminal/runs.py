@@ -147,6 +147,7 @@ def _about(facts: RunFacts) -> list[tuple[str, Cell]]:
         ("command", shlex.join(info.command)),
         ("versions", versions),
         ("process", f"{info.pid} on {info.host}" if facts.live else ""),
+        ("trained on", info.on or ""),
         ("folder", str(info.path)),
         ("problem", Text("; ".join(facts.problems), style="bold red")),
     ]

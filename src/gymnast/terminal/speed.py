@@ -10,7 +10,9 @@ from rich.console import Console
 from rich.text import Text
 
 from gymnast.core.text import or_never
-from gymnast.terminal.format import Cell, Column, facts_grid, heading, output, table
+from gymnast.report.charts.text import draw
+from gymnast.terminal.format import Cell, Column, facts_grid, heading, output, panel_width, table
+from gymnast.verbs.speed.elsewhere import Elsewhere
 from gymnast.verbs.speed.results import Speed, Tuning
 
 
@@ -25,6 +27,26 @@ def print_speed(found: Speed) -> None:
         _print_solve(console, found.solve)
     for note in found.notes:
         _warn(console, note)
+
+
+def print_elsewhere(found: Elsewhere) -> None:
+    console = output()
+    _print_head(console, found.target, found.machine)
+    console.print()
+    rows: list[list[Cell]] = [
+        [row["where"], str(row["actors"]), rate(row["rate"]), rate(row["each"]), percent(row["of_linear"])]
+        for row in found.rows
+    ]
+    titles = ("actors", "steps/s", "each", "of linear")
+    console.print(table(console, [Column("where"), *(Column(title, right=True) for title in titles)], rows))
+    for line in draw(found.chart, panel_width(console)) if len(found.rows) > 2 else ():
+        console.print(line, soft_wrap=True)
+    for call in found.calls:
+        console.print(f"a call with {call['bytes']:,.0f} bytes takes {1e3 * call['seconds']:.2f} ms")
+    for node in found.nodes:
+        console.print(Text(f"on {node}", style="dim"))
+    if found.out:
+        console.print(f"wrote {found.out}")
 
 
 def print_tuning(found: Tuning) -> None:

@@ -98,6 +98,8 @@ def _facts(result: Scored) -> list[tuple[str, Cell]]:
         if before := data.get("resumed_at"):
             training.append(f", {data['env_steps'] - before:,} of them since it was resumed at {before:,}")
         training.append(f"  {data['fps']:,.0f} steps/s", style="dim")
+    used = f"{data['core_seconds']:,.0f} core-seconds" if data.get("core_seconds") else ""
+    used += f", which cost {data['cost']:,.2f}" if data.get("cost") else ""
     why_undecided = f"; {data['episodes']} episodes are too few to show it" if is_undecided(result) else ""
     tasks = task_lines(data)
     if tasks and data["eval_mean"] is not None:
@@ -111,6 +113,7 @@ def _facts(result: Scored) -> list[tuple[str, Cell]]:
         ("solved at", "" if result.threshold is None or tasks else f"{result.threshold:g}{why_undecided}"),
         ("target", goal_text(data.get("target"), data.get("on_target"))),
         ("training", training),
+        ("used", used),
         *(("stage", stage_text(stage)) for stage in data.get("stages", [])),
         ("not reached", ", ".join(list(result.config.stages)[len(data["stages"]) :]) if data.get("stages") else ""),
         ("stopped", stop_text(reason) if reason else ""),

@@ -107,6 +107,12 @@ class RayLauncher:
         except ValueError:
             return None
 
+    def call_seconds(self, size: int) -> float:
+        """What a call with so many bytes costs."""
+        from gymnast.jobs.launchers.ray_actors import call_seconds
+
+        return call_seconds(size)
+
     @staticmethod
     def _nodes() -> list[dict[str, float]]:
         import ray

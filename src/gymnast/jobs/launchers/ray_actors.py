@@ -178,3 +178,22 @@ def keep(name: str, job: Job) -> Any:
         return keeper.remote(job, changes(job.folder, {}), place)
     except ValueError:  # Ray's word for a name that is taken
         raise UserError(f"{name} is being trained on this cluster already; stop it first.") from None
+
+
+class Echo:
+    """An actor that costs nothing but its calls."""
+
+    def size(self, data: bytes) -> int:
+        return len(data)
+
+
+def call_seconds(size: int, calls: int = 200) -> float:
+    """What one call of an actor with so many bytes takes, until its answer is here; the median."""
+    actor: Any = ray.remote(num_cpus=0)(Echo).remote()
+    data, found = bytes(size), []
+    for _ in range(calls):
+        before = time.perf_counter()
+        ray.get(actor.size.remote(data))
+        found.append(time.perf_counter() - before)
+    ray.kill(actor)
+    return sorted(found)[calls // 2]

@@ -124,6 +124,9 @@ def run_and_keep(
     ended, failed = 0, []
     with closing(run_trials(trials, at_once, launcher)) as events:
         for trial, event in events:
+            if event.kind == "placed":
+                progress.say(f"{trial.name}: on {event.data['node']}")
+                continue
             steps = min(event.data["steps"], trial.steps) if event.kind == "event" else trial.steps
             progress.done(steps - reached[trial])
             reached[trial] = steps

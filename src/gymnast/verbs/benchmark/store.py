@@ -137,7 +137,7 @@ def make_record(task: Task, who: str, seed: int, done: dict[str, Any], notes: li
         "curve": [[steps, _short(score), _short(seconds)] for steps, score, seconds in done["curve"]],
         "notes": notes,
         "versions": done["versions"],
-        "machine": {"cpu": cpu_model(), "cores": cores()},
+        "machine": done.get("machine") or {"cpu": cpu_model(), "cores": cores()},
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
     }
 

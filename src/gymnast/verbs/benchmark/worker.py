@@ -11,15 +11,22 @@ from typing import TYPE_CHECKING, Any
 
 from gymnast import config as configs
 from gymnast.core.errors import UserError
+from gymnast.core.machine import cores, cpu_model
 from gymnast.core.seeds import derive_seed
 from gymnast.judge.evaluate import evaluate
 from gymnast.metrics.clock import TrainingTime
+from gymnast.runs import checkpoint
+from gymnast.runs.folder import Run
+from gymnast.sinks.jsonl import JsonlSink, read_metrics
 from gymnast.training.build import build
 from gymnast.training.record import new_run, record, versions
 from gymnast.training.rows import Row
+from gymnast.training.state import restore
+from gymnast.verbs.train import why_over
 
 if TYPE_CHECKING:
     from gymnast.jobs.child import Channel
+    from gymnast.training.state import TrainState
 
 
 class Watch:
@@ -46,13 +53,15 @@ class Watch:
 
 
 def run(channel: Channel, config: dict[str, Any], threshold: float | None, final: bool, folder: str) -> dict[str, Any]:
-    """`final`: whether the last agent is scored, too."""
+    """`final`: whether the last agent is scored, too. A run that has left a checkpoint in the folder goes on: the node
+    of a cluster on which it was trained has died."""
     checked = configs.validate(config)
     session = build(checked, threshold)
     watch = Watch(lambda steps: channel.event(steps=steps))
     scores = None
     try:
-        result = record(session, new_run(checked, None, Path(folder)), quiet=True, observer=watch)
+        training = go_on(session, watch, Path(folder)) or new_run(checked, None, Path(folder))
+        result = record(session, training, quiet=True, observer=watch)
         if result.stop_reason == "interrupted":
             raise UserError("interrupted before its end.")
         if final:
@@ -71,4 +80,22 @@ def run(channel: Channel, config: dict[str, Any], threshold: float | None, final
         "on_target": None if goal is None else result.on_target,
         "curve": watch.curve,
         "versions": versions(),
+        "machine": {"cpu": cpu_model(), "cores": cores()},
     }
+
+
+def go_on(session: TrainState, watch: Watch, folder: Path) -> Run | None:
+    """The run in the folder, the session where its last checkpoint was, and the story so far; None: there is none that
+    has not reached its end."""
+    run = next((Run(path.parents[1]) for path in folder.glob("[!.]*/checkpoints/last.safetensors")), None)
+    if run is None:
+        return None
+    saved = checkpoint.load(run.checkpoint_path("last"))
+    if why_over(run, saved.state, session.config) is not None:
+        return None
+    restore(session, saved.tensors, saved.state)
+    for path in (run.metrics_path, run.diagnostics_path):
+        JsonlSink.truncate(path, session.counters.env_steps)
+    for row in read_metrics(run.metrics_path):
+        watch(row)
+    return run

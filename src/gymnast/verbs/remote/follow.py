@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from gymnast.jobs.pool import Kept
 
 ABOUT = "run.json"
+PRICE = "GYMNAST_CORE_HOUR_PRICE"  # an environment variable, in whatever money
 # What a training changes. Name and tags are changed here, by users.
 THEIRS = ("status", "pid", "host", "machine", "resumed_at", "versions", "summary")
 
@@ -65,7 +66,10 @@ class Follower:
         if end is not None and status not in ENDINGS:  # lost with its last node
             status = "crashed"
         now = {**about, **self._facts, "status": status}
+        if end is not None and "core_seconds" in end.data:
+            now["summary"] = {**about["summary"], **cost_of(end.data["core_seconds"])}
         if not self.begun:
+            place.mkdir(parents=True, exist_ok=True)
             write_json(place / ABOUT, now)
             os.rename(place, self._folder)
             self.begun = True
@@ -73,6 +77,15 @@ class Follower:
         self.run.update(**{key: now[key] for key in (*THEIRS, *self._facts) if key in now})
         if end is not None:
             self.run.stopping_path.unlink(missing_ok=True)
+
+
+def cost_of(core_seconds: float) -> dict[str, float]:
+    """What a run has used, and in money where its user has said what a core costs for an hour."""
+    used = {"core_seconds": round(core_seconds, 1)}
+    try:
+        return {**used, "cost": round(core_seconds / 3600 * float(os.environ[PRICE]), 4)}
+    except (KeyError, ValueError):
+        return used
 
 
 def hold(

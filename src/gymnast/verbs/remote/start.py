@@ -137,10 +137,16 @@ def follow_run(run: Run, quiet: bool = False) -> Scored:
     return see(run, config, worker, quiet)
 
 
+def is_left_alone(run: Run) -> bool:
+    """Whether it is trained elsewhere, and no process brings its files."""
+    info = run.read()
+    return info.on is not None and info.status == "running" and not run.is_held
+
+
 def bring(run: Run) -> None:
     """What is there now, of a run that nobody follows."""
     info = run.read()
-    if info.on is not None and info.status == "running" and not run.is_held:
+    if is_left_alone(run):
         job = Job(HOLD, {"on": info.on, "folder": str(run.path.absolute()), "facts": {}, "once": True})
         with Worker(job) as worker:
             worker.wait_for("result")

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from gymnast.core.errors import UserError
 from gymnast.report.run_facts import RunFacts
 from gymnast.runs.archive import import_run, zip_run
 from gymnast.runs.references import Run, delete_run, list_runs, resolve
+from gymnast.verbs.remote.start import bring, is_left_alone
 from gymnast.verbs.result import Facts
 
 BRIEF = ("id", "token", "name", "tags", "env", "algo", "variant", "seed", "status", "created", "parent")
@@ -81,8 +84,16 @@ def list_all_runs(
     return RunsList(runs_dir, found[:limit], runs.warnings, len(runs))
 
 
-def show_run(ref: str, runs_dir: Path) -> ShownRun:
-    return ShownRun(RunFacts(resolve(ref, runs_dir)))
+def show_run(ref: str, runs_dir: Path, say: Callable[[str], None] = lambda text: None) -> ShownRun:
+    """A run that is trained elsewhere is brought up to date first, where nothing else does that."""
+    run = resolve(ref, runs_dir)
+    with suppress(UserError):  # a damaged run is shown as far as it goes
+        if is_left_alone(run):
+            try:
+                bring(run)
+            except UserError as error:
+                say(f"not up to date: {error}")
+    return ShownRun(RunFacts(run))
 
 
 def brief(facts: RunFacts) -> dict[str, Any]:

@@ -156,3 +156,16 @@ def measure(channel: Channel) -> None:
     channel.ready()
     for job, _ in channel:
         channel.result(known[job.pop("do")](**job))
+
+
+def go_on_training(channel: Channel, config: dict[str, Any], seconds: float) -> None:
+    """An actor of `gymnast speed --on`: reports one window after another, until it is ended."""
+    checked = configs.validate(config)
+    session = build(checked, None)
+    spaces = session.env.obs_space.values()
+    each = sum(int(np.prod(space.shape or (1,))) * np.dtype(space.dtype).itemsize for space in spaces)
+    channel.event(batch_bytes=each * session.env.n_envs)
+    window(session, NO_TIME)
+    while True:
+        found = window(session, seconds)
+        channel.event(steps=found["steps"], seconds=found["seconds"])

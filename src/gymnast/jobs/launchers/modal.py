@@ -1,0 +1,186 @@
+"""Runs jobs on Modal, through its own client: a deployed function, spawned for each job, and a volume for its files."""
+
+from __future__ import annotations
+
+import io
+import json
+import secrets
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from gymnast.core.errors import UserError, package_problem
+from gymnast.jobs.mirror import FIRST, GROWING, Change, Known, Stamp, apply
+from gymnast.jobs.worker import Event, Job
+
+if TYPE_CHECKING:
+    import modal
+
+LOOK_SECONDS = 3.0  # between two looks at the volume
+MOST_CONTAINERS = 20  # that one command keeps busy where its user names no number
+NO_TOKEN = "Modal has no token on this machine. Run: modal token new"
+
+
+class ModalKept:
+    """A spawned call of our function, by the id of the call and its folder on the volume."""
+
+    def __init__(self, name: str, call: modal.FunctionCall[Any], volume: modal.Volume) -> None:
+        self._name, self._call, self._volume = name, call, volume
+
+    def news(self, known: Known, heard: int) -> tuple[list[Event], list[Change]]:
+        with _one_line():
+            events = [Event(*json.loads(line)) for line in self._read("events.jsonl").splitlines()]
+            changed = list(self._changes(known))
+            if not events[heard:] and not changed:
+                if (why := self._how_it_ended()) is not None:
+                    return [Event("error", {"why": why})], []
+                time.sleep(LOOK_SECONDS)
+        return events[heard:], changed
+
+    def _changes(self, known: Known) -> Iterator[Change]:
+        """Checkpoints are read first: rows of metrics are then never older than they are."""
+        there: dict[str, Stamp] = {
+            path: (stamp[0], stamp[1], stamp[2])
+            for path, stamp in json.loads(self._read("index.json") or b'{"files": {}}')["files"].items()
+        }
+        new = [path for path in there if known.get(path) != there[path]]
+        found = []
+        for path in sorted(new, key=lambda path: FIRST not in path):
+            before, stamp = known.get(path), there[path]
+            grown = before is not None and before[0] == stamp[0] and path.endswith(GROWING)
+            begin = before[2] if before is not None and grown else 0
+            found.append(Change(path, stamp, begin, self._read(f"files/{path}")[begin : stamp[2]]))
+        yield from reversed(found)
+        yield from (Change(path, known[path], 0, None) for path in known.keys() - there.keys())
+
+    def _read(self, path: str) -> bytes:
+        """Nothing of a file that is not there yet."""
+        import modal
+
+        try:
+            return b"".join(self._volume.read_file(f"{self._name}/{path}"))
+        except (FileNotFoundError, modal.exception.NotFoundError):
+            return b""
+
+    def _how_it_ended(self) -> str | None:
+        """Of a call that has ended without a word: it could not be started, or was cut off."""
+        import modal
+
+        try:
+            self._call.get(timeout=0)
+        except TimeoutError:  # it goes on
+            return None
+        except modal.exception.Error as error:
+            return f"Modal: {str(error).strip().splitlines()[0]}"
+        return None  # its last event is on its way
+
+    def stop(self) -> None:
+        with _one_line(), self._volume.batch_upload(force=True) as batch:
+            batch.put_file(io.BytesIO(b"stop"), f"{self._name}/stop")
+
+    def forget(self) -> None:
+        with _one_line():
+            self._volume.remove_file(self._name, recursive=True)
+
+
+class ModalRun:
+    """A job that ends with this process."""
+
+    def __init__(self, kept: ModalKept, job: Job) -> None:
+        self._kept, self._job, self._closed = kept, job, False
+
+    def __iter__(self) -> Iterator[Event]:
+        known: Known = {}
+        heard = 0
+        while not self._closed:
+            events, changed = self._kept.news(known, heard)
+            heard += len(events)
+            if self._job.folder is not None:
+                apply(self._job.folder, changed, known)
+            yield from events
+            if events and events[-1].kind in ("result", "error"):
+                self._kept.forget()
+                return
+        yield Event("error", {"why": "it was stopped"})
+
+    def close(self) -> None:
+        self._closed = True
+        self._kept.stop()
+
+
+class ModalLauncher:
+    address = "modal"
+    most_cores = 1024  # Modal itself says what is too much
+
+    def __init__(self) -> None:
+        if problem := package_problem("modal", "modal"):
+            raise UserError(f"--on modal: {problem}")
+        from modal.config import config
+
+        if not (config.get("token_id") and config.get("token_secret")):
+            raise UserError(f"--on modal: {NO_TOKEN}")
+
+    def run(self, job: Job) -> ModalRun:
+        return ModalRun(self.submit(f"job-{secrets.token_hex(8)}", job), job)
+
+    def room(self, cores: int) -> int:
+        return MOST_CONTAINERS
+
+    def submit(self, name: str, job: Job) -> ModalKept:
+        """The function is deployed first, as it is here. Its call survives this process."""
+        import modal
+
+        from gymnast.jobs.launchers import modal_app
+        from gymnast.jobs.mirror import changes
+
+        with _one_line():
+            volume = _volume()
+            files = [] if job.folder is None else changes(job.folder, {})
+            with volume.batch_upload(force=True) as batch:
+                for change in files:
+                    batch.put_file(io.BytesIO(change.data or b""), f"{name}/files/{change.path}")
+            modal_app.app.deploy()
+            function = modal.Function.from_name(modal_app.APP, modal_app.FUNCTION).with_options(cpu=float(job.cores))
+            call = function.spawn(
+                name=name,
+                work=job.work,
+                arguments=dict(job.arguments),
+                packages=list(job.packages),
+                cores=job.cores,
+                folder=job.folder.name if job.folder else None,
+            )
+            with volume.batch_upload(force=True) as batch:
+                batch.put_file(io.BytesIO(call.object_id.encode()), f"{name}/call")
+            return ModalKept(name, call, volume)
+
+    def find(self, name: str) -> ModalKept | None:
+        import modal
+
+        with _one_line():
+            volume = _volume()
+            try:
+                call_id = b"".join(volume.read_file(f"{name}/call")).decode()
+            except (FileNotFoundError, modal.exception.NotFoundError):
+                return None
+            return ModalKept(name, modal.FunctionCall.from_id(call_id), volume)
+
+
+def _volume() -> modal.Volume:
+    import modal
+
+    from gymnast.jobs.launchers import modal_app
+
+    return modal.Volume.from_name(modal_app.VOLUME, create_if_missing=True, version=2)
+
+
+@contextmanager
+def _one_line() -> Iterator[None]:
+    import modal
+
+    try:
+        yield
+    except modal.exception.AuthError as error:
+        raise UserError(f"--on modal: {error}") from None
+    except modal.exception.Error as error:
+        raise UserError(f"--on modal: {(str(error).strip().splitlines() or [type(error).__name__])[0]}") from None

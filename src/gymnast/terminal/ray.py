@@ -1,0 +1,28 @@
+"""`gymnast ray` for people."""
+
+from __future__ import annotations
+
+from rich.text import Text
+
+from gymnast.terminal.format import Cell, Column, output, table
+from gymnast.verbs.result import Facts
+
+
+def print_how_to(result: Facts) -> None:
+    console = output()
+    for place, commands in result.data.items():
+        console.print(Text(place, style="yellow"))
+        for command, why in commands:
+            console.print(Text(f"  {command}", style="bold cyan"), soft_wrap=True)
+            console.print(Text(f"      {why}", style="dim"), soft_wrap=True)
+
+
+def print_status(result: Facts) -> None:
+    console, data = output(), result.data
+    rows: list[list[Cell]] = [
+        [node["address"], node["node"], str(node["cores"]), "head" if node["head"] else ""] for node in data["nodes"]
+    ]
+    console.print(table(console, (Column("address"), Column("node"), Column("cores", right=True), Column("")), rows))
+    console.print(f"{data['free_cores']} of {sum(node['cores'] for node in data['nodes'])} cores are free")
+    for run in data["runs"]:
+        console.print(f"{run} is trained here")

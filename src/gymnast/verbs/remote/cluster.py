@@ -1,0 +1,66 @@
+"""`gymnast ray`: how a cluster is made, and what is on it."""
+
+from __future__ import annotations
+
+import os
+import platform
+
+from gymnast.core.errors import UserError, install_command
+from gymnast.jobs.launchers import parse_where
+from gymnast.jobs.launchers.ray import NAMESPACE, RayLauncher
+from gymnast.verbs.result import Facts
+
+
+def how_to(port: int) -> Facts:
+    """Commands by place, each with what it does. A cluster of one machine needs the first place only."""
+    token = [
+        ("export RAY_AUTH_MODE=token", "whoever has the token can run any code on the cluster, and nobody else"),
+    ]
+    return Facts(
+        {
+            "on every machine": [
+                (install_command("ray"), f"the same Python ({platform.python_version()}) and the same packages"),
+                *token,
+            ],
+            "on the head": [
+                ("ray get-auth-token --generate", "makes the token, once; copy it to ~/.ray/auth_token everywhere"),
+                (
+                    f"ray start --head --port={port} --dashboard-host=127.0.0.1",
+                    "the dashboard stays on this machine. For a cluster of one machine: --node-ip-address=127.0.0.1",
+                ),
+            ],
+            "on every worker": [
+                (f"ray start --address=HEAD:{port}", "its cores are the cluster's now; --num-cpus=N offers fewer")
+            ],
+            "where you train from": [
+                (f"export RAY_ADDRESS=HEAD:{port}", "then --on ray means this cluster"),
+                ("gymnast ray status", "its nodes and cores"),
+                ("gymnast train CartPole-v1 --on ray", "on any node with a free core"),
+            ],
+            "in the end": [("ray stop", "on every machine")],
+        }
+    )
+
+
+def status(address: str | None) -> Facts:
+    address = address or os.environ.get("RAY_ADDRESS")
+    if not address:
+        raise UserError("no cluster: name its HOST:PORT, or set RAY_ADDRESS. `gymnast ray up` says how to make one.")
+    parse_where(address)
+    launcher = RayLauncher(address)
+    import ray
+
+    free = ray.available_resources()
+    nodes = [
+        {
+            "address": node["NodeManagerAddress"],
+            "node": node["NodeID"][:6],
+            "head": "node:__internal_head__" in node["Resources"],
+            "cores": int(node["Resources"].get("CPU", 0)),
+        }
+        for node in ray.nodes()
+        if node["Alive"]
+    ]
+    actors = ray.util.list_named_actors(all_namespaces=True)
+    runs = sorted(actor["name"] for actor in actors if actor["namespace"] == NAMESPACE)
+    return Facts({"address": launcher.address, "nodes": nodes, "free_cores": int(free.get("CPU", 0)), "runs": runs})

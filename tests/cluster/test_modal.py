@@ -1,0 +1,135 @@
+"""The Modal launcher against Modal's own types: the function by `.local()`, the client by a double that checks every
+call's arguments. What needs Modal's servers is not run here: see docs/scale.md."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+modal = pytest.importorskip("modal")
+
+from gymnast.core.errors import UserError  # noqa: E402
+from gymnast.jobs.launchers import modal_app, open_launcher  # noqa: E402
+from gymnast.jobs.launchers.modal import ModalLauncher  # noqa: E402
+from gymnast.jobs.mirror import Known, apply  # noqa: E402
+from gymnast.jobs.pool import ENDS  # noqa: E402
+from gymnast.jobs.worker import Event, Job  # noqa: E402
+from gymnast.runs.folder import Run  # noqa: E402
+from gymnast.verbs.remote.follow import PRICE, Follower  # noqa: E402
+from tests.cluster.modal_double import DoubleModal, DoubleVolume  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*executing locally")
+
+
+@pytest.fixture
+def double(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> DoubleModal:
+    volume = DoubleVolume(tmp_path / "container", tmp_path / "volume")
+    found = DoubleModal(volume, modal_app.run_job)
+    monkeypatch.setenv("MODAL_TOKEN_ID", "ak-1")
+    monkeypatch.setenv("MODAL_TOKEN_SECRET", "as-1")
+    monkeypatch.setattr(modal_app, "volume", volume)
+    monkeypatch.setattr(modal_app, "MOUNT", str(volume.work))
+    monkeypatch.setattr(modal_app, "COMMIT_SECONDS", 0.1)
+    monkeypatch.setattr("gymnast.jobs.launchers.modal.LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(modal_app.app, "deploy", found.deploy)
+    monkeypatch.setattr(modal.Function, "from_name", found.from_name)
+    monkeypatch.setattr(modal.Volume, "from_name", found.volume_from_name)
+    monkeypatch.setattr(modal.FunctionCall, "from_id", found.call_from_id)
+    return found
+
+
+def count(folder: Path, until: int, cores: int = 1) -> Job:
+    arguments = {"until": until}
+    return Job("tests.jobs_for_tests:count", arguments, packages=("tests",), cores=cores, folder=folder)
+
+
+def rows_of(folder: Path) -> list[int]:
+    return [int(line) for line in (folder / "rows.jsonl").read_text().splitlines()]
+
+
+def test_a_spawned_job_is_found_again_by_another_process(double: DoubleModal, tmp_path: Path) -> None:
+    launcher = ModalLauncher()
+    launcher.submit("k7f3q-count", count(tmp_path / "k7f3q-count", until=60, cores=3))
+    assert double.deployed
+    assert double.options == [{"cpu": 3.0}]  # the cores that the job uses
+    kept = launcher.find("k7f3q-count")  # by the id of the call, which is on the volume
+    assert kept is not None
+    known: Known = {}
+    events: list[Event] = []
+    while not (events and events[-1].kind in ENDS):
+        new, changed = kept.news(known, len(events))
+        events += new
+        apply(tmp_path / "here", changed, known)
+    assert events[-1].kind == "result"
+    assert events[-1].data["from"] == 0
+    assert events[-1].data["core_seconds"] > 3 * 60 * 0.02  # three cores, sixty numbers of 20 ms
+    assert rows_of(tmp_path / "here") == list(range(60))
+    assert double.volume.commits > 1  # visible while it ran
+    kept.forget()
+    assert launcher.find("k7f3q-count") is None
+
+
+def test_a_preempted_job_goes_on_from_what_was_committed(double: DoubleModal, tmp_path: Path) -> None:
+    """Modal calls the function again with the same arguments. The first container has left 25 numbers on the volume."""
+    arguments: dict[str, Any] = {
+        "name": "x",
+        "work": "tests.jobs_for_tests:count",
+        "arguments": {"until": 25},
+        "packages": ["tests"],
+        "cores": 1,
+        "folder": "x",
+    }
+    modal_app.run_job.local(**arguments)
+    modal_app.run_job.local(**{**arguments, "arguments": {"until": 40}})
+    events = (double.volume.seen / "x" / "events.jsonl").read_text().splitlines()
+    assert '"from": 25' in events[-1]
+    assert rows_of(double.volume.seen / "x" / "files") == list(range(40))
+
+
+def test_a_run_of_a_pool(double: DoubleModal, tmp_path: Path) -> None:
+    run = open_launcher("modal").run(count(tmp_path / "counted", until=5))
+    *others, last = run
+    assert last.kind == "result"
+    assert [event.data["number"] for event in others if event.kind == "event"] == [1, 2, 3, 4, 5]
+    assert rows_of(tmp_path / "counted") == list(range(5))
+
+
+def test_a_job_that_fails_says_why(double: DoubleModal) -> None:
+    *_, last = open_launcher("modal").run(Job("tests.jobs_for_tests:fail", {"how": "other"}, packages=("tests",)))
+    assert last.kind == "error"
+    assert last.data["why"] == "ConnectionError: the server is down"
+
+
+def test_cost_is_core_seconds_times_the_price(
+    double: DoubleModal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One core-hour at 0.5 costs 0.5; half of it a quarter."""
+    monkeypatch.setenv(PRICE, "0.5")
+
+    class Ended:
+        def news(self, known: Known, heard: int) -> Any:
+            from gymnast.jobs.mirror import Change
+
+            data = b'{"status": "finished", "summary": {"score": 1.0}, "env": "CartPole-v1"}'
+            return [Event("result", {"core_seconds": 1800.0})], [Change("run.json", (1, 1, len(data)), 0, data)]
+
+    Follower(Ended(), tmp_path / "k7f3q-x", {"on": "modal"}).update()  # type: ignore[arg-type]
+    info = Run(tmp_path / "k7f3q-x").read()
+    assert info.summary == {"score": 1.0, "core_seconds": 1800.0, "cost": 0.25}
+    assert (info.status, info.on) == ("finished", "modal")
+
+
+def test_without_a_token_it_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("MODAL_CONFIG_PATH", str(tmp_path / "none.toml"))
+    for name in ("MODAL_TOKEN_ID", "MODAL_TOKEN_SECRET"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(UserError, match=r"^--on modal: Modal has no token on this machine\. Run: modal token new$"):
+        open_launcher("modal")
+
+
+def test_a_container_has_the_packages_that_are_here() -> None:
+    found = modal_app.requirements()
+    assert any(name.startswith("torch==") for name in found)
+    assert all("==" in name and "+" not in name for name in found)
