@@ -26,7 +26,7 @@ def verbs() -> list[tuple[str, ...]]:
 
 
 def test_every_verb_explains_itself(gymnast: Command) -> None:
-    assert len(verbs()) == 1 + 13 + 9 + 4 + 4  # the command, its verbs and groups, then those of runs, envs, config
+    assert len(verbs()) == 1 + 14 + 9 + 4 + 4  # the command, its verbs and groups, then those of runs, envs, config
     for verb in verbs():
         outcome = gymnast(*verb, "--help")
         assert (outcome.code, outcome.err) == (0, ""), verb

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from gymnast import config as configs
+from gymnast.core.errors import UserError
 from gymnast.runs.references import list_runs
 from gymnast.verbs.autotune.run import autotune
 from gymnast.verbs.train import start
@@ -70,3 +73,18 @@ def test_from_a_run(tmp_path: Path) -> None:
     more = autotune("@last", budget="18k", runs_dir=tmp_path)  # by now one of its own runs
     assert more.name == found.name
     assert more.used_steps >= 18_000
+
+
+def test_a_journal_of_another_version_is_one_line(tmp_path: Path) -> None:
+    asked = ("CartPole-v1", ["algo.gamma=0.6"])
+    found = autotune(*asked, budget="2k", seed=1, runs_dir=tmp_path)
+    path = found.journal.with_suffix(".jsonl")
+    path.write_text(path.read_text().replace('"returns"', '"scores"'))
+    with pytest.raises(UserError, match="line 3 does not fit this command or this version"):
+        autotune(*asked, budget="4k", seed=1, runs_dir=tmp_path)
+
+
+def test_a_budget_of_seconds(tmp_path: Path) -> None:
+    found = autotune("CartPole-v1", ["stop.threshold=500"], budget="0.5s", seed=1, runs_dir=tmp_path)
+    assert found.used_seconds >= 0.5
+    assert not found.solved  # as good as 500 cannot be shown to be more

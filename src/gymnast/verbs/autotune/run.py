@@ -12,12 +12,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from pydantic import TypeAdapter
+from typing_extensions import TypedDict
+
 from gymnast import config as configs
 from gymnast.config.files import is_preset
 from gymnast.config.layers import override_layer, split_target
 from gymnast.core.errors import Stopped, UserError
 from gymnast.core.files import parse_json
 from gymnast.core.text import setting as as_text
+from gymnast.core.typed import typed
 from gymnast.runs.references import Run, SavedFile, resolve, resolve_checkpoint, runs_dir_option
 from gymnast.verbs.autotune.budget import Budget, parse_budget
 from gymnast.verbs.autotune.journal import Journal, Line
@@ -40,6 +44,13 @@ class Asked(NamedTuple):
     target: str
     overrides: tuple[str, ...]
     seed: int | None
+
+
+class _Start(TypedDict):
+    asked: Asked
+
+
+START = TypeAdapter(_Start)
 
 
 @dataclass(frozen=True)
@@ -99,10 +110,8 @@ def autotune(
         tuner = Tuner(trainer, journal, allowed, progress, total, start.config.rollout_steps, start.first)
         try:
             side = tuner.run()
-        except KeyboardInterrupt:
+        except KeyboardInterrupt:  # between two stretches of training
             raise Stopped(STOPPED) from None
-        finally:
-            write_page(journal)
         result = result_of(start, tuner, side, runs_dir)
         journal.write("end", **{key: value for key, value in result.to_json().items() if key != "decisions"})
         write_page(journal)
@@ -150,17 +159,17 @@ def start_from_run(target: str, run: Run, overrides: Sequence[str], seed: int | 
         raise UserError(f"{path} is a model that was saved from Python, not a run. Name a run or an env.")
     saved = checkpoint.load(path)
     saved.require_training_state()
-    typed = saved.state["alerts"]["origin"]
-    if typed is None:
+    typed_then = saved.state["alerts"]["origin"]
+    if typed_then is None:
         raise UserError(f"run {origin.id} was not started by a command. Name its env: gymnast autotune {saved.env_id}.")
     config, step = configs.override(saved.config, overrides), saved.state["counters"]["env_steps"]
     total = config.train.total_timesteps
     until = total if step < total else step + total
     changed = {key: after for key, _, after in configs.diff(saved.config, config)} | {"train.total_timesteps": until}
     first = Segment(until, parent=f"{origin.id}/{path.stem}", settings=changed, watched=True, began=step)
-    settings = (*typed["settings"], *overrides)
+    settings = (*typed_then["settings"], *overrides)
     name = name_of(origin.id, overrides, config.train.seed)
-    return Subject(Asked(origin.id, tuple(overrides), None), typed["target"], settings, config, first, name)
+    return Subject(Asked(origin.id, tuple(overrides), None), typed_then["target"], settings, config, first, name)
 
 
 def asked_before(folder: Path) -> Asked:
@@ -168,8 +177,10 @@ def asked_before(folder: Path) -> Asked:
     lines = (folder / "journal.jsonl").read_bytes().splitlines() if folder.is_dir() else []
     if not lines:
         raise UserError(f"{folder}: the journal of this autotuning is gone. Name the env instead.")
-    asked = parse_json(lines[0])["asked"]
-    return Asked(asked["target"], tuple(asked["overrides"]), asked["seed"])
+    try:
+        return typed(START, parse_json(lines[0]))["asked"]
+    except ValueError as error:
+        raise UserError(f"{folder}: its journal cannot be read: {error}. Name the env instead.") from None
 
 
 def refuse(config: RunConfig) -> None:

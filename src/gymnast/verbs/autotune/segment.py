@@ -10,12 +10,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pydantic import TypeAdapter
-
 from gymnast.core.errors import Stopped
 from gymnast.core.seeds import derive_seed
 from gymnast.core.text import setting as as_text
-from gymnast.core.typed import Count, Number, typed
+from gymnast.core.typed import Count, Number
 from gymnast.metrics.rows import STEP
 from gymnast.runs.references import Run
 from gymnast.sinks.jsonl import read_metrics
@@ -71,14 +69,6 @@ class Outcome:
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
-
-
-OUTCOME = TypeAdapter(Outcome)
-
-
-def outcome_of(data: Mapping[str, Any]) -> Outcome:
-    """ValueError where it is none."""
-    return typed(OUTCOME, data)
 
 
 class Start(NamedTuple):

@@ -4,23 +4,43 @@ from __future__ import annotations
 
 import json
 import math
+import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from typing import Any
+
+from pydantic import TypeAdapter
+from typing_extensions import TypedDict
 
 from gymnast.core.files import numbers_to_json
 from gymnast.core.statistics import interval, mean
 from gymnast.core.text import number
+from gymnast.core.typed import Count, Number, typed
 from gymnast.verbs.autotune.advice import ALERT, USUAL, Advice
 from gymnast.verbs.autotune.budget import Budget
 from gymnast.verbs.autotune.journal import Journal, Line
-from gymnast.verbs.autotune.segment import ALERTED, ENDED, STUCK, Outcome, Segment, Start, Trainer, outcome_of
+from gymnast.verbs.autotune.page import write_page
+from gymnast.verbs.autotune.segment import ALERTED, ENDED, STUCK, Outcome, Segment, Start, Trainer
 from gymnast.verbs.progress import Progress
 
 HORIZON = 0.1  # of a run's steps: the first stretch of a comparison
 ROUNDS = 3  # stretches, while neither side is clearly better
 TRIES = {ALERTED: 2, STUCK: 4, ENDED: 100}  # advice that one decision tries
 BETTER, WORSE, OPEN = "better", "worse", "open"
+
+
+class _Begin(TypedDict):
+    run: str
+    step: Count
+    elapsed: Number
+
+
+class _Segment(TypedDict):
+    outcome: Outcome
+
+
+BEGIN, SEGMENT = TypeAdapter(_Begin), TypeAdapter(_Segment)
 
 
 @dataclass
@@ -102,13 +122,13 @@ class Tuner:
     def train(self, segment: Segment, what: str) -> Outcome:
         """Trains it, or recalls what came of it."""
         asked = json.loads(json.dumps(numbers_to_json(asdict(segment))))
-        begun = self.journal.recall("begin", lambda line: line.get("asked") == asked)
-        done = self.journal.recall("segment") if begun is not None else None
+        begun = self.journal.recall("begin", lambda line: line.get("asked") == asked and fits(BEGIN, line))
+        done = self.journal.recall("segment", partial(fits, SEGMENT)) if begun is not None else None
         if done is None:
             outcome = self.do(segment, asked, begun, what)
             self.journal.write("segment", outcome=outcome.to_json())
         else:
-            outcome = outcome_of(done["outcome"])
+            outcome = typed(SEGMENT, done)["outcome"]
             self.progress.done(self.budget.of(outcome.trained, outcome.seconds))
         self.budget.use(outcome.trained, outcome.seconds)
         self.verdicts = outcome.verdicts
@@ -117,6 +137,7 @@ class Tuner:
     def do(self, segment: Segment, asked: Line, begun: Line | None, what: str) -> Outcome:
         """`begun`: it was under way before, and was killed."""
         self.progress.step(what)
+        before = time.monotonic()
         if begun is not None and self.trainer.has_checkpoint(begun["run"]):
             opened = self.trainer.open(replace(segment, run=begun["run"]))
             start = Start(begun["step"], begun["elapsed"], self.verdicts)
@@ -124,7 +145,8 @@ class Tuner:
             if begun is not None:
                 self.journal.forget_last()
             opened = self.trainer.open(segment)
-            start = Start(opened.session.counters.env_steps, opened.session.clock.elapsed, self.verdicts)
+            clock = opened.session.clock.elapsed - (time.monotonic() - before)  # opening it takes time, too
+            start = Start(opened.session.counters.env_steps, clock, self.verdicts)
             self.journal.write("begin", asked=asked, run=opened.run.id, step=start.step, elapsed=start.elapsed)
         return self.trainer.train(opened, segment, start, self.budget.meter(self.progress))
 
@@ -193,6 +215,7 @@ class Tuner:
             why=why,
             cost_steps=self.budget.used_steps - before,
         )
+        write_page(self.journal)
         self.progress.say(
             f"{'kept' if kept else 'reverted'}  {advice.text}: {shown(other.outcome)} against {shown(side.outcome)} "
             f"as it is; {why}"
@@ -230,6 +253,15 @@ class Tuner:
         self.progress.say(f"kept  train.total_timesteps={total}: nothing is left to try")
         segment = Segment(total, parent=parent, settings=patch, watched=True, began=side.steps)
         self.sides.append(Side({**side.settings, **patch}, self.train(segment, "trains on"), side.steps))
+
+
+def fits(kind: TypeAdapter[Any], line: Line) -> bool:
+    """Whether a line of the journal is what this version writes."""
+    try:
+        typed(kind, line)
+    except ValueError:
+        return False
+    return True
 
 
 def key_of(settings: Mapping[str, Any]) -> str:
