@@ -109,3 +109,39 @@ def test_discounted_returns_on_paper() -> None:
     # Two episodes, gamma 0.5: 1 + 0.5 (2 + 0.5 * 4) = 3, 2 + 2 = 4, 4; then 8 + 0.5 * 16 = 16, 16.
     returns = discounted_returns(torch.tensor([1.0, 2.0, 4.0, 8.0, 16.0]), torch.tensor([0, 0, 1, 0, 1]).bool(), 0.5)
     assert returns.tolist() == [3.0, 4.0, 4.0, 16.0, 16.0]
+
+
+def test_vtrace_on_paper() -> None:
+    # gamma 0.5, lambda 0.5, deltas 1, 1, 1 as above; the learner is half as likely to take the second step.
+    # A = rho (delta + 0.25 next A):  A2 = 1, A1 = 0.5 (1 + 0.25) = 0.625, A0 = 1 + 0.25 * 0.625 = 1.15625
+    rows = column(1, 2, 3), column(2, 4, 6), torch.tensor([8.0]), column(0, 0, 0), flags(0, 0, 0), flags(0, 0, 0)
+    advantage, returns = gae(*rows, 0.5, 0.5, column(1.0, 0.5, 1.0))
+    assert advantage.flatten().tolist() == [1.15625, 0.625, 1.0]
+    assert returns.flatten().tolist() == [3.15625, 4.625, 7.0]
+
+
+@pytest.mark.parametrize("lam", [1.0, 0.9])
+def test_vtrace_is_the_sum_of_the_paper(lam: float) -> None:
+    """v_s = V(x_s) + sum over t of gamma^(t-s) (prod from s to t-1 of c_i) rho_t delta_t, with rho = min(1, ratio) and
+    c = lam min(1, ratio), written as that sum, for each episode by itself. At ratio 1 it is GAE, bit for bit."""
+    generator = torch.Generator().manual_seed(3)
+    steps, gamma = 12, 0.97
+    reward, value, final = (torch.randn(steps, 1, generator=generator) for _ in range(3))
+    last, ratio = torch.randn(1, generator=generator), torch.rand(steps, 1, generator=generator) * 2
+    terminated, truncated = flags(*[t == 3 for t in range(steps)]), flags(*[t == 8 for t in range(steps)])
+    rho = ratio.clamp(max=1.0)
+    advantage, returns = gae(reward, value, last, final, terminated, truncated, gamma, lam, rho)
+    ended = (terminated | truncated).flatten().tolist()
+    for s in range(steps):
+        target, weight = float(value[s]), 1.0
+        for t in range(s, steps):
+            after = 0.0 if terminated[t] else final[t] if truncated[t] else last if t == steps - 1 else value[t + 1]
+            target += weight * float(rho[t] * (reward[t] + gamma * after - value[t]))
+            weight *= gamma * lam * float(rho[t])
+            if ended[t]:
+                break
+        assert float(returns[s]) == pytest.approx(target, abs=1e-5)
+        assert float(advantage[s]) == pytest.approx(target - float(value[s]), abs=1e-5)
+    plain = gae(reward, value, last, final, terminated, truncated, gamma, lam)
+    ones = gae(reward, value, last, final, terminated, truncated, gamma, lam, torch.ones_like(rho))
+    assert all(torch.equal(a, b) for a, b in zip(plain, ones, strict=True))

@@ -120,7 +120,7 @@ class Inference:
         return sorted(actor for actor in self.waiting if self.index[actor] <= self.version + self.max_lag)
 
     def _act(self, able: list[int]) -> list[NDArray[Any]]:
-        """One batch for all of them. What was seen and chosen goes into the rollout of each; returns actions by actor."""
+        """One batch for all of them. What was seen and chosen goes into the rollout of each. Returns actions."""
         net, head = self.net, self.agent.head
         groups = [np.arange(self.envs[actor].start, self.envs[actor].stop) for actor in able]
         envs = np.concatenate(groups)

@@ -1,0 +1,72 @@
+"""Actors on the nodes of a real Ray cluster: the same numbers as lock step on one machine, also when a node dies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from gymnast.training.loop import train
+from tests.invariants.conftest import collect, small_config
+from tests.invariants.conftest import make_session as make_session
+from tests.invariants.test_central import CASES, actors_of, same_weights
+from tests.invariants.test_resume import equal
+
+ray = pytest.importorskip("ray")
+NODE = {"num_cpus": 1, "object_store_memory": 80_000_000}
+
+
+@pytest.fixture(scope="module")
+def two_nodes() -> Iterator[Any]:
+    """On this machine's loopback, whatever network it is in."""
+    from ray.cluster_utils import Cluster
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")  # for the processes of the cluster, and here:
+        patch.setattr("ray._private.ray_constants.ENABLE_RAY_CLUSTER", False)
+        cluster = Cluster(initialize_head=True, head_node_args={**NODE, "include_dashboard": False})
+        try:
+            cluster.add_node(**NODE)
+            ray.init(address=cluster.address, log_to_driver=False)
+            yield cluster
+        finally:
+            ray.shutdown()
+            cluster.shutdown()
+
+
+@pytest.mark.timeout(300)
+def test_actors_on_two_nodes_one_of_which_dies(two_nodes: Any, make_session: Any) -> None:
+    central = {"n_actors": 2, "where": two_nodes.address}
+    sections = CASES["masks and memory"] | {"eval": {"every": 0}}
+    plain = make_session(small_config(**sections, train={"total_timesteps": 384}))
+    remote = make_session(
+        small_config(**sections, train={"total_timesteps": 384, "layout": "central", "central": central})
+    )
+    handles = actors_of(remote)._all._handles  # type: ignore[attr-defined]
+    nodes = {ray.get(handle.__ray_call__.remote(node_of)) for handle in handles.values()}
+    assert len(nodes) == 2
+    rows: list[dict[str, float]] = []
+
+    def kill_a_node(row: dict[str, float]) -> None:
+        if len(rows) == 1:
+            two_nodes.remove_node(two_nodes.worker_nodes.copy().pop(), allow_graceful=False)
+
+    expected: list[dict[str, float]] = []
+    train(plain, observer=expected.append)
+    with pytest.warns(UserWarning, match="was lost on its node; another one takes its place"):
+        train(remote, observer=lambda row: (rows.append(row), kill_a_node(row)) and None)
+    equal(expected, rows)
+    same_weights(plain, remote)
+    assert actors_of(remote).replaced == 1
+    remote.close()
+
+    waiting = make_session(
+        small_config(**sections, train={"layout": "central", "central": central | {"mode": "async", "max_lag": 0}})
+    )
+    collect(waiting)
+    assert abs(waiting.collector.measured()["central/ratio_max"] - 1.0) < 1e-4
+
+
+def node_of(actor: Any) -> str:
+    return str(ray.get_runtime_context().get_node_id())
