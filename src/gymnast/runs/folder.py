@@ -215,6 +215,11 @@ class Run:
         self.stopping_path.unlink(missing_ok=True)  # of a process that was killed before it could stop
         self.update(status="running", pid=os.getpid(), host=socket.gethostname())
 
+    def mark_stopping(self) -> None:
+        """Its process was asked to end: `runs stop` sends no second signal, which would end it without a checkpoint."""
+        with suppress(OSError):  # a full disk must not keep it from ending
+            self.stopping_path.touch()
+
     def finish(self, status: str, summary: Mapping[str, Any] | None = None) -> None:
         """The end of training, in whatever way it came."""
         if status not in ENDINGS:
