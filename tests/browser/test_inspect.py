@@ -105,6 +105,12 @@ def test_a_branch_takes_another_action_and_rollouts_compare_them(window: Open, t
     frames = frames_of(branch["action"][:7], seed=5)
     assert difference(one.pixels(".frame-box canvas"), frames[7]) < 1.0
 
+    one.wait("() => new URLSearchParams(location.search).get('branch')")
+    one.page.reload()
+    shows(one, 7)
+    assert one.answer("episode")["action"] == branch["action"], "the URL brings the branch back"
+    parent["n"] = one.answer("episode")["parent"]
+
     scrub(one, 6)
     one.page.get_by_role("spinbutton", name="rollouts of each action").fill("3")
     one.page.get_by_role("button", name="Roll out").click()

@@ -59,6 +59,10 @@ def test_a_run_is_shown_as_in_its_report(studio: Studio, gallery: Gallery) -> No
     assert changed["algo.learning_rate"]["value"] == "1.0"
     assert changed["algo.learning_rate"]["default"] == "lin_0.003"
     assert changed["algo.learning_rate"]["about"]
+    origins = {one["key"]: one["origin"] for one in shown["settings"]}
+    assert origins["algo.learning_rate"] == "your setting"
+    assert origins["algo.gamma"] == "preset CartPole-v1 (ppo)"
+    assert origins["agent.memory"] == "default"
     assert {one["name"] for one in shown["checkpoints"]} == {path.stem for path in wild.checkpoints()}
     assert shown["config_yaml"] == wild.config_path.read_text()
     assert studio.get(f"/run/{gallery.broken.id}")["crash"]

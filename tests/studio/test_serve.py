@@ -12,8 +12,8 @@ import httpx
 import pytest
 
 from gymnast.runs.references import Run
-from tests.processes import is_alive, wait_for
-from tests.studio.conftest import ROOT, Studio, studio_of
+from tests.processes import is_alive, running, wait_for
+from tests.studio.conftest import ROOT, TOKEN, Studio, studio_of
 
 ENDLESS = {"train.total_timesteps": 10**9, "stop.on_solved": False, "env.n_envs": 4, "eval.every": 0, "log.every": 256}
 
@@ -98,6 +98,22 @@ def test_what_is_no_run_and_no_env_is_one_line(tmp_path: Path) -> None:
     assert "no runs yet" in refused("studio", "nosuchrun", *folder)
     assert "CartPole-v1" in refused("play", "CartPolo-v1", *folder)
     assert "no runs yet" in refused("play", "@last", *folder)
+
+
+def test_the_browser_is_opened_without_the_secret(tmp_path: Path) -> None:
+    """Every user of a machine can read the command line of a browser."""
+    opened, browser = tmp_path / "opened", tmp_path / "browser"
+    browser.write_text(f'#!/bin/sh\necho "$1" > {opened}\n')
+    browser.chmod(0o755)
+    command = [sys.executable, "-m", "gymnast", "studio", "--token", TOKEN, "--runs-dir", str(tmp_path / "runs")]
+    with running(command, cwd=ROOT, env={**os.environ, "BROWSER": str(browser)}, stdout=subprocess.DEVNULL):
+        wait_for(lambda: opened.exists() and opened.stat().st_size, "browser")
+        url = opened.read_text().strip()
+        assert TOKEN not in url
+        first = httpx.get(url, timeout=100)
+        assert (first.status_code, first.headers["location"]) == (303, "/runs")
+        assert TOKEN in first.headers["set-cookie"]
+        assert httpx.get(url, timeout=100).status_code == 403  # it opens the page once
 
 
 def test_no_torch_in_the_server() -> None:

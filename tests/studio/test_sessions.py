@@ -213,8 +213,7 @@ def test_a_process_that_dies_is_a_message(served: Served) -> None:
         answer = window.until(lambda message: message.get("re") == waiting)
         assert "SIGKILL" in answer["error"]
         for one in (window, other):
-            ended = next((m for m in one.messages if m.get("type") == "ended"), None)
-            ended = ended or one.until(lambda message: message.get("type") == "ended")
+            ended = one.pushed("ended")
             assert ended["session"] == number
             assert "SIGKILL" in ended["error"]
         assert "is not open" in window.ask("play", session=number)["error"]
@@ -229,7 +228,7 @@ def test_what_an_env_says_is_data(served: Served) -> None:
         assert not about["picture"]
         number = window.ask("open", env="tests.studio.envs:studio/Failing-v0")["session"]
         window.ask("play", session=number, policy="random")
-        stopped = window.until(lambda message: message.get("type") == "stopped")
+        stopped = window.pushed("stopped")  # it may come before the answer
         assert HOSTILE.split("\n")[0] in stopped["error"]
         assert "crashed in step" in stopped["error"]
         assert window.ask("state", session=number)["playing"] is False

@@ -103,6 +103,11 @@ class Window:
                 return message
         raise AssertionError("it never came")
 
+    def pushed(self, kind: str) -> dict[str, Any]:
+        """The first message of a kind, which may have arrived already."""
+        there = next((message for message in self.messages if message.get("type") == kind), None)
+        return there or self.until(lambda message: message.get("type") == kind)
+
     def send(self, do: str, **fields: Any) -> int:
         self._count += 1
         self.connection.send(json.dumps({"id": self._count, "do": do, **fields}))

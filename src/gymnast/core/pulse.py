@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from time import perf_counter
 from types import FrameType
@@ -36,6 +36,7 @@ class Pulse:
     def __init__(self) -> None:
         self.done = self.steps = 0  # `steps`: of the envs of an evaluation, whose episodes may all end at once
         self.stopping = False  # the user asked for an end
+        self.on_stop: Callable[[], None] = lambda: None  # called then, by a signal: it must be quick
         self.cuts = True  # whether a time limit ends a rollout under way
         self.start(0, 0.0, None)
 
@@ -74,6 +75,7 @@ class Pulse:
         def on_signal(number: int, frame: FrameType | None) -> None:
             self.stopping = True
             restore()
+            self.on_stop()
 
         for number in before:
             signal.signal(number, on_signal)

@@ -111,6 +111,13 @@ class Trace:
             _packed=self._packed[: at + 1],
         )
 
+    @property
+    def _chosen(self) -> Any:
+        """The action that a branch began with; None: it is no branch, or who goes on chose it."""
+        at = self.at
+        is_chosen = self.parent is not None and at is not None and at < self.length and self.who[at] == "human"
+        return self.steps[at].action if is_chosen and at is not None else None
+
     def row(self) -> dict[str, Any]:
         return {
             "n": self.n,
@@ -122,6 +129,7 @@ class Trace:
             "outcome": self.outcome,
             "parent": self.parent,
             "at": self.at,
+            "action": self._chosen,
             "exact": self.exact,
         }
 

@@ -273,13 +273,32 @@ class RunFacts:
     def changed(self) -> list[configs.Difference] | None:
         """Settings that differ from the preset's, or from the defaults for an env without one; None: there is nothing
         to compare with. The seed is not counted."""
-        if self.config is None:
+        if self.config is None or self.usual is None:
             return None
+        return [found for found in configs.diff(self.usual.config, self.config) if found.key != "train.seed"]
+
+    @cached_property
+    def usual(self) -> configs.Resolved | None:
+        """The settings that this run's are compared with."""
         try:
-            usual = configs.load(self.preset or f"{self.info.env}:{self.info.algo}").config
+            return configs.load(self.preset or f"{self.info.env}:{self.info.algo}")
         except UserError:  # no preset, and no defaults for this algorithm
             return None
-        return [found for found in configs.diff(usual, self.config) if found.key != "train.seed"]
+
+    @cached_property
+    def _own_keys(self) -> set[str]:
+        assert self.config is not None
+        assert self.usual is not None
+        return {found.key for found in configs.diff(self.usual.config, self.config)}
+
+    def origin(self, key: str) -> str | None:
+        """Where a setting has its value from; None: not known."""
+        if self.config is None or self.usual is None:
+            return None
+        if key in self._own_keys:
+            return "your setting"
+        source = self.usual.source(key)
+        return f"preset {source[8:].replace('.yaml', '')}" if source.startswith("presets/") else source
 
     @property
     def changes(self) -> dict[str, Any]:

@@ -227,6 +227,11 @@ class Run:
         """Whether a process trains it here, or brings its files."""
         return self._lock.held()
 
+    def mark_stopping(self) -> None:
+        """Its process was asked to end: `runs stop` sends no second signal, which would end it without a checkpoint."""
+        with suppress(OSError):  # a full disk must not keep it from ending
+            self.stopping_path.touch()
+
     def finish(self, status: str, summary: Mapping[str, Any] | None = None) -> None:
         """The end of training, in whatever way it came."""
         if status not in ENDINGS:

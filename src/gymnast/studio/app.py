@@ -30,7 +30,7 @@ CLIENT = "x-studio-client"  # the window that a request comes from
 CHECKS = ("/api/check",)  # posted, but nothing is changed by it
 
 
-def make_app(runs_dir: Path, token: str, host: str, port: int) -> Starlette:
+def make_app(runs_dir: Path, token: str, host: str, port: int, once: str | None = None) -> Starlette:
     library, hub = Library(runs_dir), Hub()
     watcher = Watcher(library)
     watcher.attach(hub)
@@ -60,7 +60,7 @@ def make_app(runs_dir: Path, token: str, host: str, port: int) -> Starlette:
             Route("/{path:path}", nothing),
         ],
         middleware=[
-            Middleware(Guard, token=token, host=host, port=port),
+            Middleware(Guard, token=token, host=host, port=port, once=once),
             Middleware(OneControls, hub=hub),
         ],
         exception_handlers={UserError: on_mistake},

@@ -166,7 +166,7 @@ def settings_of(facts: RunFacts) -> list[dict[str, Any]]:
             "key": key,
             "value": setting(value),
             "default": setting(usual[key]) if key in usual else None,
-            "source": "changed" if key in usual else facts.preset or "default",
+            "origin": facts.origin(key),
             "about": text,
         }
         for key, value, text in leaves(facts.config)

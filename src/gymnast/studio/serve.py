@@ -53,10 +53,11 @@ def serve(
     with listener:
         port = listener.getsockname()[1]
         token = token or secrets.token_urlsafe(16)
-        app = make_app(runs_dir, token, host, port)
+        once = secrets.token_urlsafe(16)
+        app = make_app(runs_dir, token, host, port, once)
         shown = host if host not in ANYWHERE else socket.gethostname()
         name = f"[{shown}]" if ":" in shown else shown
-        url = f"http://{name}:{port}{page}{'&' if '?' in page else '?'}token={token}"
+        place = f"http://{name}:{port}{page}{'&' if '?' in page else '?'}"
         config = uvicorn.Config(
             app,
             log_level="error",
@@ -66,9 +67,10 @@ def serve(
             ws_per_message_deflate=False,
             timeout_graceful_shutdown=PATIENCE,
         )
-        say(f"Studio of {runs_dir}: {url}")
+        say(f"Studio of {runs_dir}: {place}token={token}")
         say("Ctrl-C ends it. Runs that were started from the page go on.")
-        opening = Timer(0.2, webbrowser.open, [url])  # the listener exists already: the first request waits in it
+        # the listener exists already: the first request waits in it
+        opening = Timer(0.2, webbrowser.open, [f"{place}once={once}"])
         opening.daemon = True
         if browser:
             opening.start()

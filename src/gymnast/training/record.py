@@ -122,6 +122,7 @@ def record(
         each = (f"{name} in {n} {'env' if n == 1 else 'envs'}, solved at {task.threshold:g}" for (name, task), n in of)
         notes = [*notes, f"tasks: {'; '.join(each)}"]
     status, result = "crashed", None
+    state.pulse.on_stop = run.mark_stopping
     try:
         env = config.in_stage(state.counters.stage).env
         missed = missed_engine(env, env.n_envs) if state.factory is None and not config.tasks else None

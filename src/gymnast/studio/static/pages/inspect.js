@@ -21,7 +21,7 @@ export default function Inspect({ query }) {
 
 function Inspector({ target, env, vs, query }) {
   const desk = useMemo(() => makeDesk(numberOf(query.get("t")) ?? 0), []);
-  const first = useMemo(() => ({ policy: query.get("policy"), seed: numberOf(query.get("seed")) }), []);
+  const first = useMemo(() => ({ policy: query.get("policy"), seed: numberOf(query.get("seed")), branches: query.getAll("branch").map(branchOf).filter(Boolean) }), []);
   const [lane, setLane] = useState(null);
   const [other, setOther] = useState(null);
   const [policy, setPolicy] = useState(POLICIES.some((one) => one.value === first.policy) ? first.policy : target ? "greedy" : "random");
@@ -29,8 +29,9 @@ function Inspector({ target, env, vs, query }) {
   useEffect(() => {
     const a = new Lane("A", desk);
     a.open(target, env, async () => {
-      const rows = await a.record({ policy, seed: first.seed, episodes: 1 });
-      a.n.value = rows[0].n;
+      let [{ n }] = await a.record({ policy, seed: first.seed, episodes: 1 });
+      for (const step of first.branches) n = (await attempt(a.branch({ n, ...step })))?.n ?? n;
+      a.n.value = n;
     }, settingsOf(query.getAll("set")));
     setLane(a);
     let b = null;
@@ -55,7 +56,7 @@ function Inspector({ target, env, vs, query }) {
     return setOther(b);
   };
 
-  useUrl(desk, lane, policy);
+  useUrl(desk, lane);
   const panels = usePanels(desk, lane?.about.value);
   if (!lane) return null;
   if (lane.error.value && !lane.about.value) return html`<div class="stack"><${ErrorLine}>${lane.error.value.message}</${ErrorLine}><div><a href="/inspect">Choose something else</a></div></div>`;
@@ -84,13 +85,30 @@ function useSameSeed(lane, other, policy) {
 }
 
 // The URL follows; not at every step of a scrub, because a browser refuses many changes a second.
-function useUrl(desk, lane, policy) {
-  const [t, row] = [desk.t.value, lane?.row.value];
+function useUrl(desk, lane) {
+  const [t, row, rows] = [desk.t.value, lane?.row.value, lane?.rows.value];
   useEffect(() => {
     if (!row) return undefined;
-    const timer = setTimeout(() => setQuery({ policy, seed: row.seed, n: row.n, t }), 250);
+    const branches = [];
+    let root = row;
+    for (let parent = root; parent && parent.parent !== null; parent = rows.find((one) => one.n === parent.parent)) {
+      branches.unshift(branchText(parent));
+      root = rows.find((one) => one.n === parent.parent) ?? root;
+    }
+    const timer = setTimeout(() => setQuery({ policy: root.policy, seed: row.seed, n: row.n, t, branch: branches }), 250);
     return () => clearTimeout(timer);
-  }, [t, row?.n, row?.seed, policy]);
+  }, [t, row?.n, row?.seed]);
+}
+
+// A branch in the URL: its step, the action taken there, who goes on, and that agent's checkpoint.
+const branchText = (row) => [row.at, JSON.stringify(row.action ?? null), row.policy, row.checkpoint ?? ""].join("~");
+function branchOf(text) {
+  const [at, action, then, checkpoint] = text.split("~");
+  try {
+    return { t: Number(at), action: JSON.parse(action), then, checkpoint: checkpoint || null, seed: null };
+  } catch {
+    return null;
+  }
 }
 
 function Head({ lane, target, vs, vsset, policy, setPolicy }) {

@@ -142,8 +142,8 @@ export function Settings({ run }) {
   if (!run.settings.length) return html`<${Card} title="config.yaml"><pre>${run.config_yaml}</pre></${Card}>`;
   return html`<div class="stack"><div class="tools"><input class="input search" type="search" placeholder="Search settings" aria-label="Search settings" value=${search} onInput=${(e) => setSearch(e.target.value)} />
       <${Switch} label=${`only what differs from ${run.preset ?? "the defaults"} (${changed})`} checked=${only} onChange=${setOnly} /><a href=${file(run, "config.yaml")} target="_blank">config.yaml</a></div>
-    <${Card}><table class="plain settings"><thead><tr><th>setting</th><th>value</th><th class="wide">meaning</th></tr></thead><tbody>
-      ${shown.map((one) => html`<tr key=${one.key} class=${cls(one.default !== null && "changed")}><td class="mono">${one.key}</td><td class="mono">${one.value}${one.default !== null && html`<div class="hint">preset: ${one.default}</div>`}</td><td class="wide hint">${one.about}</td></tr>`)}</tbody></table>
+    <${Card}><table class="plain settings"><thead><tr><th>setting</th><th>value</th><th class="wide">from</th><th class="wide">meaning</th></tr></thead><tbody>
+      ${shown.map((one) => html`<tr key=${one.key} class=${cls(one.default !== null && "changed")}><td class="mono">${one.key}</td><td class="mono">${one.value}${one.default !== null && html`<div class="hint">${run.preset ? "preset" : "default"}: ${one.default}</div>`}</td><td class="wide nowrap">${one.origin ?? "–"}</td><td class="wide hint">${one.about}</td></tr>`)}</tbody></table>
       ${!shown.length && html`<p class="hint">No setting fits.</p>`}</${Card}>
     <${Card} title="Made with"><${Facts} rows=${[["command", html`<${Command} text=${run.command} />`], ["versions", Object.entries(run.versions).map(([name, version]) => `${name} ${version}`).join(", ")], ["machine", [run.machine, run.host].filter(Boolean).join(", ")], ...(run.parent ? [["started from", run.parent]] : []), ...(run.resumed_at.length ? [["resumed at", run.resumed_at.map(count).join(", ")]] : [])]} /></${Card}></div>`;
 }
