@@ -17,9 +17,10 @@ from gymnast.verbs.extras import EXTRAS
 from gymnast.verbs.result import Facts
 
 
-def needs(extra: str | None) -> str | None:
+def needs(extra: str | None, env_id: str) -> str | None:
     """The command that installs what an env needs; None: it is there."""
-    return None if extra is None else EXTRAS[extra].command
+    command = None if extra is None else EXTRAS[extra].command
+    return command or suite_of(env_id).lacks(env_id)
 
 
 def list_envs(everything: bool) -> Facts:
@@ -40,7 +41,7 @@ def _brief(preset: configs.Preset) -> dict[str, Any]:
         "threshold": facts.solved.threshold if facts.solved else None,
         "optimum": facts.optimum,
         "extra": facts.extra,
-        "installed": needs(facts.extra) is None,
+        "installed": needs(facts.extra, preset.id) is None,
     }
 
 
@@ -68,7 +69,7 @@ def _preset(env_id: str) -> Facts:
     data = {
         "id": env_id,
         **facts.model_dump(mode="json"),
-        "installed": needs(facts.extra) is None,
+        "installed": needs(facts.extra, env_id) is None,
         "shaping": [{"name": n, "kind": kind, "meaning": meaning} for n, (kind, meaning) in parts.items()],
         "variants": [_variant(env_id, name) for name in variants],
         "task": _task(env_id, variants),
