@@ -95,6 +95,7 @@ SUITES = Registry(
         "ALE/": "gymnast.envs.suites.atari.suite:AtariSuite",
         "MinAtar/": "gymnast.envs.suites.minatar:MinAtarSuite",
         "Retro/": "gymnast.envs.suites.retro.suite:RetroSuite",
+        "Vizdoom": "gymnast.envs.suites.vizdoom.suite:DoomSuite",
         "gymnast/": "gymnast.envs.suites.own.suite:OwnSuite",
     },
 )
