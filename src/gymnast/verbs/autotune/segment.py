@@ -138,14 +138,13 @@ class Trainer:
         return Run(self.runs_dir / run).checkpoint_path("last").exists()
 
     def open(self, segment: Segment) -> Begun:
-        quiet = ["log.sinks=[jsonl]"]
         if segment.run is not None:
             return go_on(segment.run, [], self.runs_dir, ended_too=True)
         settings = [f"{key}={as_text(value)}" for key, value in segment.settings.items()]
         if segment.parent is not None:
-            return go_on(segment.parent, [*settings, *quiet], self.runs_dir, fork=True, tags=self.tags)
+            return go_on(segment.parent, settings, self.runs_dir, fork=True, tags=self.tags)
         kept = [text for text in self.overrides if text.partition("=")[0].strip() not in segment.settings]
-        return begin(self.target, [*kept, *settings, *quiet], self.runs_dir, self.seed, tags=self.tags)
+        return begin(self.target, [*kept, *settings], self.runs_dir, self.seed, tags=self.tags)
 
     def train(self, begun: Begun, segment: Segment, start: Start, left: Callable[[int], bool]) -> Outcome:
         """`left`: whether there is budget left after so many steps."""
