@@ -20,8 +20,20 @@ __all__ = ["app", "entry", "main"]
 MOST_LINES = 100
 
 # Each module adds its verbs to the root command; `gymnast --help` shows them in this order.
-MODULES = "train eval video report studio runs envs config speed benchmark autotune doctor"
-for module in MODULES.split():
+for module in (
+    "train",
+    "eval",
+    "video",
+    "report",
+    "studio",
+    "runs",
+    "envs",
+    "config",
+    "speed",
+    "benchmark",
+    "autotune",
+    "doctor",
+):
     import_module(f"gymnast.cli.{module}")
 
 

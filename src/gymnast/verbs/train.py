@@ -71,10 +71,10 @@ def start(
     say: Callable[[str], None] = lambda text: None,
 ) -> Scored:
     """`gymnast train`: a new run, from its config to its verdict. `say` takes what is said before a run can do so."""
-    return carry_out(*begin(target, overrides, runs_dir, seed, steps, init_from, track, name, tags, say), quiet)
+    return carry_out(*open_new(target, overrides, runs_dir, seed, steps, init_from, track, name, tags, say), quiet)
 
 
-def begin(
+def open_new(
     target: str,
     overrides: Sequence[str],
     runs_dir: Path,
@@ -135,10 +135,10 @@ def resume(
     say: Callable[[str], None] = lambda text: None,
 ) -> Scored:
     """`gymnast resume`: the same run goes on; with changed settings a new run goes on from where it was."""
-    return carry_out(*go_on(ref, overrides, runs_dir, reset_optimizer, steps, say), quiet)
+    return carry_out(*open_again(ref, overrides, runs_dir, reset_optimizer, steps, say), quiet)
 
 
-def go_on(
+def open_again(
     ref: str,
     overrides: Sequence[str],
     runs_dir: Path,

@@ -18,7 +18,7 @@ from gymnast.metrics.rows import STEP
 from gymnast.runs.references import Run
 from gymnast.sinks.jsonl import read_metrics
 from gymnast.verbs.autotune.advice import Diagnosis, advised, diagnose, is_allowed
-from gymnast.verbs.train import Begun, begin, go_on
+from gymnast.verbs.train import Begun, open_again, open_new
 
 if TYPE_CHECKING:
     from gymnast.training.rows import Row
@@ -139,12 +139,12 @@ class Trainer:
 
     def open(self, segment: Segment) -> Begun:
         if segment.run is not None:
-            return go_on(segment.run, [], self.runs_dir, ended_too=True)
+            return open_again(segment.run, [], self.runs_dir, ended_too=True)
         settings = [f"{key}={as_text(value)}" for key, value in segment.settings.items()]
         if segment.parent is not None:
-            return go_on(segment.parent, settings, self.runs_dir, fork=True, tags=self.tags)
+            return open_again(segment.parent, settings, self.runs_dir, fork=True, tags=self.tags)
         kept = [text for text in self.overrides if text.partition("=")[0].strip() not in segment.settings]
-        return begin(self.target, [*kept, *settings], self.runs_dir, self.seed, tags=self.tags)
+        return open_new(self.target, [*kept, *settings], self.runs_dir, self.seed, tags=self.tags)
 
     def train(self, begun: Begun, segment: Segment, start: Start, left: Callable[[int], bool]) -> Outcome:
         """`left`: whether there is budget left after so many steps."""
