@@ -19,7 +19,7 @@ def print_autotuned(result: Autotuned) -> None:
         columns += [Column("as it is", drop=1), Column("changed"), Column("")]
         console.print(table(console, columns, rows))
     state = Text("SOLVED", style="bold green") if result.solved else Text("not solved", style="bold yellow")
-    score = "" if result.score is None else f", {number(result.score)} by sampled actions"
+    score = "" if result.score is None else f", score {number(result.score)}"
     used = f"{number(result.used_steps)} steps, {duration(result.used_seconds)}"
     alone = "these settings alone solve it, from step 0" if result.reproduced else ""
     if result.solved and not result.reproduced:

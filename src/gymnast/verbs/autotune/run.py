@@ -73,7 +73,7 @@ class Autotuned:
     solved: bool
     reproduced: bool  # the settings alone solve it, from step 0, with this seed
     run: str
-    score: float | None
+    score: float | None  # of its verdict where there is one, else of its best evaluation
     env_steps: int  # of that run
     settings: dict[str, Any]  # that were kept, on top of the target
     config: Path  # a YAML file with them
@@ -212,7 +212,7 @@ def result_of(start: Subject, tuner: Tuner, side: Side, runs_dir: Path) -> Autot
         solved=outcome.solved,
         reproduced=side.reproduced,
         run=outcome.run,
-        score=outcome.score if outcome.returns else None,
+        score=Run(runs_dir / outcome.run).read().score,
         env_steps=outcome.env_steps,
         settings=settings,
         config=path,

@@ -138,15 +138,14 @@ class Trainer:
         return Run(self.runs_dir / run).checkpoint_path("last").exists()
 
     def open(self, segment: Segment) -> Begun:
-        quiet = ["log.sinks=[jsonl]"]
         if segment.run is not None:
             return go_on(find(segment.run, [], self.runs_dir, ended_too=True), self.runs_dir)
         settings = [f"{key}={as_text(value)}" for key, value in segment.settings.items()]
         if segment.parent is not None:
-            found = find(segment.parent, [*settings, *quiet], self.runs_dir, fork=True)
+            found = find(segment.parent, settings, self.runs_dir, fork=True)
             return go_on(found, self.runs_dir, tags=self.tags)
         kept = [text for text in self.overrides if text.partition("=")[0].strip() not in segment.settings]
-        order = settle(self.target, [*kept, *settings, *quiet], self.runs_dir, self.seed, tags=self.tags)
+        order = settle(self.target, [*kept, *settings], self.runs_dir, self.seed, tags=self.tags)
         return begin(order, self.runs_dir)
 
     def train(self, begun: Begun, segment: Segment, start: Start, left: Callable[[int], bool]) -> Outcome:
