@@ -73,7 +73,17 @@ def test_a_run_whose_node_dies_ends_as_an_undisturbed_one(
 def test_detached_left_alone_stopped_and_resumed_here(cluster: Any, tmp_path: Path) -> None:
     """More steps than any machine makes, with --detach. The process that brings the files is killed: the run goes on,
     and `runs show` brings what is missing."""
-    words = ("train", "CartPole-v1", "--steps", "1000000000", "--set", "stop.on_solved=false", *SET)
+    words = (
+        "train",
+        "CartPole-v1",
+        "--steps",
+        "1000000000",
+        "--set",
+        "stop.on_solved=false",
+        "--set",
+        "log.every=256",
+        *SET,
+    )
     done = gymnast(*words, "--on", cluster.address, "--detach", "--json", runs=tmp_path)
     assert done.returncode == 0, done.stderr
     (info,) = list_runs(tmp_path)
