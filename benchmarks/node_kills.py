@@ -42,8 +42,8 @@ class Nodes:
         self.cluster = Cluster(initialize_head=True, head_node_args={**NODE, "num_cpus": 0, "include_dashboard": False})
         self.lock = threading.Lock()
         self.missing: SimpleQueue[str] = SimpleQueue()
-        for _ in range(count):
-            self.cluster.add_node(**NODE)
+        for number in range(count):
+            self.missing.put(f"none, number {number}")
 
     def kill(self, node_id: str) -> None:
         node = next(node for node in self.cluster.worker_nodes if node.node_id.startswith(node_id))
@@ -55,9 +55,14 @@ class Nodes:
     def replace_those_killed(self) -> None:
         """In the main thread: Ray starts a node nowhere else."""
         while not self.missing.empty():
-            self.missing.get()
-            with self.lock:
-                self.cluster.add_node(**NODE)
+            node_id = self.missing.get()
+            try:
+                with self.lock:
+                    self.cluster.add_node(**NODE)
+            except Exception as error:  # a busy machine starts it too slowly for Ray: again, the runs wait for it
+                print(f"the node that replaces {node_id} has not started: {error}", flush=True)
+                self.missing.put(node_id)
+                return
 
 
 def kill_when(nodes: Nodes, folder: Path, at: int, said: list[str], report: dict[str, Any]) -> None:
@@ -119,6 +124,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     args = parser.parse_args()
     os.environ[RESERVED] = "1"  # as a node of one core has it: evaluations are then made at once, not in the background
+    os.environ.setdefault("RAY_worker_niceness", "0")  # Ray's 15 would leave them no time on a busy machine
     rng = random.Random(args.seed)
     nodes = Nodes(args.nodes)
     found: list[dict[str, Any]] = []

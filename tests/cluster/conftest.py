@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+PRIORITY = "RAY_worker_niceness"
 NODE: dict[str, Any] = {"num_cpus": 1, "object_store_memory": 80_000_000}  # bytes
 
 
@@ -16,6 +18,7 @@ def cluster() -> Iterator[Any]:
     ray = pytest.importorskip("ray")
     from ray.cluster_utils import Cluster
 
+    os.environ[PRIORITY] = "0"  # with Ray's 15 they would wait for every other test
     found = Cluster(initialize_head=True, head_node_args={**NODE, "num_cpus": 0, "include_dashboard": False})
     for _ in range(2):
         found.add_node(**NODE)
@@ -23,6 +26,7 @@ def cluster() -> Iterator[Any]:
     yield found
     ray.shutdown()
     found.shutdown()
+    del os.environ[PRIORITY]
 
 
 def kill_node(cluster: Any, placed: str) -> None:

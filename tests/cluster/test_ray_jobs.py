@@ -15,7 +15,7 @@ from gymnast.jobs.pool import ENDS, run_all
 from gymnast.jobs.worker import Event, Job
 from tests.cluster.conftest import kill_node
 
-pytestmark = [pytest.mark.timeout(600), pytest.mark.xdist_group("ray")]
+pytestmark = pytest.mark.timeout(600)
 
 
 def job(work: str, folder: Path | None = None, cores: int = 1, **arguments: Any) -> Job:

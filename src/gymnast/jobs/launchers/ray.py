@@ -122,7 +122,7 @@ class RayLauncher:
 
 def connect(address: str | None) -> None:
     """To a cluster, within seconds. An embedded one has no dashboard and listens on this machine only."""
-    for name, value in PATIENCE.items():  # read when Ray is imported
+    for name, value in PATIENCE.items() if address else ():  # read when Ray is imported
         os.environ.setdefault(name, value)
     import ray
 
@@ -130,7 +130,10 @@ def connect(address: str | None) -> None:
         return
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR", "namespace": NAMESPACE}
     if address is None:
-        ray.init(address="local", include_dashboard=False, **quiet)
+        try:
+            ray.init(address="local", include_dashboard=False, **quiet)
+        except Exception as error:  # Ray raises just that where it cannot start
+            raise UserError(f"--on ray: Ray cannot start on this machine: {error}") from None
         return
     host, _, port = address.removeprefix("ray://").rpartition(":")
     try:

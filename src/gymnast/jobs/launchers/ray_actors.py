@@ -187,13 +187,15 @@ class Echo:
         return len(data)
 
 
-def call_seconds(size: int, calls: int = 200) -> float:
-    """What one call of an actor with so many bytes takes, until its answer is here; the median."""
+def call_seconds(size: int, calls: int = 20, windows: int = 10) -> float:
+    """What one call of an actor with so many bytes takes, until its answer is here: the mean of the best window."""
     actor: Any = ray.remote(num_cpus=0)(Echo).remote()
     data, found = bytes(size), []
-    for _ in range(calls):
+    ray.get(actor.size.remote(data))
+    for _ in range(windows):
         before = time.perf_counter()
-        ray.get(actor.size.remote(data))
-        found.append(time.perf_counter() - before)
+        for _ in range(calls):
+            ray.get(actor.size.remote(data))
+        found.append((time.perf_counter() - before) / calls)
     ray.kill(actor)
-    return sorted(found)[calls // 2]
+    return min(found)

@@ -1,0 +1,60 @@
+"""--on with a place that cannot be used: one line, nothing started, no folder."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Command, assert_answered
+
+
+def free_port() -> int:
+    """One that nobody listens on."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port: int = listener.getsockname()[1]
+    return port
+
+
+@pytest.mark.parametrize("where", ["rai", "ray://", "ray://host", "host:port", "host:0", "host:99999", ":6379", ""])
+def test_an_unknown_place(where: str, call: Command, tmp_path: Path) -> None:
+    for words in (["train", "CartPole-v1"], ["benchmark", "CartPole-v1", "--out", tmp_path / "out"]):
+        answer = call(*words, "--on", where, "--runs-dir", tmp_path / "runs")
+        assert_answered(answer, where, code=2)
+        assert answer.err == f"gymnast: --on {where}: must be local, ray, ray://HOST:PORT, HOST:PORT or modal.\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_address_where_nobody_is(call: Command, tmp_path: Path) -> None:
+    pytest.importorskip("ray")
+    where = f"127.0.0.1:{free_port()}"
+    for words in (["train", "CartPole-v1", "--quiet"], ["benchmark", "CartPole-v1", "--out", tmp_path / "out"]):
+        answer = call(*words, "--on", where, "--runs-dir", tmp_path / "runs")
+        assert_answered(answer, where, code=2)
+        assert f"--on {where}: no Ray cluster answers there" in answer.err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("package", ["ray", "modal"])
+def test_a_package_that_is_not_installed(package: str, without: Callable[..., Command], tmp_path: Path) -> None:
+    answer = without(package)("benchmark", "CartPole-v1", "--on", package, "--out", tmp_path / "out")
+    assert_answered(answer, package, code=2)
+    assert f'--on {package}: {package} is not installed. Run: pip install "gymnast-rl[{package}]".' in answer.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_how_a_cluster_is_made(call: Command) -> None:
+    said = call("ray", "up", "--port", "7000").out
+    for line in ("ray start --head --port=7000 --dashboard-host=127.0.0.1", "ray start --address=HEAD:7000"):
+        assert line in said
+    assert "RAY_AUTH_MODE=token" in said
+
+
+def test_a_status_without_a_cluster(call: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    answer = call("ray", "status")
+    assert_answered(answer, "status", code=2)
+    assert "name its HOST:PORT, or set RAY_ADDRESS" in answer.err
