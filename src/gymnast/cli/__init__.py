@@ -20,7 +20,20 @@ __all__ = ["app", "entry", "main"]
 MOST_LINES = 100
 
 # Each module adds its verbs to the root command; `gymnast --help` shows them in this order.
-for module in ("train", "eval", "video", "report", "studio", "runs", "envs", "config", "speed", "benchmark", "doctor"):
+for module in (
+    "train",
+    "eval",
+    "video",
+    "report",
+    "studio",
+    "runs",
+    "envs",
+    "config",
+    "speed",
+    "benchmark",
+    "sweep",
+    "doctor",
+):
     import_module(f"gymnast.cli.{module}")
 
 

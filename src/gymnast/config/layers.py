@@ -18,7 +18,7 @@ from gymnast.core.errors import did_you_mean
 from gymnast.core.registry import ALGOS
 
 SECTIONS = tuple(RunConfig.model_fields)
-VARIANT_KEYS = ("about", "extends", *SECTIONS)
+VARIANT_KEYS = ("about", "extends", *SECTIONS, "search")
 SWITCHED_OFF_BY_EMPTY = {("stages",), ("tasks",)}  # {} of these means none, not "nothing to add"
 RL_ZOO = (
     "this is a file of RL Zoo's. Here settings are in sections: n_timesteps is train.total_timesteps, n_envs is "
@@ -34,6 +34,9 @@ class Layer:
     source: Callable[[KeyPath], str]
     preset: str = ""  # that it is of; none: a user's own
     inside: frozenset[KeyPath] = frozenset()  # values of which only a part is set: --set algo.learning_rate.end=0
+    search: dict[str, Any] = field(
+        default_factory=dict
+    )  # what is worth searching: key -> range, as `gymnast sweep` reads
 
 
 @dataclass
@@ -116,17 +119,26 @@ def check_keys(file: YamlFile) -> list[str]:
             hint = did_you_mean(name, known) or f" Known: {', '.join(known)}."
             problems.append(f"{file.at((*path, name))}: {'.'.join((*path, name))}: unknown key.{hint}")
 
+    def refuse_no_mapping(block: Any, path: KeyPath) -> None:
+        if isinstance(block, dict) and not isinstance(block.get("search") or {}, dict):
+            problems.append(
+                f"{file.at(path)}: search: must be a mapping, like {{algo.learning_rate: log(1e-4, 1e-2)}}."
+            )
+            block["search"] = None
+
     settings = [value for value in file.data.values() if isinstance(value, dict)]
     if any("n_timesteps" in values and values.keys() & {"policy", "n_envs"} for values in settings):
         return [f"{file.label}: {RL_ZOO}"]
     if "variants" not in file.data:
         refuse_unknown({k: v for k, v in file.data.items() if k != "facts"}, ("facts", "variants", *VARIANT_KEYS), ())
+        refuse_no_mapping(file.data, ("search",))
         return problems
     refuse_unknown(file.data, ("facts", "variants"), ())
     refuse_unknown(file.data["variants"], list(file.data["variants"] or ()), ("variants",))
     if isinstance(file.data["variants"], dict):
         for name, variant in file.data["variants"].items():
             refuse_unknown(variant, VARIANT_KEYS, ("variants", str(name)))
+            refuse_no_mapping(variant, ("variants", str(name), "search"))
     return problems
 
 
@@ -221,7 +233,7 @@ def layers_of(place: Place, variant: str | None, trail: tuple[str, ...] = ()) ->
     def source(path: KeyPath) -> str:
         return f"{place.file.label} ({variant})" if place.is_preset else place.file.at((*prefix, *path))
 
-    return [*below, Layer(settings, source, place.name if place.is_preset else "")]
+    return [*below, Layer(settings, source, place.name if place.is_preset else "", search=block.get("search") or {})]
 
 
 def merge(stack: Sequence[Layer]) -> Merged:
@@ -229,6 +241,14 @@ def merge(stack: Sequence[Layer]) -> Merged:
     for layer in stack:
         merged.add(layer)
     return merged
+
+
+def search_of(stack: Sequence[Layer], algo: str) -> dict[str, Any]:
+    """What is worth searching: what any env shares for the algorithm, then layer by layer; null takes a key out."""
+    shared = preset_place(files.ANY_ENV)
+    common = layers_of(shared, algo) if algo in variant_names(shared.file) else []
+    found = {key: value for layer in (*common, *stack) for key, value in layer.search.items()}
+    return {key: value for key, value in found.items() if value is not None}
 
 
 def base_of(data: dict[str, Any]) -> list[Layer]:

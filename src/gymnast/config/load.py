@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,6 +33,7 @@ class Resolved:
     target: str
     variant: str | None = None  # of the preset or file; None: a file without variants
     generic: bool = False  # an env without a preset: values that depend on its spaces may still be filled in
+    search: dict[str, Any] = field(default_factory=dict)  # what is worth searching, as text: `gymnast sweep` reads it
 
     def source(self, key: str) -> str:
         return source_of(self.sources, key) or "default"
@@ -87,7 +88,8 @@ def load(
         raise ConfigError((*place.problems, *error.problems)) from None
     if place.problems:
         raise ConfigError(place.problems)
-    return Resolved(config, facts, merged.sources, name, variant, generic)
+    search = layers.search_of(stack, config.algo.name)
+    return Resolved(config, facts, merged.sources, name, variant, generic, search)
 
 
 def _given(overrides: Sequence[str], seed: int | None = None, steps: int | None = None) -> layers.Layer:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Hashable, Iterator, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator
 from contextlib import suppress
+from itertools import islice
 from queue import SimpleQueue
 from threading import Thread
 from typing import Protocol, TypeVar
@@ -32,9 +33,12 @@ class Launcher(Protocol):
         """How many jobs of so many cores are sensible at the same time."""
 
 
-def run_all(items: Sequence[T], at_once: int, launch: Callable[[T], Events]) -> Generator[tuple[T, Event], None, None]:
-    """The events of all of them, each with its item. Closing it ends the jobs that are under way."""
-    waiting, reported = list(reversed(items)), SimpleQueue[tuple[T, Event]]()
+def run_all(items: Iterable[T], at_once: int, launch: Callable[[T], Events]) -> Generator[tuple[T, Event], None, None]:
+    """The events of all of them, each with its item. Closing it ends the jobs that are under way.
+
+    An item is taken when there is room for it: it may depend on what the jobs before it have reported.
+    """
+    waiting, reported = iter(items), SimpleQueue[tuple[T, Event]]()
     running: dict[T, tuple[Events, Thread]] = {}
 
     def pass_on(item: T, events: Events) -> None:
@@ -50,12 +54,13 @@ def run_all(items: Sequence[T], at_once: int, launch: Callable[[T], Events]) -> 
         reported.put((item, last))
 
     try:
-        while waiting or running:
-            while waiting and len(running) < at_once:
-                item = waiting.pop()
+        while True:
+            for item in islice(waiting, at_once - len(running)):
                 events = launch(item)
                 running[item] = events, Thread(target=pass_on, args=(item, events), daemon=True)
                 running[item][1].start()
+            if not running:
+                return
             item, event = reported.get()
             if event.kind in ENDS:
                 running.pop(item)[1].join()

@@ -1,0 +1,97 @@
+"""Cells of a sweep, several at a time, wherever a launcher runs them; hopeless ones are stopped by their steps."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable
+from contextlib import closing
+from dataclasses import dataclass
+from statistics import median
+
+from gymnast import config as configs
+from gymnast.jobs.pool import Events, Launcher, run_all
+from gymnast.jobs.worker import Event, Job
+from gymnast.verbs.sweep.plan import Candidate, Plan
+from gymnast.verbs.sweep.store import Curve, Record, Store, area
+
+FEWEST_PEERS = 4  # cells to compare with, before one is called hopeless
+
+
+@dataclass(frozen=True, eq=False)
+class Cell:
+    """A config to train with a seed up to so many steps."""
+
+    candidate: Candidate
+    seed: int
+    steps: int
+    may_stop: bool = True
+
+    def job(self, plan: Plan, store: Store) -> Job:
+        seeded = configs.override(self.candidate.config, [f"train.seed={self.seed}"])
+        arguments = {
+            "config": seeded.model_dump(mode="json"),
+            "steps": self.steps,
+            "folder": str(store.run_folder(self.candidate, self.seed).resolve()),
+            "init_from": None if plan.init_from is None else str(plan.init_from),
+        }
+        return Job("gymnast.verbs.sweep.worker:run", arguments)
+
+
+@dataclass(frozen=True)
+class Failure:
+    why: str
+
+
+class Stopper:
+    """The median rule, by steps and within a seed: in the second half of its steps a cell ends whose area so far is
+    below the median of the others' at the same step."""
+
+    def __init__(self) -> None:
+        self._curves: dict[tuple[int, int], dict[Cell, Curve]] = {}  # by seed and steps
+
+    def add(self, cell: Cell, curve: Curve) -> bool:
+        """Whether the cell is hopeless, by what is known of it and of its peers."""
+        peers = self._curves.setdefault((cell.seed, cell.steps), {})
+        peers[cell] = curve
+        if not cell.may_stop or not curve or not 0.5 * cell.steps <= curve[-1][0] < cell.steps:
+            return False
+        now = curve[-1][0]
+        others = [area(other, now) for peer, other in peers.items() if peer is not cell and other[-1][0] >= now]
+        return len(others) >= FEWEST_PEERS and area(curve, now) < median(others)
+
+
+def run_cells(
+    cells: Iterable[Cell], at_once: int, launcher: Launcher, plan: Plan, store: Store
+) -> Generator[tuple[Cell, Record | Failure | int], None, None]:
+    """How many steps a cell has made, as it goes; and in the end its record, which is kept, or its failure."""
+    running: dict[Cell, Events] = {}
+    reached: dict[Cell, Event] = {}
+    hopeless: set[Cell] = set()
+    stopper = Stopper()
+
+    def launch(cell: Cell) -> Events:
+        running[cell] = launcher.run(cell.job(plan, store))
+        return running[cell]
+
+    def pulled() -> Generator[Cell, None, None]:
+        """Those that are there already only tell the stopper what they know."""
+        for cell in cells:
+            if (record := store.find(cell.candidate, cell.seed, cell.steps)) is not None:
+                stopper.add(cell, record.curve)
+            else:
+                yield cell
+
+    with closing(run_all(pulled(), at_once, launch)) as events:
+        for cell, event in events:
+            if event.kind == "event":
+                reached[cell] = event
+                if cell not in hopeless and stopper.add(cell, event.data["curve"]):
+                    hopeless.add(cell)
+                    running[cell].close()
+                yield cell, int(event.data["steps"])
+            elif event.kind == "result" or cell in hopeless:
+                story = event.data if event.kind == "result" else reached[cell].data
+                record = Record(cell.candidate.id, cell.seed, stopped=event.kind == "error", **story)
+                store.keep(record)
+                yield cell, record
+            elif event.kind == "error":
+                yield cell, Failure(event.data["why"])

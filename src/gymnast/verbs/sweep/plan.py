@@ -1,0 +1,148 @@
+"""What a sweep is asked to do: the base config, the space, the rounds and their seeds."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from gymnast import config as configs
+from gymnast.core.errors import UserError
+from gymnast.core.seeds import derive_seed
+from gymnast.verbs.sweep.space import Dimension, value_at, with_values
+
+EVALUATIONS = 20  # of a full run; rounds end with one of them
+SAMPLERS = ("random", "grid", "tpe", "gp")
+# What every cell has, so that all are measured alike: the same evaluations, all of the steps, one thread.
+MEASURED = (
+    "train.threads=1",
+    "train.checkpoint_every=null",
+    "stop.on_solved=false",
+    "stop.target=null",
+    "stop.threshold=null",
+    "stop.seconds=null",
+    "stop.plateau=null",
+    "eval.every=null",
+    "eval.warmup=0",
+    "eval.start_level=null",
+    "eval.background=false",
+    "log.sinks=[jsonl]",
+    "log.diagnostics=0",
+    "log.video=off",
+)
+
+
+@dataclass(frozen=True)
+class Round:
+    """Survivors of the round before, each on so many common seeds, up to so many steps."""
+
+    candidates: int
+    seeds: int
+    steps: int
+
+
+def rounds_of(trials: int, steps: int) -> list[Round]:
+    """Wide and short, then narrow and long: each round costs about as much as the one before."""
+    second = min(trials, max(2, math.ceil(trials / 4)))
+    third = min(second, max(2, math.ceil(trials / 16)))
+    return [Round(trials, 1, steps // 4), Round(second, 2, steps // 2), Round(third, 4, steps)]
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A config of the space; the base has no values."""
+
+    id: str
+    config: configs.RunConfig
+    values: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All that decides which cells a sweep has, less how many trials it makes."""
+
+    target: str
+    asked: configs.RunConfig  # the config that the user named, with the sweep's steps
+    space: list[Dimension]
+    sampler: str
+    seed: int
+    fresh: int  # seeds of the confirmation
+    init_from: Path | None = None  # a checkpoint that every cell starts from
+    against: tuple[str, configs.RunConfig] | None = None  # another config that the winner is compared with
+
+    @property
+    def steps(self) -> int:
+        return self.asked.train.total_timesteps
+
+    @cached_property
+    def base(self) -> Candidate:
+        return self.candidate({})
+
+    @cached_property
+    def search_seeds(self) -> list[int]:
+        return [derive_seed(self.seed, "search", index) for index in range(rounds_of(1, self.steps)[-1].seeds)]
+
+    @cached_property
+    def fresh_seeds(self) -> list[int]:
+        """Never used in the search."""
+        return [derive_seed(self.seed, "fresh", index) for index in range(self.fresh)]
+
+    def candidate(self, values: Mapping[str, Any]) -> Candidate:
+        """ConfigError where these settings do not fit together."""
+        return self.measured(configs.validate(with_values(self.asked, values), dict.fromkeys(values, "search")), values)
+
+    def measured(self, config: configs.RunConfig, values: Mapping[str, Any]) -> Candidate:
+        config = configs.override(config, MEASURED)
+        return Candidate(fingerprint(config, self.init_from), config, dict(values))
+
+    @cached_property
+    def opponents(self) -> dict[str, Candidate]:
+        """What the winner is compared with on fresh seeds, by name: first the base, which decides."""
+        other = {} if self.against is None else {self.against[0]: self.measured(self.against[1], {})}
+        return {self.target: self.base, **other}
+
+    def drawn_base(self) -> dict[str, Any] | None:
+        """The base as a point of the space; None where a range does not have its value."""
+        drawn = {dim.name: dim.drawn(value_at(self.asked, dim.key)) for dim in self.space}
+        return None if None in drawn.values() else drawn
+
+    def to_json(self) -> dict[str, Any]:
+        """The same for the same sweep."""
+        return {
+            "target": self.target,
+            "config": self.asked.model_dump(mode="json"),
+            "space": {dim.key: dim.text for dim in self.space},
+            "sampler": self.sampler,
+            "seed": self.seed,
+            "fresh": self.fresh,
+            "init_from": None if self.init_from is None else str(self.init_from),
+            "against": None if self.against is None else self.against[0],
+        }
+
+    @property
+    def name(self) -> str:
+        digest = hashlib.sha256(json.dumps(self.to_json(), sort_keys=True).encode()).hexdigest()[:6]
+        words = "".join(char if char.isalnum() else " " for char in Path(self.target).name.lower()).split()
+        return "-".join([*words, digest])
+
+
+def fingerprint(config: configs.RunConfig, init_from: Path | None) -> str:
+    """The same for the same training, whatever its seed."""
+    data = config.model_dump(mode="json", exclude_defaults=True)
+    data["algo"] = {**data.get("algo", {}), "name": config.algo.name}
+    data.get("train", {}).pop("seed", None)
+    text = json.dumps([data, str(init_from)], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+
+def refuse_short(config: configs.RunConfig) -> None:
+    least = EVALUATIONS * 4
+    if config.train.total_timesteps < least:
+        raise UserError(
+            f"train.total_timesteps: {config.train.total_timesteps} is too short for a sweep: {least} or more."
+        )

@@ -1,0 +1,193 @@
+"""The rounds of a sweep: wide and short, then narrow and long; and the confirmation on fresh seeds.
+
+Each round trains its cells on common seeds and keeps the best. Survivors go on exactly where they stopped. In the last
+round a config that a paired test shows to be worse than the leader gets no further seeds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
+from time import monotonic
+
+import numpy as np
+
+from gymnast.core.errors import EnvFailure
+from gymnast.core.text import assignment, number
+from gymnast.jobs.pool import Launcher
+from gymnast.verbs.progress import Progress
+from gymnast.verbs.sweep.cells import Cell, Failure, run_cells
+from gymnast.verbs.sweep.compare import Comparison, compare, worse
+from gymnast.verbs.sweep.plan import Candidate, Plan, rounds_of
+from gymnast.verbs.sweep.store import Record, Store
+from gymnast.verbs.sweep.study import Journal
+
+SHOWN_WORSE = 0.05  # p-value below which a finalist gets no further seeds
+
+
+class Search:
+    def __init__(
+        self,
+        plan: Plan,
+        store: Store,
+        launcher: Launcher,
+        trials: int,
+        jobs: int,
+        minutes: float | None,
+        progress: Progress,
+    ) -> None:
+        self.plan, self.store, self.launcher, self.progress = plan, store, launcher, progress
+        self.trials, self.jobs = trials, jobs
+        self.until = None if minutes is None else monotonic() + 60 * minutes
+        self.journal = Journal(store.journal, plan)
+        self.failed: dict[str, str] = {}  # by config: why
+        self.ran = 0  # cells that this command has trained
+        self.steps_made, self.began = 0, monotonic()
+
+    def search(self) -> list[Candidate]:
+        """The finalists, best first, after all rounds."""
+        first = rounds_of(self.trials, self.plan.steps)[0]
+        self.progress.plan(planned_steps(self.trials, self.plan))
+        self.run("round 1", self.first_round(first.steps))
+        drawn = [candidate for _, candidate in self.journal.candidates()]
+        second, third = rounds_of(max(1, len(drawn)), self.plan.steps)[1:]
+        seeds = self.plan.search_seeds
+        survivors = self.best(drawn, seeds[:1], first.steps)[: second.candidates]
+        if not survivors:
+            raise EnvFailure(f"every config of the first round failed: {next(iter(self.failed.values()), 'no config')}")
+        self.let_go(drawn, survivors)
+        self.run("round 2", [Cell(c, seed, second.steps) for seed in seeds[: second.seeds] for c in survivors])
+        self.write_down("round 2", survivors, seeds[: second.seeds], second.steps)
+        finalists = self.best(survivors, seeds[: second.seeds], second.steps)[: third.candidates]
+        self.let_go(survivors, finalists)
+        return self.race(finalists, seeds[: third.seeds], third.steps)
+
+    def first_round(self, steps: int) -> Iterator[Cell]:
+        """The base, then one draw after another; those of an earlier process first."""
+        seed = self.plan.search_seeds[0]
+        yield Cell(self.plan.base, seed, steps, may_stop=False)
+        known = self.journal.candidates()
+        for index in range(self.trials):
+            if index < len(known):
+                found: tuple[int, Candidate] | None = known[index]
+            else:
+                found = None if self.out_of_time(index + 1) else self.journal.draw()
+            if found is None:
+                return
+            trial, candidate = found
+            if (record := self.store.find(candidate, seed, steps)) is not None:
+                self.journal.tell(trial, record, steps)
+            yield Cell(candidate, seed, steps)
+
+    def race(self, finalists: Sequence[Candidate], seeds: Sequence[int], steps: int) -> list[Candidate]:
+        """The last round, seed after seed."""
+        racing = list(finalists)
+        for count in range(1, len(seeds) + 1):
+            self.run("round 3", [Cell(candidate, seeds[count - 1], steps, may_stop=False) for candidate in racing])
+            ranked = self.best(racing, seeds[:count], steps)
+            leader = self.scores(ranked[0], seeds[:count], steps)
+            racing = [c for c in ranked if worse(self.scores(c, seeds[:count], steps), leader) >= SHOWN_WORSE]
+            if len(racing) == 1:
+                break
+        self.write_down("round 3", finalists, seeds, steps)
+        return racing
+
+    def confirm(self, winner: Candidate) -> dict[str, Comparison]:
+        """On seeds that the search has never used, by whom the winner is compared with."""
+        seeds, steps, others = self.plan.fresh_seeds, self.plan.steps, self.plan.opponents
+        everybody = list({c.id: c for c in (winner, *others.values())}.values())
+        self.run("confirmation", [Cell(c, seed, steps, may_stop=False) for seed in seeds for c in everybody])
+        for candidate in everybody:
+            if candidate.id in self.failed:
+                raise EnvFailure(
+                    f"the confirmation failed: {self.failed[candidate.id]}. The same command tries it again."
+                )
+        self.write_down("confirmation", [winner, self.plan.base], seeds, steps)
+        ours = self.scores(winner, seeds, steps)
+        return {name: compare(ours, self.scores(other, seeds, steps)) for name, other in others.items()}
+
+    def run(self, what: str, cells: Iterable[Cell]) -> None:
+        """Trains what is not there yet; every end is a line."""
+        reached: dict[Cell, int] = {}
+        with closing(run_cells(cells, self.jobs, self.launcher, self.plan, self.store)) as events:
+            for cell, news in events:
+                before = reached.get(cell, self.steps_before(cell))
+                reached[cell] = min(news, cell.steps) if isinstance(news, int) else cell.steps
+                self.progress.done(reached[cell] - before)
+                if not isinstance(news, int):
+                    self.ended(what, cell, news)
+                elif news:
+                    self.steps_made += max(0, reached[cell] - before)
+                self.progress.step(f"{what} · {self.ran} cells done")
+
+    def steps_before(self, cell: Cell) -> int:
+        record = self.store.records.get((cell.candidate.id, cell.seed))
+        return 0 if record is None else min(record.steps, cell.steps)
+
+    def ended(self, what: str, cell: Cell, news: Record | Failure) -> None:
+        self.ran += 1
+        trial = next((number for number, c in self.journal.candidates() if c.id == cell.candidate.id), None)
+        is_first = what == "round 1"
+        name = f"{what}  {describe(cell.candidate, self.plan)}"
+        if isinstance(news, Failure):
+            self.failed[cell.candidate.id] = news.why
+            if is_first and trial is not None:
+                self.journal.tell(trial, None, cell.steps)
+            self.progress.say(f"{name}: {news.why}", failed=True)
+            return
+        if is_first and trial is not None:
+            self.journal.tell(trial, news, cell.steps)
+        elif is_first:
+            self.journal.add_base(news, cell.steps)
+        end = f"stopped at {news.steps:,} steps" if news.stopped else f"{news.steps:,} steps"
+        self.progress.say(f"{name}: {number(news.score(cell.steps))}, {end}, {news.seconds:,.1f} s")
+
+    def scores(self, candidate: Candidate, seeds: Sequence[int], steps: int) -> list[float]:
+        """By seed; of a cell that is not there: the worst."""
+        found = [self.store.records.get((candidate.id, seed)) for seed in seeds]
+        return [
+            -np.inf if record is None or (record.steps < steps and not record.stopped) else record.score(steps)
+            for record in found
+        ]
+
+    def best(self, candidates: Sequence[Candidate], seeds: Sequence[int], steps: int) -> list[Candidate]:
+        """Best first, by their mean score on common seeds; without those that failed or were stopped."""
+        means = {c.id: float(np.mean(self.scores(c, seeds, steps))) for c in candidates}
+        there = [c for c in candidates if np.isfinite(means[c.id]) and c.id not in self.failed]
+        whole = [c for c in there if not any(self.store.records[c.id, seed].stopped for seed in seeds)]
+        return sorted(whole or there, key=lambda c: -means[c.id])
+
+    def let_go(self, before: Sequence[Candidate], after: Sequence[Candidate]) -> None:
+        kept = {candidate.id for candidate in after}
+        for candidate in before:
+            if candidate.id not in kept:
+                self.store.drop_runs(candidate)
+
+    def write_down(self, what: str, candidates: Sequence[Candidate], seeds: Sequence[int], steps: int) -> None:
+        cells = ((c, record) for c in candidates for seed in seeds if (record := self.store.find(c, seed, steps)))
+        self.journal.add_round(what, steps, cells)
+
+    def out_of_time(self, trials: int) -> bool:
+        """Whether a sweep with so many trials is expected to take longer than --minutes."""
+        if self.until is None or trials <= 2:
+            return False
+        now = monotonic()
+        rate = self.steps_made / max(now - self.began, 1e-9)
+        left = planned_steps(trials, self.plan) - self.steps_made
+        return rate > 0 and now + left / rate > self.until
+
+
+def planned_steps(trials: int, plan: Plan) -> int:
+    """Of a sweep that stops no cell early: survivors go on where they were."""
+    first, second, third = rounds_of(trials, plan.steps)
+    search = (trials + 1) * first.steps
+    search += second.candidates * (second.seeds * second.steps - first.steps)
+    search += third.candidates * (third.seeds * third.steps - second.seeds * second.steps)
+    return search + (1 + len(plan.opponents)) * plan.fresh * plan.steps
+
+
+def describe(candidate: Candidate, plan: Plan) -> str:
+    """A config in a few words."""
+    values = ", ".join(assignment(key, value) for key, value in candidate.values.items())
+    names = {other.id: name for name, other in plan.opponents.items()}
+    return f"{candidate.id} {values or names.get(candidate.id, '')}"

@@ -1,0 +1,203 @@
+"""The samplers and the journal are Optuna's: every round is a study in one file, which `optuna-dashboard` opens.
+
+The cells on the disk are the truth. A trial that a killed process had begun is still in the journal with its numbers,
+so the same command goes on with it instead of drawing another one.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gymnast import config as configs
+from gymnast.core.errors import UserError, package_problem
+from gymnast.core.seeds import derive_seed
+from gymnast.verbs.sweep.plan import Candidate, Plan
+from gymnast.verbs.sweep.store import Record
+
+if TYPE_CHECKING:
+    from optuna.samplers import BaseSampler
+    from optuna.study import Study
+    from optuna.trial import FrozenTrial
+
+MOST_TRIES = 200  # draws in a row that fit no config, or one that was drawn before
+REFUSED = "refused"  # attribute of such a draw
+
+
+def require_optuna() -> None:
+    if problem := package_problem("optuna", "sweep"):
+        raise UserError(problem)
+
+
+class Journal:
+    """The study of the first round, where configs are drawn, and one for each later round."""
+
+    def __init__(self, path: Path, plan: Plan) -> None:
+        import optuna
+        from optuna.storages import JournalStorage
+        from optuna.storages.journal import JournalFileBackend
+
+        optuna.logging.set_verbosity(optuna.logging.ERROR)
+        self.plan, self._name = plan, path.parent.name
+        self._storage = JournalStorage(JournalFileBackend(str(path)))
+        self._distributions = {dim.name: dim.distribution() for dim in plan.space}
+        self.study = self._open("round 1")
+
+    def _open(self, what: str) -> Study:
+        import optuna
+
+        return optuna.create_study(
+            study_name=f"{self._name}, {what}", storage=self._storage, direction="maximize", load_if_exists=True
+        )
+
+    def candidates(self) -> list[tuple[int, Candidate]]:
+        """Those that were drawn so far, with their trials."""
+        trials = self.study.get_trials(deepcopy=False)
+        return [(t.number, self._candidate(t.params)) for t in trials if not self._is_no_draw(t)]
+
+    def _is_no_draw(self, trial: FrozenTrial) -> bool:
+        return REFUSED in trial.user_attrs or "base" in trial.user_attrs
+
+    def _candidate(self, params: Mapping[str, Any]) -> Candidate:
+        return self.plan.candidate({dim.key: dim.value(params[dim.name]) for dim in self.plan.space})
+
+    def draw(self) -> tuple[int, Candidate] | None:
+        """Another config; None where the space has no more."""
+        from optuna.trial import TrialState
+
+        known = {self.plan.base.id, *(candidate.id for _, candidate in self.candidates())}
+        why = ""
+        for _ in range(MOST_TRIES):
+            if not self._prepare():
+                return None
+            trial = self.study.ask(self._distributions)
+            try:
+                candidate = self._candidate(trial.params)
+                if candidate.id not in known:
+                    trial.set_user_attr("config", candidate.id)
+                    return trial.number, candidate
+                refused = "drawn before"
+            except configs.ConfigError as error:
+                why = refused = error.problems[0]
+            trial.set_user_attr(REFUSED, refused)
+            self.study.tell(trial.number, state=TrialState.FAIL)
+        if why and not self.candidates():
+            raise UserError(f"search space: {MOST_TRIES} draws in a row fit no config; the last one: {why}")
+        return None
+
+    def _prepare(self) -> bool:
+        """The sampler of the next draw. It depends on the seed and the number of the draw alone, so that a sweep that
+        was interrupted draws what an uninterrupted one does."""
+        trials = self.study.get_trials(deepcopy=False)
+        self.study.sampler = make_sampler(self.plan.sampler, derive_seed(self.plan.seed, "sampler", len(trials)))
+        if self.plan.sampler == "grid":
+            point = next(
+                itertools.islice(grid(self.plan), len([t for t in trials if "base" not in t.user_attrs]), None), None
+            )
+            if point is None:
+                return False
+            self.study.enqueue_trial(point)
+        return True
+
+    def tell(self, number: int, record: Record | None, steps: int) -> None:
+        """How a config did in the first round; None: it failed. A stopped one keeps its last score to the end."""
+        from optuna.trial import TrialState
+
+        trial = self.study.get_trials(deepcopy=False)[number]
+        if trial.state.is_finished():
+            return
+        if record is None:
+            self.study.tell(number, state=TrialState.FAIL)
+            return
+        running = _trial(self.study, number)
+        for at, score in record.curve:
+            running.report(score, at)
+        for name, value in _facts(record).items():
+            running.set_user_attr(name, value)
+        self.study.tell(number, record.score(steps))
+
+    def add_base(self, record: Record, steps: int) -> None:
+        """The config that the user named, if it is a point of the space: samplers learn from it, too."""
+        drawn = self.plan.drawn_base()
+        if drawn is not None and not any("base" in t.user_attrs for t in self.study.get_trials(deepcopy=False)):
+            self._add(self.study, drawn, record, steps, {"base": True})
+
+    def add_round(self, what: str, steps: int, cells: Iterator[tuple[Candidate, Record]]) -> None:
+        """The cells of a later round, as trials of its own study."""
+        study = self._open(what)
+        there = {(t.user_attrs["config"], t.user_attrs["seed"]) for t in study.get_trials(deepcopy=False)}
+        numbers = {candidate.id: trial for trial, candidate in self.candidates()}
+        trials = self.study.get_trials(deepcopy=False)
+        for candidate, record in cells:
+            params = trials[numbers[candidate.id]].params if candidate.id in numbers else self.plan.drawn_base()
+            if params is not None and (record.config, record.seed) not in there:
+                self._add(study, params, record, steps, {})
+
+    def _add(self, study: Study, params: dict[str, Any], record: Record, steps: int, more: dict[str, Any]) -> None:
+        from optuna.trial import create_trial
+
+        study.add_trial(
+            create_trial(
+                params=params,
+                distributions=self._distributions,
+                value=record.score(steps),
+                intermediate_values=dict(record.curve),
+                user_attrs=_facts(record) | more,
+            )
+        )
+
+    def importances(self) -> dict[str, float]:
+        """How much of the first round's scores each setting explains, by Optuna's PED-ANOVA; {}: too few to say."""
+        import optuna
+
+        done = [t for t in self.study.get_trials(deepcopy=False) if t.value is not None]
+        if len(done) < 4 or len({t.value for t in done}) < 2:
+            return {}
+        return dict(optuna.importance.get_param_importances(self.study))
+
+    def slices(self) -> dict[str, list[tuple[Any, float]]]:
+        """(number, score) of the first round, by setting."""
+        done = [t for t in self.study.get_trials(deepcopy=False) if t.value is not None]
+        return {
+            dim.key: [(dim.value(t.params[dim.name]), t.value) for t in done if t.value is not None]
+            for dim in self.plan.space
+        }
+
+
+def _trial(study: Study, number: int) -> Any:
+    """A trial that was begun, perhaps by a process that is gone."""
+    from optuna.trial import Trial
+
+    return Trial(study, study.get_trials(deepcopy=False)[number]._trial_id)
+
+
+def _facts(record: Record) -> dict[str, Any]:
+    return {
+        "config": record.config,
+        "seed": record.seed,
+        "steps": record.steps,
+        "seconds": round(record.seconds, 2),
+        "stopped": record.stopped,
+    }
+
+
+def make_sampler(name: str, seed: int) -> BaseSampler:
+    from optuna import samplers
+
+    if name == "tpe":
+        return samplers.TPESampler(seed=seed, n_startup_trials=8)
+    if name == "gp":
+        return samplers.GPSampler(seed=seed, n_startup_trials=8, deterministic_objective=False)
+    return samplers.RandomSampler(seed=seed)
+
+
+def grid(plan: Plan) -> Iterator[dict[str, Any]]:
+    """All combinations, in an order that the seed shuffles: a part of them is no corner of the space."""
+    choices = [dim.distribution().choices for dim in plan.space]  # type: ignore[attr-defined]
+    points = list(itertools.product(*choices))
+    random.Random(derive_seed(plan.seed, "grid")).shuffle(points)
+    for point in points:
+        yield dict(zip((dim.name for dim in plan.space), point, strict=True))
