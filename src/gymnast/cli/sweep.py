@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from gymnast.cli.verbs import Finite, app, common, quiet, sets, show
+from gymnast.cli.verbs import Finite, app, common, on_option, quiet, sets, show
 
 
 @app.command(short_help="Search better settings, and confirm them on fresh seeds.")
@@ -32,7 +32,12 @@ from gymnast.cli.verbs import Finite, app, common, quiet, sets, show
     help="Fresh seeds of the confirmation.",
 )
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the sweep itself.")
-@click.option("--jobs", type=click.IntRange(min=1), default=2, show_default=True, help="Trainings at the same time.")
+@click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    help="Trainings at the same time.  [default: 2, or what a cluster has room for]",
+)
+@on_option
 @click.option(
     "--minutes",
     type=Finite(min=0, min_open=True),

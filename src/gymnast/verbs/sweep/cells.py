@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Generator, Iterable
 from contextlib import closing
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from gymnast import config as configs
 from gymnast.jobs.pool import Events, Launcher, run_all
 from gymnast.jobs.worker import Event, Job
 from gymnast.verbs.sweep.plan import Candidate, Plan
-from gymnast.verbs.sweep.store import Curve, Record, Store, area
+from gymnast.verbs.sweep.store import INIT, Curve, Record, Store, area
 
 FEWEST_PEERS = 4  # cells to compare with, before one is called hopeless
 
@@ -26,14 +27,14 @@ class Cell:
     may_stop: bool = True
 
     def job(self, plan: Plan, store: Store) -> Job:
+        """It works in the cell's folder, where an earlier part of it may be."""
         seeded = configs.override(self.candidate.config, [f"train.seed={self.seed}"])
-        arguments = {
-            "config": seeded.model_dump(mode="json"),
-            "steps": self.steps,
-            "folder": str(store.run_folder(self.candidate, self.seed).resolve()),
-            "init_from": None if plan.init_from is None else str(plan.init_from),
-        }
-        return Job("gymnast.verbs.sweep.worker:run", arguments)
+        arguments = {"config": seeded.model_dump(mode="json"), "steps": self.steps}
+        folder = store.run_folder(self.candidate, self.seed).resolve()
+        if plan.init_from is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(plan.init_from, folder / INIT)
+        return Job("gymnast.verbs.sweep.worker:run", arguments, cores=seeded.train.threads or 1, folder=folder)
 
 
 @dataclass(frozen=True)

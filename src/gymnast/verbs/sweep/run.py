@@ -13,7 +13,7 @@ from typing import Any
 
 from gymnast import config as configs
 from gymnast.core.errors import Stopped, UserError
-from gymnast.core.registry import LAUNCHERS
+from gymnast.jobs.launchers import open_launcher
 from gymnast.verbs.progress import SILENT, Progress
 from gymnast.verbs.sweep.compare import Comparison, front
 from gymnast.verbs.sweep.plan import SAMPLERS, Candidate, Plan, refuse_short, rounds_of
@@ -24,6 +24,8 @@ from gymnast.verbs.sweep.store import Store
 from gymnast.verbs.sweep.study import require_optuna
 from gymnast.verbs.sweep.variant import write_variant
 from gymnast.verbs.train import resolve_config
+
+LOCAL_JOBS = 2  # trainings at the same time on this machine
 
 
 @dataclass(frozen=True)
@@ -88,7 +90,7 @@ def sweep(
     steps: int | None = None,
     seeds: int = 5,
     seed: int = 0,
-    jobs: int = 2,
+    jobs: int | None = None,
     minutes: float | None = None,
     name: str | None = None,
     out: Path | None = None,
@@ -100,11 +102,12 @@ def sweep(
     plan = make_plan(target, overrides, steps, search, space, sampler, seed, seeds, against, progress)
     if name is not None and not re.fullmatch(r"[\w][\w.-]*", name):
         raise UserError(f"--name {name!r}: a name has letters, digits, '.', '-' and '_' only.")
+    launcher = open_launcher(on)  # before anything is written
+    at_once = jobs or (launcher.room(plan.base.config.train.threads or 1) if on else LOCAL_JOBS)
     store = Store(runs_dir / "sweeps" / (name or plan.name))
     store.open(plan)
-    launcher = LAUNCHERS.get("local")()
     try:
-        work = Search(plan, store, launcher, trials, jobs, minutes, progress)
+        work = Search(plan, store, launcher, trials, at_once, minutes, progress)
         finalists = work.search()
         confirmed = work.confirm(finalists[0])
         return finish(work, finalists[0], confirmed, out)

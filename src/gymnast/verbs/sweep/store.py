@@ -25,6 +25,7 @@ from gymnast.core.text import setting
 from gymnast.runs.lock import RunLock
 from gymnast.verbs.sweep.plan import Candidate, Plan
 
+INIT = "init.safetensors"  # in the folder of a cell: the checkpoint that it starts from
 Curve = list[tuple[int, float]]  # (env steps, mean return of an evaluation), from the untrained agent on
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
 
 MOST_TRIES = 200  # draws in a row that fit no config, or one that was drawn before
-REFUSED = "refused"  # attribute of such a draw
+DRAWN_BEFORE = "drawn before"
+BASE = "base"  # attribute of the trial that is the config the user named
 
 
 def require_optuna() -> None:
@@ -45,6 +46,8 @@ class Journal:
         self._storage = JournalStorage(JournalFileBackend(str(path)))
         self._distributions = {dim.name: dim.distribution() for dim in plan.space}
         self.study = self._open("round 1")
+        self._read: set[int] = set()  # trials
+        self._drawn: dict[str, tuple[int, Candidate]] = {}
 
     def _open(self, what: str) -> Study:
         import optuna
@@ -54,49 +57,55 @@ class Journal:
         )
 
     def candidates(self) -> list[tuple[int, Candidate]]:
-        """Those that were drawn so far, with their trials."""
-        trials = self.study.get_trials(deepcopy=False)
-        return [(t.number, self._candidate(t.params)) for t in trials if not self._is_no_draw(t)]
+        """Those that were drawn so far, with their trials; without draws that a kill has cut short."""
+        for trial in self.study.get_trials(deepcopy=False):
+            if trial.number not in self._read and trial.params.keys() == self._distributions.keys():
+                self._read.add(trial.number)
+                self._take(trial)
+        return list(self._drawn.values())
 
-    def _is_no_draw(self, trial: FrozenTrial) -> bool:
-        return REFUSED in trial.user_attrs or "base" in trial.user_attrs
-
-    def _candidate(self, params: Mapping[str, Any]) -> Candidate:
-        return self.plan.candidate({dim.key: dim.value(params[dim.name]) for dim in self.plan.space})
+    def _take(self, trial: FrozenTrial) -> str | None:
+        """Counts a draw, or says why it is none."""
+        try:
+            values = {dim.key: dim.value(trial.params[dim.name]) for dim in self.plan.space}
+            candidate = self.plan.candidate(values)
+        except configs.ConfigError as error:
+            return error.problems[0]
+        if BASE in trial.user_attrs or candidate.id == self.plan.base.id or candidate.id in self._drawn:
+            return DRAWN_BEFORE
+        self._drawn[candidate.id] = trial.number, candidate
+        return None
 
     def draw(self) -> tuple[int, Candidate] | None:
         """Another config; None where the space has no more."""
         from optuna.trial import TrialState
 
-        known = {self.plan.base.id, *(candidate.id for _, candidate in self.candidates())}
-        why = ""
+        self.candidates()
+        why = None
         for _ in range(MOST_TRIES):
             if not self._prepare():
                 return None
             trial = self.study.ask(self._distributions)
-            try:
-                candidate = self._candidate(trial.params)
-                if candidate.id not in known:
-                    trial.set_user_attr("config", candidate.id)
-                    return trial.number, candidate
-                refused = "drawn before"
-            except configs.ConfigError as error:
-                why = refused = error.problems[0]
-            trial.set_user_attr(REFUSED, refused)
+            self._read.add(trial.number)
+            why = self._take(self.study.get_trials(deepcopy=False)[trial.number])
+            if why is None:
+                return list(self._drawn.values())[-1]
+            trial.set_user_attr("refused", why)
             self.study.tell(trial.number, state=TrialState.FAIL)
-        if why and not self.candidates():
+        if why != DRAWN_BEFORE and not self._drawn:
             raise UserError(f"search space: {MOST_TRIES} draws in a row fit no config; the last one: {why}")
         return None
 
     def _prepare(self) -> bool:
         """The sampler of the next draw. It depends on the seed and the number of the draw alone, so that a sweep that
         was interrupted draws what an uninterrupted one does."""
+        from optuna.trial import TrialState
+
         trials = self.study.get_trials(deepcopy=False)
         self.study.sampler = make_sampler(self.plan.sampler, derive_seed(self.plan.seed, "sampler", len(trials)))
-        if self.plan.sampler == "grid":
-            point = next(
-                itertools.islice(grid(self.plan), len([t for t in trials if "base" not in t.user_attrs]), None), None
-            )
+        if self.plan.sampler == "grid" and not any(trial.state == TrialState.WAITING for trial in trials):
+            there = [trial.params for trial in trials]
+            point = next((point for point in grid(self.plan) if point not in there), None)
             if point is None:
                 return False
             self.study.enqueue_trial(point)
@@ -122,17 +131,18 @@ class Journal:
     def add_base(self, record: Record, steps: int) -> None:
         """The config that the user named, if it is a point of the space: samplers learn from it, too."""
         drawn = self.plan.drawn_base()
-        if drawn is not None and not any("base" in t.user_attrs for t in self.study.get_trials(deepcopy=False)):
-            self._add(self.study, drawn, record, steps, {"base": True})
+        if drawn is not None and not any(BASE in t.user_attrs for t in self.study.get_trials(deepcopy=False)):
+            self._add(self.study, drawn, record, steps, {BASE: True})
 
     def add_round(self, what: str, steps: int, cells: Iterator[tuple[Candidate, Record]]) -> None:
         """The cells of a later round, as trials of its own study."""
         study = self._open(what)
         there = {(t.user_attrs["config"], t.user_attrs["seed"]) for t in study.get_trials(deepcopy=False)}
-        numbers = {candidate.id: trial for trial, candidate in self.candidates()}
+        self.candidates()
         trials = self.study.get_trials(deepcopy=False)
         for candidate, record in cells:
-            params = trials[numbers[candidate.id]].params if candidate.id in numbers else self.plan.drawn_base()
+            drawn = self._drawn.get(candidate.id)
+            params = self.plan.drawn_base() if drawn is None else trials[drawn[0]].params
             if params is not None and (record.config, record.seed) not in there:
                 self._add(study, params, record, steps, {})
 

@@ -20,6 +20,7 @@ from gymnast.training.build import build
 from gymnast.training.record import new_run, record
 from gymnast.training.rows import Row
 from gymnast.training.state import restore
+from gymnast.verbs.sweep.store import INIT
 
 if TYPE_CHECKING:
     from gymnast.jobs.child import Channel
@@ -49,10 +50,10 @@ class Watch:
         return {"steps": self.steps, "seconds": self.time.seconds, "curve": self.curve}
 
 
-def run(channel: Channel, config: dict[str, Any], steps: int, folder: str, init_from: str | None) -> dict[str, Any]:
+def run(channel: Channel, config: dict[str, Any], steps: int, folder: str) -> dict[str, Any]:
     """Trains until `steps`. Every row is an event that has all of the story so far."""
     checked, place, watch = configs.validate(config), Path(folder), Watch(steps)
-    session, cell = open_cell(checked, place, None if init_from is None else Path(init_from))
+    session, cell = open_cell(checked, place)
     if (score := first_score(session, place)) is not None:
         watch.curve.append((0, score))
     for row in read_metrics(cell.metrics_path):
@@ -75,8 +76,9 @@ def run(channel: Channel, config: dict[str, Any], steps: int, folder: str, init_
     return watch.story | {"final": final}
 
 
-def open_cell(config: configs.RunConfig, folder: Path, init_from: Path | None) -> tuple[TrainState, Run]:
-    """Where its last checkpoint left off, if there is one here; else from the start."""
+def open_cell(config: configs.RunConfig, folder: Path) -> tuple[TrainState, Run]:
+    """Where its last checkpoint left off, if there is one in the folder; else from the start, or from the checkpoint
+    `init` there."""
     for path in folder.glob("*/checkpoints/last.safetensors"):
         cell, saved = Run.open(path.parents[1]), checkpoint.load(path)
         session = build(config, None)
@@ -84,13 +86,14 @@ def open_cell(config: configs.RunConfig, folder: Path, init_from: Path | None) -
         for rows in (cell.metrics_path, cell.diagnostics_path):
             JsonlSink.truncate(rows, session.counters.env_steps)
         return session, cell
-    shutil.rmtree(folder, ignore_errors=True)  # of a process that was killed before its first checkpoint
+    for left in folder.glob("*/"):  # of a process that was killed before its first checkpoint
+        shutil.rmtree(left, ignore_errors=True)
     session = build(config, None)
-    if init_from is not None:
-        saved = checkpoint.load(init_from)
+    if (init := folder / INIT).is_file():
+        saved = checkpoint.load(init)
         taken, _ = init_agent_from(session.agent, saved.agent, saved.env_id == config.env.id)
         if not taken:
-            raise UserError(f"no layer of {init_from.stem} fits this agent by name and shape.")
+            raise UserError("no layer of the checkpoint of --from fits this agent by name and shape.")
     return session, new_run(config, None, folder)
 
 
