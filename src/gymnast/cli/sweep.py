@@ -11,7 +11,13 @@ from gymnast.cli.verbs import Finite, app, common, on_option, quiet, sets, show
 
 
 @app.command(short_help="Search better settings, and confirm them on fresh seeds.")
-@click.argument("target", metavar="ENV[:VARIANT]|FILE")
+@click.argument("target", metavar="[ENV[:VARIANT]|FILE]", required=False)
+@click.option(
+    "--from",
+    "start",
+    metavar="REF",
+    help="Start from the config of this run; with a checkpoint (RUN/best), from its agent, too.",
+)
 @click.option(
     "--search",
     multiple=True,
@@ -53,7 +59,7 @@ from gymnast.cli.verbs import Finite, app, common, on_option, quiet, sets, show
 @sets
 @quiet
 @common
-def sweep(target: str, runs_dir: Path, quiet: bool, as_json: bool, **options: Any) -> None:
+def sweep(target: str | None, runs_dir: Path, quiet: bool, as_json: bool, **options: Any) -> None:
     """Search better settings for an env with few seeds, and confirm the best one on fresh seeds.
 
     \b

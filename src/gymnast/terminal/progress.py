@@ -3,20 +3,32 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from rich import progress as rich_progress
+from rich.console import RenderableType
 from rich.text import Text
 
-from gymnast.terminal.format import output
+from gymnast.terminal.format import Column, output, table
 from gymnast.verbs.progress import Progress
+
+
+class BarAndTable(rich_progress.Progress):
+    """A table above the bar, where there is one."""
+
+    shown: RenderableType | None = None
+
+    def get_renderables(self) -> Iterable[RenderableType]:
+        if self.shown is not None:
+            yield self.shown
+        yield from super().get_renderables()
 
 
 class Bar(Progress):
     """Moves by itself, in a thread of rich's, whatever the work is doing."""
 
-    def __init__(self, progress: rich_progress.Progress) -> None:
+    def __init__(self, progress: BarAndTable) -> None:
         self._progress = progress
         self._task = progress.add_task("starting", total=None)
 
@@ -33,6 +45,12 @@ class Bar(Progress):
     def say(self, text: str, failed: bool = False) -> None:
         self._progress.console.print(Text(text, style="red" if failed else "default"))
 
+    def table(self, titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+        console = self._progress.console
+        self._progress.shown = table(
+            console, [Column(title, wraps=40 * (title == "settings")) for title in titles], rows
+        )
+
     def _update(self, total: float | None = None, advance: float | None = None, description: str | None = None) -> None:
         self._progress.update(self._task, total=total, advance=advance, description=description)
 
@@ -46,7 +64,7 @@ def progress_bar(quiet: bool = False, after: float = 0.0) -> Iterator[Bar]:
     text, times = rich_progress.TextColumn, (rich_progress.TimeElapsedColumn(), rich_progress.TimeRemainingColumn())
     columns = (text("{task.description}"), rich_progress.BarColumn(), *times)
     hidden = quiet or not console.is_terminal
-    progress = rich_progress.Progress(*columns, console=console, transient=True, disable=hidden)
+    progress = BarAndTable(*columns, console=console, transient=True, disable=hidden)
     timer = threading.Timer(after, progress.start)
     timer.daemon = True
     timer.start()

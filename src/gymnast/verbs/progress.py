@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 
 class Progress:
     def plan(self, amount: float) -> None:
@@ -15,6 +17,9 @@ class Progress:
 
     def say(self, text: str, failed: bool = False) -> None:
         """A line that stays."""
+
+    def table(self, titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+        """What is known so far; it takes the place of the table before."""
 
 
 SILENT = Progress()

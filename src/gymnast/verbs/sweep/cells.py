@@ -91,7 +91,8 @@ def run_cells(
                 yield cell, int(event.data["steps"])
             elif event.kind == "result" or cell in hopeless:
                 story = event.data if event.kind == "result" else reached[cell].data
-                record = Record(cell.candidate.id, cell.seed, stopped=event.kind == "error", **story)
+                stopped = event.kind == "error"
+                record = Record.of(**story, config=cell.candidate.id, seed=cell.seed, stopped=stopped)
                 store.keep(record)
                 yield cell, record
             elif event.kind == "error":

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from gymnast import config as configs
-from gymnast.core.errors import UserError
 from gymnast.core.seeds import derive_seed
 from gymnast.verbs.sweep.space import Dimension, value_at, with_values
 
@@ -74,6 +73,7 @@ class Plan:
     fresh: int  # seeds of the confirmation
     init_from: Path | None = None  # a checkpoint that every cell starts from
     against: tuple[str, configs.RunConfig] | None = None  # another config that the winner is compared with
+    given: tuple[str, ...] = ()  # --set, on top of the target
 
     @property
     def steps(self) -> int:
@@ -104,7 +104,12 @@ class Plan:
     def opponents(self) -> dict[str, Candidate]:
         """What the winner is compared with on fresh seeds, by name: first the base, which decides."""
         other = {} if self.against is None else {self.against[0]: self.measured(self.against[1], {})}
-        return {self.target: self.base, **other}
+        return {self.label: self.base, **other}
+
+    @property
+    def label(self) -> str:
+        """The base in words."""
+        return f"{self.target} with {', '.join(self.given)}" if self.given else self.target
 
     def drawn_base(self) -> dict[str, Any] | None:
         """The base as a point of the space; None where a range does not have its value."""
@@ -138,11 +143,3 @@ def fingerprint(config: configs.RunConfig, init_from: Path | None) -> str:
     data.get("train", {}).pop("seed", None)
     text = json.dumps([data, str(init_from)], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:8]
-
-
-def refuse_short(config: configs.RunConfig) -> None:
-    least = EVALUATIONS * 4
-    if config.train.total_timesteps < least:
-        raise UserError(
-            f"train.total_timesteps: {config.train.total_timesteps} is too short for a sweep: {least} or more."
-        )

@@ -19,9 +19,11 @@ from gymnast.verbs.progress import Progress
 from gymnast.verbs.sweep.cells import Cell, Failure, run_cells
 from gymnast.verbs.sweep.compare import Comparison, compare, worse
 from gymnast.verbs.sweep.plan import Candidate, Plan, rounds_of
+from gymnast.verbs.sweep.standings import TITLES, Standing, standings
 from gymnast.verbs.sweep.store import Record, Store
 from gymnast.verbs.sweep.study import Journal
 
+SHOWN = 8  # configs of the live table
 SHOWN_WORSE = 0.05  # p-value below which a finalist gets no further seeds
 
 
@@ -141,6 +143,11 @@ class Search:
             self.journal.add_base(news, cell.steps)
         end = f"stopped at {news.steps:,} steps" if news.stopped else f"{news.steps:,} steps"
         self.progress.say(f"{name}: {number(news.score(cell.steps))}, {end}, {news.seconds:,.1f} s")
+        self.progress.table(TITLES, [standing.cells for standing in self.standings()[:SHOWN]])
+
+    def standings(self) -> list[Standing]:
+        drawn = [candidate for _, candidate in self.journal.candidates() if candidate.id not in self.failed]
+        return standings(self.plan, self.store, drawn)
 
     def scores(self, candidate: Candidate, seeds: Sequence[int], steps: int) -> list[float]:
         """By seed; of a cell that is not there: the worst."""

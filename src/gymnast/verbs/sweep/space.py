@@ -28,6 +28,8 @@ FIXED = ("eval", "stop", "log", "stages", "tasks")  # sections that decide how a
 FIXED_KEYS = ("train.seed", "train.total_timesteps", "env.id")
 NUMBER = (int, float)
 
+Forms = dict[str, tuple[Any, str]]  # by key: a range as it is written, and where
+
 
 @dataclass(frozen=True)
 class Dimension:
@@ -90,9 +92,10 @@ class Dimension:
         return (int(self.low), int(self.high)) if whole else (self.low, self.high)
 
 
-def parse_search(texts: Sequence[str]) -> dict[str, tuple[Any, str]]:
+def parse_search(texts: Sequence[str]) -> Forms:
     """--search KEY=RANGE: what stands for each key, and its source."""
-    found, problems = {}, []
+    found: Forms = {}
+    problems = []
     for text in texts:
         key, equals, raw = text.partition("=")
         if not equals or not key.strip() or not raw.strip():
@@ -127,7 +130,7 @@ def parse_range(key: str, form: Any, source: str) -> Dimension | str:
             ends.append(float(text))
         except ValueError:
             return line(source, key, f"{text.strip()!r} is not a number. {FORMS}", form)
-    return checked(Dimension(key, kind, *ends, source=source), form)
+    return checked(Dimension(key, kind, ends[0], ends[1], source=source), form)
 
 
 def checked(found: Dimension, form: Any) -> Dimension | str:
@@ -149,7 +152,7 @@ def checked(found: Dimension, form: Any) -> Dimension | str:
     return line(found.source, found.key, problem, form) if problem else found
 
 
-def make_space(forms: Mapping[str, tuple[Any, str]], base: configs.RunConfig) -> list[Dimension]:
+def make_space(forms: Forms, base: configs.RunConfig) -> list[Dimension]:
     """Everything that is wrong with a search space at once, before anything starts."""
     space, problems = [], []
     for key, (form, source) in forms.items():

@@ -8,6 +8,7 @@ from typing import Any
 from gymnast import config as configs
 from gymnast.config.files import YamlFile, read_file
 from gymnast.config.problems import line
+from gymnast.verbs.sweep.space import Forms
 
 SAMPLERS = {"grid": "grid", "random": "random", "bayes": "tpe"}  # W&B's methods
 RANGES = {
@@ -20,7 +21,7 @@ RANGES = {
 }
 
 
-def read_space(path: Path) -> tuple[dict[str, tuple[Any, str]], str | None, list[str]]:
+def read_space(path: Path) -> tuple[Forms, str | None, list[str]]:
     """Ranges by key with their sources, the sampler a W&B file asks for, and what of it is not used."""
     file = read_file(path)
     if "parameters" not in file.data:
@@ -31,7 +32,7 @@ def read_space(path: Path) -> tuple[dict[str, tuple[Any, str]], str | None, list
     if method not in (None, *SAMPLERS):
         where = file.at(("method",))
         raise configs.ConfigError([line(where, "method", f"must be one of {', '.join(SAMPLERS)}.", method)])
-    found: dict[str, tuple[Any, str]] = {}
+    found: Forms = {}
     problems: list[str] = []
     read_parameters(file, file.data["parameters"], ("parameters",), "", found, problems)
     if problems:
@@ -57,7 +58,7 @@ def read_parameters(
     parameters: dict[str, Any],
     path: tuple[str, ...],
     prefix: str,
-    found: dict[str, tuple[Any, str]],
+    found: Forms,
     problems: list[str],
 ) -> None:
     for name, spec in parameters.items():

@@ -53,6 +53,11 @@ class Record:
     stopped: bool = False  # as hopeless, before its steps were made
     final: float | None = None  # mean return of the last agent on fresh episodes, of a full run
 
+    @classmethod
+    def of(cls, curve: Sequence[Sequence[float]], **facts: Any) -> Record:
+        """From JSON, which has lists only."""
+        return cls(curve=[(int(steps), float(score)) for steps, score in curve], **facts)
+
     def score(self, steps: int) -> float:
         return area(self.curve, steps)
 
@@ -64,7 +69,7 @@ class Store:
         self.folder = folder
         self.records: dict[tuple[str, int], Record] = {}
         for path in sorted((folder / "cells").glob("[!.]*.json")):
-            record = Record(**read_json(path))
+            record = Record.of(**read_json(path))
             self.records[record.config, record.seed] = record
         self._lock = RunLock(folder / "lock")
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from optuna.study import Study
     from optuna.trial import FrozenTrial
 
-MOST_TRIES = 200  # draws in a row that fit no config, or one that was drawn before
+MOST_TRIES = 50  # draws in a row that fit no config, or one that was drawn before
 DRAWN_BEFORE = "drawn before"
 BASE = "base"  # attribute of the trial that is the config the user named
 

@@ -23,7 +23,7 @@ def write_variant(path: Path, plan: Plan, winner: Candidate, confirmed: Comparis
     low, high = number(found.low), number(found.high)
     head = (
         f"# Made by `gymnast sweep`. Its score on {confirmed.pairs} fresh seeds of {plan.steps:,} steps (the area\n"
-        f"# under the curve) is {number(found.value)} above that of {plan.target}; 95 % interval {low} to {high}.\n"
+        f"# under the curve) is {number(found.value)} above that of {plan.label}; 95 % interval {low} to {high}.\n"
     )
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
