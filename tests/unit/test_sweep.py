@@ -14,6 +14,7 @@ from gymnast import config as configs
 from gymnast.config import ConfigError, load
 from gymnast.core.errors import UserError
 from gymnast.core.schedule import Schedule
+from gymnast.verbs.sweep.asked import base_of, make_plan
 from gymnast.verbs.sweep.cells import Cell, Stopper
 from gymnast.verbs.sweep.compare import compare, front, worse
 from gymnast.verbs.sweep.plan import Plan, rounds_of
@@ -364,3 +365,26 @@ def test_the_winner_is_a_file_that_loads(target: str, tmp_path: Path, monkeypatc
     assert found == configs.validate(with_values(base, winner.values))  # with its 50,000 steps; nothing of MEASURED
     assert found.stop == base.stop
     assert json.dumps(found.eval.model_dump()) == json.dumps(base.eval.model_dump())
+
+
+@pytest.mark.parametrize(
+    ("target", "start", "more", "said"),
+    [
+        (None, None, {}, "name an ENV"),
+        ("CartPole-v1", "@last", {}, "name an ENV or a config file, or a run with --from: one of them"),
+        (None, "@last", {}, "no runs yet"),
+        ("CartPol-v1", None, {}, "CartPol-v1"),
+        ("CartPole-v1", None, {"space": Path("nowhere.yaml")}, "nowhere.yaml: no such file"),
+        ("CartPole-v1", None, {"sampler": "luck"}, "--sampler luck: must be one of random"),
+        ("CartPole-v1", None, {"against": "CartPole-v1:nothing"}, "unknown variant"),
+        ("LunarLander-v3:curriculum", None, {}, "without stages"),
+    ],
+)
+def test_mistakes_are_one_line(
+    target: str | None, start: str | None, more: dict[str, Any], said: str, tmp_path: Path
+) -> None:
+    asked = {"search": [], "space": None, "sampler": None, "seed": 0, "seeds": 5, "against": None} | more
+    with pytest.raises(UserError, match=said) as error:
+        make_plan(base_of(target, start, [], None, tmp_path / "runs"), **asked)
+    assert "\n" not in str(error.value)
+    assert not (tmp_path / "runs").exists()

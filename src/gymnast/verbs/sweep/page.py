@@ -38,6 +38,7 @@ class Found:
     winner: dict[str, Any]
     confirmed: dict[str, Comparison]  # by whom it was compared with; the target is the first, and decides
     scores: dict[str, list[float]]  # of the winner and of each of them, by fresh seed
+    seconds: dict[str, float]  # of training: the median of these runs
     curves: dict[str, list[Evaluations]]
 
 
@@ -50,6 +51,9 @@ def conclusion(found: Found, target: str, variant: Path | None) -> list[str]:
             f"on {compared.pairs} fresh seeds its score minus that of {name}: {number(gain.value)} (95 % interval "
             f"{number(gain.low)} to {number(gain.high)}); chance that a run of it is better: {score(chance.value)}"
         )
+    lines.append(
+        f"training seconds, medians: {', '.join(f'{name} {took:,.1f}' for name, took in found.seconds.items())}"
+    )
     end = f"no better one found than {target}" if variant is None else f"better than {target}: wrote {variant}"
     return [*lines, end]
 

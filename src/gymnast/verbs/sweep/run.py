@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from gymnast.core.errors import Stopped, UserError
+from gymnast.core.statistics import median
 from gymnast.jobs.launchers import open_launcher
 from gymnast.verbs.progress import SILENT, Progress
 from gymnast.verbs.sweep.asked import base_of, make_plan
@@ -51,6 +52,7 @@ class Swept:
             "winner": self.found.winner,
             "confirmed": {name: asdict(comparison) for name, comparison in self.found.confirmed.items()},
             "scores": self.found.scores,
+            "seconds": self.found.seconds,
             "seeds": self.seeds,
             "variant": None if self.variant is None else str(self.variant),
             "report": str(self.report),
@@ -106,8 +108,10 @@ def finish(work: Search, winner: Candidate, confirmed: dict[str, Comparison], ou
         path = write_variant(out or store.folder / "best.yaml", plan, winner, confirmed[plan.label])
     everybody = {"winner": winner, **plan.opponents}
     scores = {name: work.scores(candidate, seeds, plan.steps) for name, candidate in everybody.items()}
-    curves = {name: [store.records[c.id, seed].curve for seed in seeds] for name, c in everybody.items()}
-    found = Found(winner.values, confirmed, scores, curves)
+    records = {name: [store.records[c.id, seed] for seed in seeds] for name, c in everybody.items()}
+    seconds = {name: median([record.seconds for record in of]) for name, of in records.items()}
+    curves = {name: [record.curve for record in of] for name, of in records.items()}
+    found = Found(winner.values, confirmed, scores, seconds, curves)
     table, importances = work.standings(), work.journal.importances()
     page = write_page(plan, store, found, table, importances, work.journal.slices(), path)
     return Swept(
