@@ -45,11 +45,13 @@ class Search:
         self.failed: dict[str, str] = {}  # by config: why
         self.ran = 0  # cells that this command has trained
         self.steps_made, self.began = 0, monotonic()
+        first = rounds_of(1, plan.steps)[0].steps
+        self.steps_kept = sum(first if r.stopped else min(r.steps, plan.steps) for r in store.records.values())
 
     def search(self) -> list[Candidate]:
         """The finalists, best first, after all rounds."""
         first = rounds_of(self.trials, self.plan.steps)[0]
-        self.progress.plan(planned_steps(self.trials, self.plan))
+        self.progress.plan(max(0, planned_steps(self.trials, self.plan) - self.steps_kept))
         self.run("round 1", self.first_round(first.steps))
         drawn = [candidate for _, candidate in self.journal.candidates()]
         second, third = rounds_of(max(1, len(drawn)), self.plan.steps)[1:]
@@ -180,7 +182,7 @@ class Search:
             return False
         now = monotonic()
         rate = self.steps_made / max(now - self.began, 1e-9)
-        left = planned_steps(trials, self.plan) - self.steps_made
+        left = planned_steps(trials, self.plan) - self.steps_kept - self.steps_made
         return rate > 0 and now + left / rate > self.until
 
 
