@@ -57,8 +57,6 @@ class Search:
         second, third = rounds_of(max(1, len(drawn)), self.plan.steps)[1:]
         seeds = self.plan.search_seeds
         survivors = self.best(drawn, seeds[:1], first.steps)[: second.candidates]
-        if not survivors:
-            raise EnvFailure(f"every config of the first round failed: {next(iter(self.failed.values()), 'no config')}")
         self.let_go(drawn, survivors)
         self.run("round 2", [Cell(c, seed, second.steps) for seed in seeds[: second.seeds] for c in survivors])
         self.write_down("round 2", survivors, seeds[: second.seeds], second.steps)
@@ -100,6 +98,7 @@ class Search:
         """On seeds that the search has never used, by whom the winner is compared with."""
         seeds, steps, others = self.plan.fresh_seeds, self.plan.steps, self.plan.opponents
         everybody = list({c.id: c for c in (winner, *others.values())}.values())
+        self.failed = {config: why for config, why in self.failed.items() if config not in {c.id for c in everybody}}
         self.run("confirmation", [Cell(c, seed, steps, may_stop=False) for seed in seeds for c in everybody])
         for candidate in everybody:
             if candidate.id in self.failed:
@@ -163,6 +162,8 @@ class Search:
         """Best first, by their mean score on common seeds; without those that failed or were stopped."""
         means = {c.id: float(np.mean(self.scores(c, seeds, steps))) for c in candidates}
         there = [c for c in candidates if np.isfinite(means[c.id]) and c.id not in self.failed]
+        if not there:
+            raise EnvFailure(f"no config is left: {next(iter(self.failed.values()), 'none was drawn')}")
         whole = [c for c in there if not any(self.store.records[c.id, seed].stopped for seed in seeds)]
         return sorted(whole or there, key=lambda c: -means[c.id])
 
