@@ -163,6 +163,7 @@ def test_luck_is_not_crowned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3600)
 def test_the_share_of_crowned_luck(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = 0
     for seed in range(200):
@@ -217,8 +218,20 @@ def test_configs_that_fail_drop_out(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     def broken(rate: float, seed: int) -> float:
         raise ArithmeticError("no such env")
 
-    with pytest.raises(EnvFailure, match="every config of the first round failed: no such env"):
-        run(Lines(broken), tmp_path / "broken", monkeypatch)
+    with pytest.raises(EnvFailure, match="no config is left: no such env"):
+        run(Lines(broken), tmp_path / "broken", monkeypatch, trials=3)
+
+    late = Lines(peak)  # its trainings fail from the second round on
+
+    def tired(rate: float, seed: int) -> float:
+        if len(late.ended) > 5:
+            raise ArithmeticError("the disk is full")
+        return peak(rate, seed)
+
+    late.height = tired
+    with pytest.raises(EnvFailure, match="no config is left: the disk is full"):
+        run(late, tmp_path / "late", monkeypatch, trials=3)
+    assert run(Lines(peak), tmp_path / "late", monkeypatch, trials=3).failed == {}  # the same command tries them again
 
 
 def test_minutes_limit_the_trials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

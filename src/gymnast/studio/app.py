@@ -16,7 +16,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gymnast.core.errors import UserError
-from gymnast.studio import changes_api, compare_api, runs_api, start_api
+from gymnast.studio import changes_api, compare_api, runs_api, start_api, sweeps_api
 from gymnast.studio.answers import NotFound, Refused, on_mistake
 from gymnast.studio.guard import READING, Guard
 from gymnast.studio.library import Library
@@ -25,7 +25,7 @@ from gymnast.studio.session import attach as attach_sessions
 from gymnast.studio.socket import NO_CONTROL, Hub
 
 STATIC = Path(__file__).with_name("static")
-PAGES = ("/runs", "/runs/{id}", "/compare", "/inspect", "/play", "/start")
+PAGES = ("/runs", "/runs/{id}", "/compare", "/sweeps", "/inspect", "/play", "/start")
 CLIENT = "x-studio-client"  # the window that a request comes from
 CHECKS = ("/api/check",)  # posted, but nothing is changed by it
 
@@ -56,6 +56,7 @@ def make_app(runs_dir: Path, token: str, host: str, port: int, once: str | None 
             *changes_api.routes(),
             *compare_api.routes(),
             *start_api.routes(),
+            *sweeps_api.routes(),
             WebSocketRoute("/ws", hub.serve),
             Route("/{path:path}", nothing),
         ],

@@ -6,11 +6,12 @@ import { Button, Empty, Icon, Loading, Toasts, attempt, html, render, signal, us
 const PAGES = [
   { id: "runs", label: "Runs", icon: "list" },
   { id: "compare", label: "Compare", icon: "chart" },
+  { id: "sweeps", label: "Sweeps", icon: "dice" },
   { id: "inspect", label: "Inspect", icon: "search" },
   { id: "play", label: "Play", icon: "play" },
   { id: "start", label: "Start", icon: "plus" },
 ];
-const FILES = { runs: "runs", compare: "compare", inspect: "inspect", play: "play", start: "start" };
+const FILES = { runs: "runs", compare: "compare", sweeps: "sweeps", inspect: "inspect", play: "play", start: "start" };
 
 window.__studio = { ready: false, page: null, step: null, session: null, frames: 0 };
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from gymnast import config as configs
-from gymnast.jobs.pool import Events, Launcher, run_all
+from gymnast.jobs.pool import ENDS, Events, Launcher, run_all
 from gymnast.jobs.worker import Event, Job
 from gymnast.verbs.sweep.plan import Candidate, Plan
 from gymnast.verbs.sweep.store import INIT, Curve, Record, Store, area
@@ -89,11 +89,11 @@ def run_cells(
                     hopeless.add(cell)
                     running[cell].close()
                 yield cell, int(event.data["steps"])
-            elif event.kind == "result" or cell in hopeless:
+            elif event.kind in ENDS and (event.kind == "result" or cell in hopeless):
                 story = event.data if event.kind == "result" else reached[cell].data
                 stopped = event.kind == "error"
                 record = Record.of(**story, config=cell.candidate.id, seed=cell.seed, stopped=stopped)
                 store.keep(record)
                 yield cell, record
-            elif event.kind == "error":
+            elif event.kind in ENDS:
                 yield cell, Failure(event.data["why"])

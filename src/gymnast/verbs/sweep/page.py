@@ -125,9 +125,7 @@ def _slices(plan: Plan, slices: Slices) -> list[Block]:
             blocks.append(Table((dim.key, "configs", "mean score", "best"), cells, right=(1, 2, 3)))
         else:
             dots, unit = _dots(dim, points)
-            blocks.append(
-                Chart(dim.key, (Curve(f"score by {unit}", dots, joined=False),), unit=unit, small=True, in_text=False)
-            )
+            blocks.append(Chart(dim.key, (Curve(f"score by {unit}", dots, joined=False),), unit=unit, small=True))
     return [Heading("Score by setting, first round"), *blocks] if blocks else []
 
 

@@ -63,7 +63,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Plan:
-    """All that decides which cells a sweep has, less how many trials it makes."""
+    """All that decides which cells a sweep has, but for the number of its trials."""
 
     target: str
     asked: configs.RunConfig  # the config that the user named, with the sweep's steps
@@ -117,14 +117,13 @@ class Plan:
         return None if None in drawn.values() else drawn
 
     def to_json(self) -> dict[str, Any]:
-        """The same for the same sweep."""
+        """The same for the same sweep, to which trials and fresh seeds may be added."""
         return {
             "target": self.target,
             "config": self.asked.model_dump(mode="json"),
             "space": {dim.key: dim.text for dim in self.space},
             "sampler": self.sampler,
             "seed": self.seed,
-            "fresh": self.fresh,
             "init_from": None if self.init_from is None else str(self.init_from),
             "against": None if self.against is None else self.against[0],
         }

@@ -45,18 +45,18 @@ class Search:
         self.failed: dict[str, str] = {}  # by config: why
         self.ran = 0  # cells that this command has trained
         self.steps_made, self.began = 0, monotonic()
+        first = rounds_of(1, plan.steps)[0].steps
+        self.steps_kept = sum(first if r.stopped else min(r.steps, plan.steps) for r in store.records.values())
 
     def search(self) -> list[Candidate]:
         """The finalists, best first, after all rounds."""
         first = rounds_of(self.trials, self.plan.steps)[0]
-        self.progress.plan(planned_steps(self.trials, self.plan))
+        self.progress.plan(max(0, planned_steps(self.trials, self.plan) - self.steps_kept))
         self.run("round 1", self.first_round(first.steps))
         drawn = [candidate for _, candidate in self.journal.candidates()]
         second, third = rounds_of(max(1, len(drawn)), self.plan.steps)[1:]
         seeds = self.plan.search_seeds
         survivors = self.best(drawn, seeds[:1], first.steps)[: second.candidates]
-        if not survivors:
-            raise EnvFailure(f"every config of the first round failed: {next(iter(self.failed.values()), 'no config')}")
         self.let_go(drawn, survivors)
         self.run("round 2", [Cell(c, seed, second.steps) for seed in seeds[: second.seeds] for c in survivors])
         self.write_down("round 2", survivors, seeds[: second.seeds], second.steps)
@@ -98,6 +98,7 @@ class Search:
         """On seeds that the search has never used, by whom the winner is compared with."""
         seeds, steps, others = self.plan.fresh_seeds, self.plan.steps, self.plan.opponents
         everybody = list({c.id: c for c in (winner, *others.values())}.values())
+        self.failed = {config: why for config, why in self.failed.items() if config not in {c.id for c in everybody}}
         self.run("confirmation", [Cell(c, seed, steps, may_stop=False) for seed in seeds for c in everybody])
         for candidate in everybody:
             if candidate.id in self.failed:
@@ -161,6 +162,8 @@ class Search:
         """Best first, by their mean score on common seeds; without those that failed or were stopped."""
         means = {c.id: float(np.mean(self.scores(c, seeds, steps))) for c in candidates}
         there = [c for c in candidates if np.isfinite(means[c.id]) and c.id not in self.failed]
+        if not there:
+            raise EnvFailure(f"no config is left: {next(iter(self.failed.values()), 'none was drawn')}")
         whole = [c for c in there if not any(self.store.records[c.id, seed].stopped for seed in seeds)]
         return sorted(whole or there, key=lambda c: -means[c.id])
 
@@ -180,7 +183,7 @@ class Search:
             return False
         now = monotonic()
         rate = self.steps_made / max(now - self.began, 1e-9)
-        left = planned_steps(trials, self.plan) - self.steps_made
+        left = planned_steps(trials, self.plan) - self.steps_kept - self.steps_made
         return rate > 0 and now + left / rate > self.until
 
 

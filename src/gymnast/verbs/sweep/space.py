@@ -185,8 +185,20 @@ def refused(dimension: Dimension, base: configs.RunConfig, searched: set[str]) -
             others = searched - {dimension.key}
             if rules and all(others & set(rule.keys) for rule in rules):
                 continue  # another searched setting may make it fit
+            if any(item["type"] == "extra_forbidden" for item in error.errors()):  # no value would do
+                return unknown(dimension, base)
             return explain_errors(error, configs.RunConfig, data, {dimension.key: dimension.source})[0]
     return []
+
+
+def unknown(dimension: Dimension, base: configs.RunConfig) -> list[str]:
+    """The line about a key that does not exist, with all of its range."""
+    data = with_values(base, {dimension.key: dimension.text})
+    try:
+        configs.RunConfig.model_validate(data)
+    except ValidationError as error:
+        return explain_errors(error, configs.RunConfig, data, {dimension.key: dimension.source})[0]
+    raise AssertionError(f"{dimension.key} is a key")
 
 
 def with_values(base: configs.RunConfig, values: Mapping[str, Any]) -> dict[str, Any]:

@@ -79,7 +79,7 @@ def run(channel: Channel, config: dict[str, Any], steps: int, folder: str) -> di
 def open_cell(config: configs.RunConfig, folder: Path) -> tuple[TrainState, Run]:
     """Where its last checkpoint left off, if there is one in the folder; else from the start, or from the checkpoint
     `init` there."""
-    for path in folder.glob("*/checkpoints/last.safetensors"):
+    for path in folder.glob("[!.]*/checkpoints/last.safetensors"):
         cell, saved = Run.open(path.parents[1]), checkpoint.load(path)
         session = build(config, None)
         restore(session, saved.tensors, saved.state)
