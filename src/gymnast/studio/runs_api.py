@@ -49,6 +49,7 @@ GROUPS = {
     "train": "Learning",
     "net": "Network",
     "time": "Time",
+    "central": "Actors",
 }
 
 

@@ -38,6 +38,7 @@ class RayActors:
         self._cores = min(1.0, int(100 * free / count) / 100)
         self._handles: dict[int, Any] = {}
         self._calls: dict[int, Any] = {}  # the last one of each actor
+        self.nodes: dict[int, str] = {}  # where each actor is
 
     def start(self, actor: int) -> None:
         remote = self._ray.remote(num_cpus=self._cores, max_restarts=0, scheduling_strategy="SPREAD")(EnvsOnNode)
@@ -64,6 +65,8 @@ class RayActors:
             raise ActorDied from error
         if kind != "done":
             raise (EnvFailure if kind == "failed" else UserError)(result)
+        if not arrays:
+            self.nodes[actor] = result
         rows = self.buffers.rows(*self.slices[actor])
         for name, array in arrays.items():
             mine = getattr(rows, name)
@@ -79,7 +82,7 @@ class RayActors:
 
     def end(self, actor: int, seconds: float) -> str:
         self._ray.kill(self._handles.pop(actor))
-        return "was lost on its node"
+        return f"was lost on node {self.nodes.pop(actor, 'unknown')}"
 
     def close(self) -> None:
         for actor in list(self._handles):
