@@ -40,10 +40,10 @@ class RayActors:
         self._calls: dict[int, Any] = {}  # the last one of each actor
         self.nodes: dict[int, str] = {}  # where each actor is
 
-    def start(self, actor: int) -> None:
+    def start(self, index: int) -> None:
         remote = self._ray.remote(num_cpus=self._cores, max_restarts=0, scheduling_strategy="SPREAD")(EnvsOnNode)
-        self._handles[actor] = remote.remote(self._maker, *self.slices[actor])
-        self.ask(actor, "opening")
+        self._handles[index] = remote.remote(self._maker, *self.slices[index])
+        self.ask(index, "opening")
 
     def ask(self, actor: int, command: str, argument: Any = None) -> None:
         self._calls[actor] = self._handles[actor].call.remote(command, argument)

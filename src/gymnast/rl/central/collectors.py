@@ -72,14 +72,16 @@ class AsyncCollector(ActorCollector):
 
     def restart(self, seed: int) -> None:
         self._stop()
-        if not isinstance(self.env, ActorVec):
+        if self.env.n_envs != self.memory[0].n_envs:
             raise UserError(
-                "train.central.mode: async makes no steps one by one that callbacks could watch. Use exact."
+                f"env.n_envs: async actors began with {self.memory[0].n_envs} envs. Keep it, or start again."
             )
         super().restart(seed)
         self.taken = 0  # rollouts
 
     def fill(self, rollout: Rollout, lap: Lap) -> list[EpisodeRecord]:
+        if not isinstance(self.env, ActorVec):
+            raise UserError("train.central.mode: async has no steps of all envs that callbacks could watch. Use exact.")
         inference = self._running()
         inference.publish(self.net.agent, self.taken)
         lap("copy")
