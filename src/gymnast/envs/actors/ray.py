@@ -90,16 +90,18 @@ class RayActors:
 
 
 def connect(address: str | None) -> Any:
-    """The package, connected. A cluster of this machine alone has no dashboard."""
+    """The package, connected. A cluster of this machine alone has no dashboard and listens on no network."""
     if problem := package_problem("ray", "ray"):
         raise UserError(f"{WHERE}: {problem}")
+    if address is None:
+        os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")  # loopback; Ray reads it when it is imported
     import ray
 
     if ray.is_initialized():
         return ray
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
     if address is None:
-        ray.init(address="local", include_dashboard=False, _node_ip_address="127.0.0.1", **quiet)
+        ray.init(address="local", include_dashboard=False, **quiet)
         return ray
     host, _, port = address.removeprefix("ray://").rpartition(":")
     try:
