@@ -41,7 +41,9 @@ class RayActors:
         self.nodes: dict[int, str] = {}  # where each actor is
 
     def start(self, index: int) -> None:
-        remote = self._ray.remote(num_cpus=self._cores, max_restarts=0, scheduling_strategy="SPREAD")(EnvsOnNode)
+        # one that takes the place of another reserves nothing: its node may be gone, and the others full
+        cores = 0.0 if index in self._calls else self._cores
+        remote = self._ray.remote(num_cpus=cores, max_restarts=0, scheduling_strategy="SPREAD")(EnvsOnNode)
         self._handles[index] = remote.remote(self._maker, *self.slices[index])
         self.ask(index, "opening")
 
