@@ -25,6 +25,7 @@ ROOT = Path(__file__).resolve().parent.parent
 MADE_BY = "<!-- Written by `python docs/reference.py`. Do not edit. -->\n"
 SUBJECTS = {
     "time": "Counters, clock and where the time goes",
+    "central": "Actors, with `train.layout: central`",
     "rollout": "What training saw",
     "eval": "Evaluation",
     "verdict": "The verdict on fresh episodes",

@@ -72,6 +72,8 @@ def ratio_off(row: Row, known: Known, memory: Memory) -> Found:
     low, high = warn_low("train/ratio_first"), warn_high("train/ratio_first")
     if value is None or not math.isfinite(value):
         return None  # not a number is another alert
+    if known.config.train.central.compares_with_older:
+        return None  # central/ratio_mean says how far that one is from the learner
     return {} if low <= value <= high else {"train/ratio_first": Evidence(value, low, high)}
 
 

@@ -127,7 +127,7 @@ def set_envs(session: TrainState, config: RunConfig, source: EnvSource, threshol
     before = session.judge.record  # each evaluation and verdict has its own episodes, in these envs too
     judge.record.evaluations, judge.record.verdicts = before.evaluations, before.verdicts
     if closes:
-        session.env.close()
+        session.collector.close()
     session.judge.close()
     session.judge = judge
     session.config, session.factory, session.collector.env = config, source.factory, env

@@ -174,6 +174,11 @@ class CentralConfig(Section):
         "and returns by how likely the present policy is to do the same.",
     )
 
+    @property
+    def compares_with_older(self) -> bool:
+        """Whether the policy that PPO starts from may not be the one that made the steps."""
+        return self.mode == "async" and self.correction == "none" and self.max_lag > 0
+
 
 class TrainConfig(Section):
     total_timesteps: Count = Field(100_000, description="Env steps to train for, summed over envs.")

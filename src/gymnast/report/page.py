@@ -12,6 +12,7 @@ from gymnast.alerts.text import evidence_of, when
 from gymnast.core.text import bar, duration, setting, sparkline, utc
 from gymnast.metrics.catalogue import catalogue
 from gymnast.metrics.rows import STEP, is_late
+from gymnast.report.actors import actor_costs
 from gymnast.report.blocks import Block, Bold, Code, Heading, Items, Link, Mono, Page, Table, Video, say
 from gymnast.report.charts.model import Chart, Curve, Level, Points, goals, thinned
 from gymnast.report.files import files_of, videos_of
@@ -27,6 +28,9 @@ LEARNING = ("rollout/ep_len_mean", "train/policy_gradient_loss", "train/value_lo
 FORGOTTEN = "the score at a stage's end minus the later one"
 PHASES = {
     "env": "stepping envs",
+    "send": "sending actions to actors",
+    "receive": "reading what actors answer",
+    "wait": "waiting for rollouts of actors",
     "act": "choosing actions",
     "copy": "filling rollouts",
     "returns": "returns and advantages",
@@ -39,7 +43,20 @@ PHASES = {
 
 def build_page(facts: RunFacts) -> Page:
     verdict = judge(facts)
-    sections = [_head, _verdict, _next, _curves, _stages, _alerts, _time, _settings, _made_with, _videos, _files]
+    sections = [
+        _head,
+        _verdict,
+        _next,
+        _curves,
+        _stages,
+        _alerts,
+        _time,
+        _actors,
+        _settings,
+        _made_with,
+        _videos,
+        _files,
+    ]
     return [block for section in sections for block in section(facts, verdict)]
 
 
@@ -228,6 +245,10 @@ def _time(facts: RunFacts, verdict: Verdict) -> list[Block]:
     command = f"gymnast speed {shlex.quote(facts.target)}" if facts.target else ""
     advice = [say(Mono(command), " measures what would make it faster.")] if command else []
     return [Heading("Where the time went"), table, *advice]
+
+
+def _actors(facts: RunFacts, verdict: Verdict) -> list[Block]:
+    return actor_costs(facts.rows)
 
 
 def _settings(facts: RunFacts, verdict: Verdict) -> list[Block]:

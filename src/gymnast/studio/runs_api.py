@@ -51,6 +51,7 @@ GROUPS = {
     "train": "Learning",
     "net": "Network",
     "time": "Time",
+    "central": "Actors",
 }
 
 

@@ -24,7 +24,7 @@ class Actors(Protocol):
     action_space: gym.Space[Any]
     action_labels: list[str] | None
 
-    def start(self, actor: int) -> None:
+    def start(self, index: int) -> None:
         """Begins to make its envs; the answer comes when they are made."""
 
     def ask(self, actor: int, command: str, argument: Any = None) -> None:

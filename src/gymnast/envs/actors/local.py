@@ -14,6 +14,15 @@ from gymnast.jobs.worker import how_it_ended
 
 
 class LocalActors(Workers):
+    """Once one has died, a spare one is kept ready: others wait for the steps of the next one that dies."""
+
+    deaths = 0
+
+    def start(self, index: int) -> None:
+        super().start(index)
+        if self.deaths:
+            self.add_spare()
+
     def ask(self, actor: int, command: str, argument: Any = None) -> None:
         if command == "step":
             self.taken[slice(*self.slices[actor])] = argument
@@ -35,5 +44,6 @@ class LocalActors(Workers):
         return result
 
     def end(self, actor: int, seconds: float) -> str:
+        self.deaths += 1
         self.processes[actor].join(seconds)
         return how_it_ended(self.kill(actor))

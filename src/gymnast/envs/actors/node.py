@@ -13,7 +13,8 @@ from gymnast.envs.types import StepBatch
 if TYPE_CHECKING:
     from gymnast.envs.make import EnvMaker
 
-Answer = tuple[str, Any, dict[str, Any]]  # done, mistake or failed; what came of it; the arrays of all its envs
+# done, mistake or failed; what came of it (of opening: the node's id); the arrays of all its envs
+Answer = tuple[str, Any, dict[str, Any]]
 
 
 class EnvsOnNode:
@@ -37,7 +38,9 @@ class EnvsOnNode:
             self.engine = SyncEngine(
                 self.maker, self.stop - self.start, name=self.maker.title, action_masks=masks, first_env=self.start
             )
-            return "done", None, {}
+            import ray
+
+            return "done", str(ray.get_runtime_context().get_node_id())[:6], {}
         began = perf_counter()
         batch: StepBatch = getattr(self.engine, command)(argument)  # reset, load_state or step
         return "done", (batch.episodes, perf_counter() - began), arrays_of(batch)

@@ -178,6 +178,11 @@ class ActorVec(Replayed):
             self._begun_again.discard(actor)
         return arrived
 
+    def measured(self) -> dict[str, float]:
+        """What calls of actors took since the last time, and how many actors were replaced so far."""
+        costs, self.costs = self.costs, Costs()
+        return costs.metrics() | {"central/actors_replaced": float(self.replaced)}
+
     # Actors
 
     def _ask(self, actor: int, *commands: Command) -> None:

@@ -38,11 +38,14 @@ class RayActors:
         self._cores = min(1.0, int(100 * free / count) / 100)
         self._handles: dict[int, Any] = {}
         self._calls: dict[int, Any] = {}  # the last one of each actor
+        self.nodes: dict[int, str] = {}  # where each actor is
 
-    def start(self, actor: int) -> None:
-        remote = self._ray.remote(num_cpus=self._cores, max_restarts=0, scheduling_strategy="SPREAD")(EnvsOnNode)
-        self._handles[actor] = remote.remote(self._maker, *self.slices[actor])
-        self.ask(actor, "opening")
+    def start(self, index: int) -> None:
+        # one that takes the place of another reserves nothing: its node may be gone, and the others full
+        cores = 0.0 if index in self._calls else self._cores
+        remote = self._ray.remote(num_cpus=cores, max_restarts=0, scheduling_strategy="SPREAD")(EnvsOnNode)
+        self._handles[index] = remote.remote(self._maker, *self.slices[index])
+        self.ask(index, "opening")
 
     def ask(self, actor: int, command: str, argument: Any = None) -> None:
         self._calls[actor] = self._handles[actor].call.remote(command, argument)
@@ -64,6 +67,8 @@ class RayActors:
             raise ActorDied from error
         if kind != "done":
             raise (EnvFailure if kind == "failed" else UserError)(result)
+        if not arrays:
+            self.nodes[actor] = result
         rows = self.buffers.rows(*self.slices[actor])
         for name, array in arrays.items():
             mine = getattr(rows, name)
@@ -79,7 +84,7 @@ class RayActors:
 
     def end(self, actor: int, seconds: float) -> str:
         self._ray.kill(self._handles.pop(actor))
-        return "was lost on its node"
+        return f"was lost on node {self.nodes.pop(actor, 'unknown')}"
 
     def close(self) -> None:
         for actor in list(self._handles):
@@ -87,16 +92,18 @@ class RayActors:
 
 
 def connect(address: str | None) -> Any:
-    """The package, connected. A cluster of this machine alone has no dashboard."""
+    """The package, connected. A cluster of this machine alone has no dashboard and listens on no network."""
     if problem := package_problem("ray", "ray"):
         raise UserError(f"{WHERE}: {problem}")
+    if address is None:
+        os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")  # loopback; Ray reads it when it is imported
     import ray
 
     if ray.is_initialized():
         return ray
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
     if address is None:
-        ray.init(address="local", include_dashboard=False, _node_ip_address="127.0.0.1", **quiet)
+        ray.init(address="local", include_dashboard=False, **quiet)
         return ray
     host, _, port = address.removeprefix("ray://").rpartition(":")
     try:

@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from gymnast.envs.make import EnvMaker
 
 
-def work(maker: EnvMaker, n_envs: int, start: int, stop: int, connection: Connection, blocks: Sequence[Any]) -> None:
-    """Steps the envs from start to stop of n_envs; answers commands until one is None or the other end is gone.
+def work(maker: EnvMaker, n_envs: int, connection: Connection, blocks: Sequence[Any]) -> None:
+    """Steps some of n_envs: the first message says which, from start to stop. Answers commands until one is None or the
+    other end is gone.
 
     `blocks`: the shared memory of the vector's buffers and, behind them, of its actions.
     """
@@ -39,6 +40,10 @@ def work(maker: EnvMaker, n_envs: int, start: int, stop: int, connection: Connec
         masks = mask_size(actions.space) if maker.config.action_masks else None
         memory = iter(blocks)
         buffers = Buffers.allocate(layout, n_envs, masks, lambda shape, dtype: np.ndarray(shape, dtype, next(memory)))
+        if (rows := connection.recv()) is None:  # nobody needs it
+            probe.close()
+            return
+        start, stop = rows
         taken = np.ndarray((n_envs, *actions.shape), actions.dtype, next(memory))[start:stop]
         ready = [probe]  # the env that showed the spaces is the first one of the slice
         engine = SyncEngine(

@@ -10,6 +10,7 @@ import math
 import multiprocessing
 import signal
 import time
+from contextlib import suppress
 from multiprocessing import util
 from multiprocessing.connection import Connection
 from multiprocessing.reduction import ForkingPickler
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from gymnast.envs.make import EnvMaker
 
 START_SECONDS = 60.0  # imports and the env's construction come on top of a step's time limit
+SPARE = -1  # the place of a worker that has none yet
 CLOSE_SECONDS = 3.0  # for env.close(); a worker that needs longer is killed
 
 
@@ -66,11 +68,20 @@ class Workers:
         return np.ndarray(shape, dtype, self._blocks[-1])
 
     def start(self, index: int) -> None:
-        """It answers once its envs are made."""
-        start, stop = self.slices[index]
+        """It answers once its envs are made. A spare worker takes the place at once, where there is one."""
+        if SPARE in self.processes and not self.processes[SPARE].is_alive():
+            self.kill(SPARE)
+        if SPARE not in self.processes:
+            self.add_spare()
+        self.connections[index], self.processes[index] = self.connections.pop(SPARE), self.processes.pop(SPARE)
+        with suppress(OSError):  # who waits for its answer will find it dead
+            self.connections[index].send(self.slices[index])
+
+    def add_spare(self) -> None:
+        """A worker that has made its first env and waits for its place."""
         here, there = self._context.Pipe()
-        task = (self.maker, self.n_envs, start, stop, there, self._blocks)
-        process = self._context.Process(target=work, args=task, daemon=True, name=f"envs {start}-{stop - 1}")
+        task = (self.maker, self.n_envs, there, self._blocks)
+        process = self._context.Process(target=work, args=task, daemon=True, name="envs")
         # A worker inherits what is blocked, so that no signal ends it before it knows what to do with one.
         blocked = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
         try:
@@ -78,7 +89,7 @@ class Workers:
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         there.close()  # so that this end sees the end of a dead worker
-        self.connections[index], self.processes[index] = here, process
+        self.connections[SPARE], self.processes[SPARE] = here, process
 
     def kill(self, index: int) -> int | None:
         """No gentleness: an env that hangs in native code does not hear SIGTERM. Returns its exit code."""

@@ -11,7 +11,7 @@ from torch import Tensor
 from gymnast.agent.nets import Net
 from gymnast.core.errors import UserError
 from gymnast.core.pulse import Pulse
-from gymnast.envs.actors.pool import ActorVec, Costs
+from gymnast.envs.actors.pool import ActorVec
 from gymnast.envs.types import EpisodeRecord, VecEnv
 from gymnast.rl.central.inference import Inference
 from gymnast.rl.central.unroll import Unroll
@@ -28,13 +28,11 @@ class ActorCollector(Collector):
         return self.env.actors  # type: ignore[attr-defined]  # below shaping and callbacks, where there are any
 
     def measured(self) -> dict[str, float]:
-        """What calls of actors took since the last time, and how many actors were replaced so far."""
-        costs, self.actors.costs = self.actors.costs, Costs()
-        return costs.metrics() | {"central/actors_replaced": float(self.actors.replaced)}
+        return self.actors.measured()
 
     def take_warnings(self) -> list[str]:
-        found, self.actors.warnings = self.actors.warnings, []
-        return found
+        lines = self.actors.warnings
+        return [lines.pop(0) for _ in range(len(lines))]  # a thread may add others meanwhile
 
 
 class ExactCollector(ActorCollector):
@@ -72,14 +70,16 @@ class AsyncCollector(ActorCollector):
 
     def restart(self, seed: int) -> None:
         self._stop()
-        if not isinstance(self.env, ActorVec):
+        if self.env.n_envs != self.memory[0].n_envs:
             raise UserError(
-                "train.central.mode: async makes no steps one by one that callbacks could watch. Use exact."
+                f"env.n_envs: async actors began with {self.memory[0].n_envs} envs. Keep it, or start again."
             )
         super().restart(seed)
         self.taken = 0  # rollouts
 
     def fill(self, rollout: Rollout, lap: Lap) -> list[EpisodeRecord]:
+        if not isinstance(self.env, ActorVec):
+            raise UserError("train.central.mode: async has no steps of all envs that callbacks could watch. Use exact.")
         inference = self._running()
         inference.publish(self.net.agent, self.taken)
         lap("copy")
@@ -92,7 +92,8 @@ class AsyncCollector(ActorCollector):
         lap("wait")
         unroll.exchange(rollout)
         lags = self.taken - unroll.version
-        self.found = {"central/policy_lag_mean": float(lags.mean()), "central/policy_lag_max": float(lags.max())}
+        lag = {"central/policy_lag_mean": float(lags.mean()), "central/policy_lag_max": float(lags.max())}
+        self.found = unroll.measured | lag
         episodes, cuts = unroll.episodes, unroll.cuts
         for name, value in self.net.values(unroll.last_obs, unroll.last_state, unroll.last_starts).items():
             rollout.last_values[name].copy_(value)
@@ -104,11 +105,7 @@ class AsyncCollector(ActorCollector):
         return episodes
 
     def measured(self) -> dict[str, float]:
-        inference = self._running()
-        shares = {name: share for name, share in inference.clock.report(0, 0).items() if name.startswith("time/share/")}
-        batches, rows, inference.batches, inference.rows = inference.batches, inference.rows, 0, 0
-        thread = {f"central/{name.removeprefix('time/')}": share for name, share in shares.items()}
-        return self.found | thread | {"central/batch": rows / max(1, batches)} | super().measured()
+        return self.found
 
     def close(self) -> None:
         self._stop()

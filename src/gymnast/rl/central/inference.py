@@ -70,10 +70,10 @@ class Inference:
         """That rollout once it is complete; None after so many seconds. What ended the thread is raised."""
         unroll = self.unrolls[index % len(self.unrolls)]
         with self.changed:
-            self.changed.wait_for(lambda: not unroll.missing or self.error is not None, seconds)
+            self.changed.wait_for(lambda: unroll.complete or self.error is not None, seconds)
         if self.error is not None:
             raise self.error
-        return None if unroll.missing else unroll
+        return unroll if unroll.complete else None
 
     def steps_in(self, index: int) -> int:
         """How many steps its envs have made in that rollout, in the mean."""
@@ -181,5 +181,14 @@ class Inference:
             self.index[actor], self.t[actor] = self.index[actor] + 1, 0
             unroll.write_end(envs, self.now, state, self.starts)
             if not unroll.missing:
+                unroll.measured = self._measured()
                 with self.changed:
+                    unroll.complete = True
                     self.changed.notify_all()
+
+    def _measured(self) -> dict[str, float]:
+        """Since the last time: this thread's time budget, the size of its batches, and the calls of actors."""
+        shares = {name: share for name, share in self.clock.report(0, 0).items() if name.startswith("time/share/")}
+        mean, self.batches, self.rows = self.rows / max(1, self.batches), 0, 0
+        own = {f"central/{name.removeprefix('time/')}": share for name, share in shares.items()}
+        return own | {"central/batch": mean} | self.actors.measured()

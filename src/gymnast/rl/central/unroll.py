@@ -33,8 +33,10 @@ class Unroll:
         """Every row is to be written again, into the memory that the rollout has now."""
         self.arrays = {name: stream.numpy() for name, stream in self.rollout.streams.items()}
         self.missing = self.rollout.n_envs  # envs that have not made all their steps
+        self.complete = False  # the learner may take it
         self.cuts: list[Cut] = []
         self.episodes: list[EpisodeRecord] = []
+        self.measured: dict[str, float] = {}  # what it cost, once it is complete
 
     def write_choice(self, t: int, envs: slice, obs: Obs, columns: dict[str, NDArray[Any]], state: State) -> None:
         """What an agent saw and chose; `columns`: starts, action, logp and mask of these envs."""

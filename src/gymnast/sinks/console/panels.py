@@ -30,6 +30,9 @@ EXPECTED = 75  # lines of metrics and headings in all columns, before it is know
 CHART = 16  # lines of the return's curve at the most
 PHASE_COLOURS = {
     "env": "green",
+    "send": "bright_green",
+    "receive": "bright_cyan",
+    "wait": "bright_blue",
     "act": "cyan",
     "copy": "blue",
     "returns": "yellow",
