@@ -72,7 +72,7 @@ function Grid({ data, layer, values, range, arrows, here, hovered, setHovered, l
     return html`<g key=${state} transform="translate(${(i % cols) * SIZE} ${Math.floor(i / cols) * SIZE})" onMouseEnter=${() => setHovered(state)}>
       <rect x="1" y="1" width=${SIZE - 2} height=${SIZE - 2} rx="4" fill=${`color-mix(in oklab, var(--accent) ${Math.round(8 + 74 * share(values[state]))}%, var(--panel))`}
         stroke=${state === here ? "var(--red)" : state === hovered ? "var(--text)" : "none"} stroke-width="2" />
-      <g class=${cls("map-ink", share(values[state]) > 0.62 && "on-dark")}>${cell && (ends || cell === "S") && html`<text x="4" y="11" class="map-letter">${cell}</text>`}
+      <g class=${cls("map-ink", share(values[state]) > 0.62 && "high", share(values[state]) > 0.88 && "highest")}>${cell && (ends || cell === "S") && html`<text x="4" y="11" class="map-letter">${cell}</text>`}
       ${!ends && html`<${Arrows} probs=${arrows(state)} labels=${data.labels} />${cols <= NUMBERED && html`<text x=${SIZE / 2} y=${SIZE / 2 + 3} text-anchor="middle" class="map-number">${short(values[state])}</text>`}`}</g></g>`;
   })}</svg>`;
 }
