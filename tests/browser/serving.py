@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page
 
 WIDE, PHONE = (1280, 800), (390, 844)
-LIMIT = 60_000  # milliseconds that a page may take on a busy machine
+LIMIT = 120_000  # milliseconds that a page may take on a busy machine
 
 
 def chromium_path() -> str | None:

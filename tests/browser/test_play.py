@@ -93,20 +93,10 @@ def test_take_over_and_give_back_in_one_episode(window: Open, trained: dict[str,
     assert {step["action"] for step in told if step["who"] == "human"} == {0}
 
 
-def test_nobody_is_given_back_to_who_never_played(window: Open) -> None:
-    one = window()
-    page = one.open("/play?env=FrozenLake-v1")
-    page.get_by_role("button", name="Play", exact=True).click()
-    page.get_by_role("button", name="Pause").wait_for()
-    assert page.get_by_role("button", name="Give back").is_disabled()
-    page.get_by_role("radio", name="Random").click()
-    page.get_by_role("button", name="Take over").click()
-    assert page.get_by_role("button", name="Give back to random actions").is_enabled()
-
-
-def test_no_step_message_is_lost_and_episodes_count_up(window: Open) -> None:
+def test_no_step_is_lost_episodes_count_up_and_are_recorded(window: Open) -> None:
     one = window()
     page = one.open("/play?env=CartPole-v1&policy=random")
+    page.get_by_role("button", name="Record").click()
     page.get_by_role("slider", name="Speed").fill("120")
     page.get_by_role("button", name="Play").click()
     one.wait("() => Number(document.querySelector('[data-episodes]').dataset.episodes) >= 3")
@@ -119,28 +109,27 @@ def test_no_step_message_is_lost_and_episodes_count_up(window: Open) -> None:
         else:
             assert before["over"]
     assert sorted({step["episode"] for step in told}) == list(range(1, told[-1]["episode"] + 1))
+    page.get_by_role("button", name="Stop recording").click()
+    page.locator(".toast.green").wait_for()
+    assert list((one.studio.runs_dir / "datasets").rglob("*.hdf5"))
 
 
 def test_the_untrained_network_and_its_probabilities(window: Open) -> None:
     one = window()
-    page = one.open("/play?env=FrozenLake-v1&policy=untrained")
+    page = one.open("/play?env=FrozenLake-v1")
+    page.get_by_role("button", name="Play", exact=True).click()
+    page.get_by_role("button", name="Pause").wait_for()
+    assert page.get_by_role("button", name="Give back").is_disabled(), "nobody else has played"
+    page.get_by_role("radio", name="Untrained").click()
+    page.get_by_role("button", name="Take over").click()
+    assert page.get_by_role("button", name="Give back to the untrained network").is_enabled()
+    page.get_by_role("button", name="Pause").click()
+    page.get_by_role("radio", name="Untrained").click()
     page.get_by_role("button", name="Step").click()
     page.get_by_role("list", name="Action probabilities").wait_for()
     shown = page.get_by_role("list", name="Action probabilities").locator(".prob-value").all_inner_texts()
     assert abs(sum(float(text.removesuffix(" %")) for text in shown) - 100) < 0.5
     assert one.page.locator(".keys").get_by_text("left", exact=True).is_visible()
-
-
-def test_recording_says_where_the_data_is(window: Open) -> None:
-    one = window()
-    page = one.open("/play?env=CartPole-v1&policy=random")
-    page.get_by_role("button", name="Record").click()
-    page.get_by_role("button", name="Play").click()
-    one.wait("() => Number(document.querySelector('[data-episodes]').dataset.episodes) >= 1")
-    page.get_by_role("button", name="Pause").click()
-    page.get_by_role("button", name="Stop recording").click()
-    page.locator(".toast.green").wait_for()
-    assert list((one.studio.runs_dir / "datasets").rglob("*.hdf5"))
 
 
 def test_a_phone_plays_by_touching_the_key_map(window: Open) -> None:

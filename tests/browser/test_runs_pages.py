@@ -215,7 +215,7 @@ def test_runs_are_compared(window: Open, shared: Studio) -> None:
     assert page.locator(".reasons li").count() >= 2
     assert page.locator(".legend li").count() >= 3  # two sides and what they are measured against
     page.get_by_text("the band is the 95 % interval of that mean").wait_for()
-    page.locator(".sides button.link").first.click()
+    page.locator(".sides button.as-link").first.click()
     assert page.get_by_role("dialog").get_by_role("link").count() == 2
     page.keyboard.press("Escape")
     assert page.locator("td.mono:text-is('algo.learning_rate')").count() == 1

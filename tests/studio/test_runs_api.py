@@ -16,7 +16,7 @@ from gymnast.report.run_facts import EVALUATION, RETURN, RunFacts
 from gymnast.runs.references import Run
 from gymnast.sinks.jsonl import read_metrics
 from gymnast.studio.changes_api import advised
-from gymnast.studio.library import COLOURS, Library
+from gymnast.studio.library import APART, COLOURS, Library
 from gymnast.studio.series import columns
 from gymnast.verbs.runs.compare import compare_runs
 from gymnast.verbs.runs.show import list_all_runs
@@ -132,6 +132,8 @@ def test_a_comparison_says_what_runs_compare_says(studio: Studio, gallery: Galle
     assert all(low <= y <= high for low, y, high in zip(curve["low"], curve["y"], curve["high"], strict=True))
     assert (found["threshold"], found["optimum"]) == (475, 500)
     assert (found["measured_on"], found["measured_until"]) == (said["curve"], said["curve_until"])
+    (steps,) = [one["values"] for one in found["measures"] if one["name"] == "steps_to_threshold"]
+    assert [one["value"] for one in steps] == ["never", "never"]  # a few thousand steps are not enough
     ends = [RunFacts(run).curve(found["metric"])[-1][0] for run in gallery.tuned]
     assert [one["at"] for one in curve["ended"]] == [end for end in ends if end < 0.98 * max(ends)]
     alone = studio.get("/compare", ref=refs, group="none", metric="train/approx_kl", axis="updates")
@@ -227,6 +229,7 @@ def test_runs_have_different_colours_and_keep_them(gallery: Gallery, tmp_path: P
     library.refresh()
     first = {row["id"]: row["colour"] for row in library.since(-1).rows}
     assert sorted(Counter(first.values()).values()) == [1] * (COLOURS - 1) + [2]
+    assert {first[name] for name in sorted(first)[:APART]} == set(range(APART)), "those that are far apart come first"
     again = Library(tmp_path)
     assert {name: again.colour_of(name) for name in first} == first, "Studio is started again"
     shutil.rmtree(tmp_path / "run-03")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -75,12 +76,17 @@ def compare(request: Request) -> Json:
             "measured_on": compared.curve,  # what "the curve" of the measures is
             "measured_until": compared.curve_until,  # env steps that all runs have of it
             "measures": [
-                {"name": name, "title": MEASURES.get(name, name), "values": values}
+                {"name": name, "title": MEASURES.get(name, name), "values": [_said(value) for value in values]}
                 for name, values in data["measures"].items()
                 if any(value["value"] is not None for value in values)
             ],
         }
     )
+
+
+def _said(measured: dict[str, Any]) -> dict[str, Any]:
+    """JSON has no infinity, which is what a threshold that was never reached has."""
+    return measured | {"value": "never"} if measured["value"] == math.inf else measured
 
 
 def _curve(side: Side, name: str, metric: str, clock: str) -> dict[str, Any]:

@@ -31,7 +31,7 @@ from gymnast.studio.answers import NotFound
 from gymnast.studio.followed import FollowedRun
 from gymnast.studio.socket import to_json
 
-COLOURS = 20  # that the pages draw runs in
+COLOURS, APART = 20, 12  # that the pages draw runs in, and how many of them are far apart: these come first
 SPARK = 40  # points of the curve in a row
 KEPT = 8  # runs whose rows are in memory although nobody trains them
 SETTLED = 1_000_000_000  # ns after which two changes of a folder have two different times for sure
@@ -97,7 +97,8 @@ class Library:
             uses[colour] += 1
         for row in rows:
             first = crc32(row["id"].encode(errors="replace"))
-            colour = min(((first + step) % COLOURS for step in range(COLOURS)), key=lambda one: uses[one])
+            order = [(first + step) % COLOURS for step in range(COLOURS)]
+            colour = min(order, key=lambda one: (uses[one], one >= APART))
             self._colours[row["id"]] = row["colour"] = colour
             uses[colour] += 1
 

@@ -120,7 +120,11 @@ def one_run(request: Request) -> Json:
                     for one in facts.checkpoints
                 ],
                 "videos": [{"path": path, "about": about} for path, about in videos_of(facts)],
-                "files": [{"path": path, "about": about} for path, about in files_of(facts) if _there(facts, path)],
+                "files": [
+                    {"path": path, "about": "the report as text" if path == "report.md" else about}
+                    for path, about in files_of(facts)
+                    if _there(facts, path)
+                ],
                 "log": _log(facts),
                 "metrics": sorted(facts.latest, key=lambda name: (catalogue().get(name).order, name)),
                 "latest": dict(facts.latest),

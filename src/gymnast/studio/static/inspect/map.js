@@ -72,7 +72,7 @@ function Grid({ data, layer, values, range, arrows, here, hovered, setHovered, l
     return html`<g key=${state} transform="translate(${(i % cols) * SIZE} ${Math.floor(i / cols) * SIZE})" onMouseEnter=${() => setHovered(state)}>
       <rect x="1" y="1" width=${SIZE - 2} height=${SIZE - 2} rx="4" fill=${`color-mix(in oklab, var(--accent) ${Math.round(8 + 74 * share(values[state]))}%, var(--panel))`}
         stroke=${state === here ? "var(--red)" : state === hovered ? "var(--text)" : "none"} stroke-width="2" />
-      <g class=${cls("map-ink", share(values[state]) > 0.5 && "on-dark")}>${cell && (ends || cell === "S") && html`<text x="4" y="11" class="map-letter">${cell}</text>`}
+      <g class=${cls("map-ink", share(values[state]) > 0.62 && "high", share(values[state]) > 0.88 && "highest")}>${cell && (ends || cell === "S") && html`<text x="4" y="11" class="map-letter">${cell}</text>`}
       ${!ends && html`<${Arrows} probs=${arrows(state)} labels=${data.labels} />${cols <= NUMBERED && html`<text x=${SIZE / 2} y=${SIZE / 2 + 3} text-anchor="middle" class="map-number">${short(values[state])}</text>`}`}</g></g>`;
   })}</svg>`;
 }
@@ -84,6 +84,6 @@ function Arrows({ probs, labels }) {
     const turn = turnOf(labels[i]);
     if (p < 0.08) return null;
     if (turn === undefined) return i === most ? html`<text key=${i} x=${SIZE - 4} y="11" text-anchor="end" class="map-letter">${String(labels[i])[0]}</text>` : null;
-    return html`<path key=${i} opacity=${0.2 + 0.8 * p} transform="rotate(${turn} ${middle} ${middle})" d="M${SIZE - 8} ${middle - 4}L${SIZE - 3} ${middle}L${SIZE - 8} ${middle + 4}Z" />`;
+    return html`<path key=${i} opacity=${0.2 + 0.8 * p} transform="rotate(${turn} ${middle} ${middle})" d="M${SIZE - 6.5} ${middle - 3.5}L${SIZE - 2} ${middle}L${SIZE - 6.5} ${middle + 3.5}Z" />`;
   });
 }

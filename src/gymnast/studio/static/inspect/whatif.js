@@ -74,10 +74,10 @@ function Rollouts({ found, now }) {
   const first = rows.find((row) => row.mean === best);
   const [fewest, most] = [Math.min(...rows.map((row) => row.n)), Math.max(...rows.map((row) => row.n))];
   const luckless = fewest > 1 && rows.every((row) => row.same);
-  return html`<div class="rollouts"><h3>Rollouts from step ${found.t}${now ? "" : " (another step is shown now)"}</h3><table class="mini"><thead><tr><th>action</th><th class="right">network</th><th></th><th class="right">return from here</th><th class="right">whole episode</th></tr></thead>
+  return html`<div class="rollouts"><h3>Rollouts from step ${found.t}${now ? "" : " (another step is shown now)"}</h3><table class="mini"><thead><tr><th>action</th><th class="right">network</th><th></th><th class="right">return from here</th></tr></thead>
     <tbody>${rows.map((row) => html`<tr key=${row.label} class=${cls(row.mean === best && rows.filter((one) => one.mean === best).length === 1 && "best")}><td class="ellipsis">${row.label}</td><td class="right">${percent(row.prob, 1)}</td>
       <td class="dot-cell"><span class="dot-track"><span class="dot-error" style=${{ left: place(row.mean - (row.error ?? 0)), right: `calc(100% - ${place(row.mean + (row.error ?? 0))})` }}></span><span class="dot" style=${{ left: place(row.mean) }}></span></span></td>
-      <td class="right nowrap">${fixed(row.mean)}${row.error === null || row.same ? "" : ` ± ${fixed(row.error)}`}${row.cut > 0 && html` <${Badge} kind="amber" title="Rollouts that reached the step limit: rewards after it are not counted">${row.cut} cut</${Badge}>`}</td><td class="right">${fixed(found.before + row.mean)}</td></tr>`)}</tbody></table>
+      <td class="right nowrap">${fixed(row.mean)}${row.error === null || row.same ? "" : ` ± ${fixed(row.error)}`}${row.cut > 0 && html` <${Badge} kind="amber" title="Rollouts that reached the step limit: rewards after it are not counted">${row.cut} cut</${Badge}>`}<div class="hint">whole episode ${fixed(found.before + row.mean)}</div></td></tr>`)}</tbody></table>
     <p class="hint">${luckless ? `${found.then === "greedy" ? "Deterministic: every rollout of an action is the same" : "All rollouts of an action were the same"} (${most} of each).` : `${fewest === most ? most : `${fewest} to ${most}`} rollouts of each action${most > 1 ? ", the mean ± its standard error" : ""}.`}${found.value === null ? "" : ` The network expects ${fixed(found.value)} with discount ${found.gamma}; discounted, ${first.label} earned ${fixed(first.discounted)}.`}
       ${found.value_reason && ` The network's value is not shown: ${found.value_reason}`}</p>${inexact}</div>`;
 }
@@ -100,7 +100,7 @@ export function Tree({ lane, desk }) {
   const [width, high] = [132, 28];
   const x = (t) => 6 + (t / longest) * (width - 12);
   const y = (row) => family.indexOf(row) * high + high / 2;
-  return html`<h3>Branches <span class="hint">return of the whole episode</span></h3><div class="tree" role="group" aria-label="Branches"><svg width=${width} height=${family.length * high} aria-hidden="true">
+  return html`<h3>Branches <span class="hint">with the return of the whole episode</span></h3><div class="tree" role="group" aria-label="Branches"><svg width=${width} height=${family.length * high} aria-hidden="true">
       ${family.map((row, i) => html`<g key=${row.n} stroke=${colourAt(i)} fill="none" stroke-width=${row.n === lane.n.value ? 3 : 1.6}>
         ${row.parent !== null && byN.has(row.parent) && html`<path d="M${x(row.at)} ${y(byN.get(row.parent))}V${y(row)}" stroke-dasharray="2 2" />`}
         <path d="M${x(row.parent === null ? 0 : row.at)} ${y(row)}H${x(row.length)}" /><circle cx=${x(row.length)} cy=${y(row)} r="3.5" fill=${row.outcome === "terminated" ? colourAt(i) : "var(--panel)"} stroke-width="1.6" /></g>`)}

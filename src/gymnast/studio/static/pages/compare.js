@@ -120,7 +120,7 @@ function Suggestions({ rows }) {
 
 function measureText(name, value) {
   if (value === null || value === undefined) return "–";
-  if (typeof value !== "number") return value === "Infinity" ? "never" : String(value);
+  if (typeof value !== "number") return String(value);
   if (name === "seconds_to_threshold") return duration(value);
   return name.startsWith("steps") ? count(value) : num(value);
 }
@@ -131,7 +131,7 @@ function Sides({ data, rows, open, highlight, setHighlight, remove }) {
   return html`<${Card}><div class="grid-box"><table class="plain sides" aria-label="Sides"><thead><tr><th></th><th>side</th><th class="right">runs</th>${data.measures.map((one) => html`<th key=${one.name} class="right">${one.title}</th>`)}<th></th></tr></thead><tbody>
     ${data.curves.map((curve, index) => html`<tr key=${curve.letter} data-side=${curve.letter} class=${cls(highlight === curve.letter && "on")} onMouseEnter=${() => setHighlight(curve.letter)} onMouseLeave=${() => setHighlight(null)}>
       <td class="nowrap"><span class="swatch" style=${{ background: colors[index] }}></span> <b>${curve.letter}</b></td>
-      <td>${curve.ids.length === 1 ? html`<a href=${`/runs/${encodeURIComponent(curve.ids[0])}`}>${curve.label}</a>` : html`<button type="button" class="link" onClick=${() => open(curve)}>${curve.label}</button>`}${byId.get(curve.ids[0])?.status === "running" && html`<span class="badge blue pulse">running</span>`}</td>
+      <td>${curve.ids.length === 1 ? html`<a href=${`/runs/${encodeURIComponent(curve.ids[0])}`}>${curve.label}</a>` : html`<button type="button" class="as-link" onClick=${() => open(curve)}>${curve.label}</button>`}${byId.get(curve.ids[0])?.status === "running" && html`<span class="badge blue pulse">running</span>`}</td>
       <td class="right">${curve.ids.length}</td>
       ${data.measures.map((one) => html`<td key=${one.name} class="right nowrap">${measureText(one.name, one.values[index].value)}${one.values[index].low !== null && html`<div class="hint">${num(one.values[index].low)} to ${num(one.values[index].high)}</div>`}</td>`)}
       <td class="right"><${Button} quiet small icon="close" label=${`Remove ${curve.letter}`} onClick=${() => remove(curve.ids)} /></td></tr>`)}</tbody></table></div>

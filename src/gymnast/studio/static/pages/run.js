@@ -143,7 +143,7 @@ function Overview({ row, data, chart, names, tools, onFix }) {
   const curves = useMemo(() => {
     const training = lines(RETURN, "training", series[RETURN], color, smoothing);
     const dots = (name, label, color) => (series[name] ? [{ id: name, label, color, width: 1, dots: true, ...series[name] }] : []);
-    const measured = [...training, ...dots(EVALUATION, "evaluation", "var(--text)"), ...dots(EXACT, "exact value", "var(--amber)")];
+    const measured = [...training, ...dots(EVALUATION, "evaluation", "var(--text)"), ...dots(EXACT, "exact value", "var(--blue)")];
     return [...levels(measured, [["solved at", row.threshold, "var(--green)"], ["target", verdict.target, "var(--amber)"], ["best possible", verdict.optimum, "var(--faint)"]]), ...measured];
   }, [series[RETURN], series[EVALUATION], series[EXACT], smoothing, row.threshold, verdict.target, verdict.optimum, color]);
   return html`<div class="side"><div class="stack">${tools}
