@@ -7,6 +7,7 @@ folder for each game, so that it stays when the package is installed again. Save
 from __future__ import annotations
 
 import gzip
+import json
 import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -24,7 +25,8 @@ def retro() -> Any:
 
     integrations = stable_retro.data.Integrations
     integrations.clear_custom_paths()
-    integrations.add_custom_path(str(users_folder()))
+    if users_folder().is_dir():  # the package lists what is in it
+        integrations.add_custom_path(str(users_folder()))
     return stable_retro
 
 
@@ -52,8 +54,6 @@ def states_of(game: str) -> list[str]:
 
 def usual_state(game: str) -> str | None:
     """What a game starts from where nothing else is said; None: the console is switched on."""
-    import json
-
     path = retro().data.get_file_path(game, "metadata.json", integration())
     found: str | None = json.loads(Path(path).read_text()).get("default_state") if path else None
     return found
