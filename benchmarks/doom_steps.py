@@ -3,7 +3,7 @@
     nice -n 10 python benchmarks/doom_steps.py [steps] [rounds]
 
 All play the same random actions from the same seeds. Rounds take turns, so that a busy machine slows all of them; the
-best round of each counts. Next to steps a second: milliseconds of a core for a step, in Python and in Doom's own process.
+best round of each counts. The last two columns: milliseconds of a core for a step, in Python and in Doom itself.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from gymnast.play.trace import Trace
 from gymnast.runs.saved_agent import SavedAgent
 
 STEPS = 2 * ANCHOR_EVERY + 8  # two copies on the way, and some steps after them
-REPLAYED = {"box2d"}  # families whose suites have no copies
+REPLAYED = {"box2d", "vizdoom"}  # families whose suites have no copies
 IDS = [env_id for env_id in preset_ids() if not env_id.startswith("defaults/")]
 
 

@@ -336,7 +336,10 @@ def test_skill_is_how_hard_it_is(opened: Opened) -> None:
 def test_seeds_and_exact_resume_under_the_process_engine() -> None:
     """Envs of a vector differ, a vector repeats itself from its seed, and goes on exactly where it was saved."""
     cfg = EnvConfig(
-        id="VizdoomTakeCover-v1", kwargs={"frame_skip": [2, 5], "variables": ["HEALTH"]}, max_episode_steps=90
+        id="VizdoomTakeCover-v1",
+        kwargs={"frame_skip": [2, 5], "variables": ["HEALTH"]},
+        max_episode_steps=90,
+        step_timeout=100,
     )
     actions = np.random.default_rng(0).integers(0, 3, (40, 2))
     runs = []
@@ -375,7 +378,7 @@ def test_a_doom_that_is_killed_is_one_line_and_leaves_nothing(opened: Opened) ->
 
 
 def test_doom_ends_with_a_worker_that_is_killed() -> None:
-    vec: Any = make_vec(EnvConfig(id="VizdoomBasic-v1"), 2, "train")
+    vec: Any = make_vec(EnvConfig(id="VizdoomBasic-v1", step_timeout=100), 2, "train")
     vec.reset(0)
     worker = vec._processes[0].pid
     (doom,) = doom_of(worker)

@@ -54,6 +54,15 @@ def test_sparse_rewards_on_paper() -> None:
     assert reward["histogram"] == [{"low": 0.0, "high": 0.0, "count": 72}, {"low": 1.0, "high": 1.0, "count": 8}]
 
 
+def test_parts_of_a_shaped_reward_are_shown() -> None:
+    """CartPole pays 1 a step, and its potential is weighed by 2."""
+    data = audit("CartPole-v1", 2, 150, "env.shaping.centring=2")
+    parts = data["episodes"]["components"]
+    assert list(parts) == ["env", "centring"]
+    assert parts["env"]["mean"] == data["episodes"]["return"]["mean"]
+    assert parts["centring"]["max"] < 0  # gamma x 0 at the end, minus the potential of about 1 at the start
+
+
 def test_episodes() -> None:
     """5 steps of 1 to 5 come to 15. Of 12 steps 2 episodes an env are whole."""
     data = audit(full_id("Counting-v0"), 3, 12)

@@ -31,6 +31,7 @@ def print_audit(result: Facts) -> None:
         "steps between rewards": reward["steps_between_rewards"],
         "return of an episode": episodes["return"],
         "length of an episode": episodes["length"],
+        **{f"{name} of an episode": sample for name, sample in episodes["components"].items()},
     }
     found = {name: sample for name, sample in samples.items() if sample["mean"] is not None}
     rows = [[name, *(number(sample[key], 3) for key in STATISTICS)] for name, sample in found.items()]

@@ -147,6 +147,10 @@ class Seen:
                 **endings(self.episodes),
                 "return": distribution(returns),
                 "length": distribution(lengths),
+                "components": {  # named parts of the learner's return
+                    name: distribution([record.components.get(name, 0.0) for record in self.episodes])
+                    for name in dict.fromkeys(name for record in self.episodes for name in record.components)
+                },
             },
             "transitions": {  # shares of what is new: of all, and of those at one moment
                 "distinct": len(set(marks)) / len(marks),

@@ -1,8 +1,8 @@
 """A Doom process: how it is configured, started and ended.
 
 ViZDoom runs every game in a process of its own. That process would outlive a parent that is killed, end with a Ctrl-C
-that is meant for the run, and write its settings into the working directory. A few lines that are executed before it
-prevent all three.
+that is meant for the run, write its settings into the working directory, and print into the output of the command. A
+few lines that are executed before it prevent all of that.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ START = """#!{python} -IS
 import ctypes, os, sys
 os.setpgid(0, 0)
 os.chdir({folder!r})
+for stream in (1, 2):
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
 if sys.platform == "linux":
     ctypes.CDLL(None).prctl(1, 9)
 os.execv({doom!r}, [{doom!r}, *sys.argv[1:]])

@@ -23,6 +23,8 @@ from gymnast.envs.suites.vizdoom.task import TICS, DoomTask
 from gymnast.envs.suites.vizdoom.views import View
 
 FRAMES = "tics"  # of a decision, in its info
+# scenarios with a goal: an episode ends by reaching it, by dying, or too late
+GOALS = ("basic", "deadly_corridor", "my_way_home", "predict_position", "freedoom", "doom")
 SHOWN = 320  # pixels: how wide a picture for people is at least
 
 
@@ -47,7 +49,8 @@ class DoomEnv(gym.Env[Any, Any]):
         self._measures = Measures(self._read, self.buttons, self.actions)
         self._view = View(task, self._read, colour)
         self._skips, self._limit = task.skips, self.game.get_episode_timeout()
-        self._tics = 0  # of the episode so far
+        self._tics, self._paid = 0, False  # of the episode so far; whether it brought any reward above 0
+        self._has_goal = str(scenario["scenario_config_file"]).startswith(GOALS)
         self.render_mode = render_mode
         # one frame a decision is drawn
         self.metadata = {"render_modes": ["rgb_array"], "render_fps": 2 * TICS / sum(task.skips)}
@@ -70,7 +73,7 @@ class DoomEnv(gym.Env[Any, Any]):
             state = self.game.get_state()
         except self._failures as error:
             raise self._gone(error) from error
-        self._tics = 0
+        self._tics, self._paid = 0, False
         self._measures.start(numbers := state.game_variables.tolist())
         return self._view.start(state, numbers), {"action_mask": self._measures.mask(numbers)}
 
@@ -85,11 +88,15 @@ class DoomEnv(gym.Env[Any, Any]):
             state = game.get_state()
             over = state is None  # the engine has none of a game that is over; what is seen is what was seen last
             numbers = self._last_numbers() if over else state.game_variables.tolist()
-            late = over and game.is_episode_timeout_reached() and not game.is_player_dead()
+            dead = over and game.is_player_dead()
+            late = over and not dead and game.is_episode_timeout_reached()
         except self._failures as error:
             raise self._gone(error) from error
         self._tics += tics
+        self._paid |= reward > 0
         info = {FRAMES: tics, PARTS: self._measures.step(numbers), "action_mask": self._measures.mask(numbers)}
+        if over and self._has_goal:
+            info["is_success"] = self._paid and not dead and not late
         return self._view.observe(state, numbers), reward, over and not late, late, info
 
     def _last_numbers(self) -> list[float]:

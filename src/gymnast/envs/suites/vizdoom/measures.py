@@ -20,12 +20,10 @@ COUNTED = {  # parts that are the change of one game variable
     "health": ("HEALTH", "health points, gained or lost"),
     "armour": ("ARMOR", "armour points, gained or lost"),
     "kills": ("KILLCOUNT", "monsters killed"),
-    "frags": ("FRAGCOUNT", "players killed, own deaths by own hand subtracted"),
-    "hits": ("HITCOUNT", "hits on monsters and players"),
-    "damage": ("DAMAGECOUNT", "damage done to monsters and players"),
+    "hits": ("HITCOUNT", "hits on monsters"),
+    "damage": ("DAMAGECOUNT", "damage done to monsters"),
     "damage_taken": ("DAMAGE_TAKEN", "damage taken; weigh it negatively"),
     "items": ("ITEMCOUNT", "items picked up"),
-    "secrets": ("SECRETCOUNT", "secret places found"),
 }
 PARTS = {name: meaning for name, (_, meaning) in COUNTED.items()} | {
     "ammo": "rounds of ammunition of all kinds, found or fired",

@@ -14,8 +14,10 @@ from gymnast.envs.suites.vizdoom import buttons as doom
 TICS = 35  # a second
 MAX_TICS = 600 * TICS  # of an episode, where neither the scenario nor env.max_episode_steps has a limit
 SMALLEST = 8  # pixels a side: what the smallest CNN reads
-RESOLUTIONS = ("160x120", "200x125", "200x150", "256x144", "256x160", "256x192", "320x180", "320x200", "320x240")
-RESOLUTIONS += ("320x256", "400x225", "400x250", "400x300", "512x288", "512x320", "512x384", "640x360", "640x480")
+RESOLUTIONS = (
+    *("160x120", "200x125", "200x150", "256x144", "256x160", "256x192", "320x180", "320x200", "320x240"),
+    *("320x256", "400x225", "400x250", "400x300", "512x288", "512x320", "512x384", "640x360", "640x480"),
+)
 _DIGITS = (*range(1, 10), 0)
 VARIABLES = (
     *("KILLCOUNT", "ITEMCOUNT", "SECRETCOUNT", "FRAGCOUNT", "DEATHCOUNT", "HITCOUNT", "HITS_TAKEN", "DAMAGECOUNT"),
