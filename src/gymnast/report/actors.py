@@ -21,13 +21,15 @@ PHASES = {
     "send": "sending actions",
     "blocked": "all actors wait for the learner (train.central.max_lag)",
 }
+SHARE = "central/share/"
 Rows = Sequence[Mapping[str, float]]
 
 
 def actor_costs(rows: Rows) -> list[Block]:
     """A call by its parts, and the time of the thread that chooses actions, where there is one."""
     calls = {part: ms for part in CALL if (ms := _mean(rows, f"central/{part}_ms")) is not None}
-    shares = {phase: share for phase in PHASES if (share := _mean(rows, f"central/share/{phase}")) is not None}
+    threads = [row for row in rows if any(name.startswith(SHARE) for name in row)]
+    shares = {phase: sum(row.get(SHARE + phase, 0.0) for row in threads) / len(threads) for phase in PHASES if threads}
     if not calls:
         return []
     costs = tuple((part, f"{ms:.3f}", CALL[part]) for part, ms in calls.items())
