@@ -52,14 +52,14 @@ def test_defaults_for_any_env(name: str) -> None:
 
 def made(env_id: str, **kwargs: Any) -> gym.Env[Any, Any]:
     """An env as its facts describe it."""
-    if missing := needs(FACTS[env_id].extra, env_id):
+    if missing := needs(FACTS[env_id], env_id):
         pytest.skip(missing)
     return make(env_id, kwargs)
 
 
 @pytest.mark.parametrize("env_id", IDS)
 def test_facts_agree_with_the_env(env_id: str) -> None:
-    if missing := needs(FACTS[env_id].extra, env_id):
+    if missing := needs(FACTS[env_id], env_id):
         pytest.skip(missing)
     assert wrong_facts(env_id, FACTS[env_id]) == []
 
@@ -128,7 +128,7 @@ def test_tabular_says_whether_there_is_a_table(target: str) -> None:
     assert resolved.facts is not None
     if is_atari(resolved.config.env.id):
         pytest.skip("pictures")
-    if missing := needs(resolved.facts.extra, resolved.config.env.id):
+    if missing := needs(resolved.facts, resolved.config.env.id):
         pytest.skip(missing)
     assert (find_table(resolved.config.env) is not None) == resolved.facts.tabular
 

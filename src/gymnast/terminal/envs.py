@@ -10,7 +10,6 @@ from rich.text import Text
 
 from gymnast.core.text import number, setting, span
 from gymnast.terminal.format import Cell, Column, facts_grid, heading, output, right, section, table
-from gymnast.verbs.envs.show import needs
 from gymnast.verbs.result import Facts
 
 LIST = (
@@ -30,13 +29,17 @@ def print_envs(result: Facts) -> None:
         rows.append([heading(family), *[""] * (len(LIST) - 1)])
         rows += [_list_row(env) for env in envs if env["family"] == family]
     console.print(table(console, LIST, rows))
-    for command in dict.fromkeys(filter(None, (needs(env["extra"], env["id"]) for env in envs))):
-        what = "your own ROM" if command.startswith("gymnast ") else "a package that is not installed"
-        console.print(f"\n! needs {what}: {command}", style="yellow", markup=False)
+    for command in dict.fromkeys(filter(None, (env["install"] for env in envs))):
+        console.print(f"\n{_needed(command)}", style="yellow", markup=False)
     if "others" not in result.data:
         console.print("\nany other id registered with Gymnasium works too: `gymnast envs list --all`", style="dim")
         return
     section(console, "registered with Gymnasium, without a preset", *map(Text, result.data["others"]))
+
+
+def _needed(command: str) -> str:
+    what = "your own ROM" if command.startswith("gymnast ") else "a package that is not installed"
+    return f"! needs {what}: {command}"
 
 
 def _list_row(env: dict[str, Any]) -> list[Cell]:
@@ -52,8 +55,8 @@ def print_env(result: Facts) -> None:
     console.print(Text().append(env["id"], style="bold").append(f"  {about}", style="dim"))
     if known:
         console.print(Text(env["description"]))
-        if command := needs(env["extra"], env["id"]):
-            console.print(f"! needs a package that is not installed: {command}", style="yellow", markup=False)
+        if command := env["install"]:
+            console.print(_needed(command), style="yellow", markup=False)
     console.print()
     console.print(facts_grid(_preset_facts(env) if known else _registered_facts(env)))
     if known:

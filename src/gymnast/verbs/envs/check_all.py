@@ -55,7 +55,7 @@ def _sorted(names: Sequence[str], overrides: Sequence[str]) -> tuple[dict[str, l
     groups: dict[str, list[Resolved]] = {}
     for name in names:
         facts = configs.load_facts(env_id := split_target(name)[0])
-        if facts is not None and (command := needs(facts.extra, env_id)):
+        if facts is not None and (command := needs(facts, env_id)):
             missing.setdefault(command, []).append(name)
             continue
         resolved = resolve_config(name, overrides)

@@ -17,7 +17,7 @@ def import_rom(folder: Path) -> Facts:
         raise UserError(f"import-rom: {missing}")
     if not folder.is_dir():
         raise UserError(f"import-rom: {folder} is not a folder. Name the folder that has the ROM in it.")
-    from gymnast.envs.suites.retro.ids import id_of, users_folder
+    from gymnast.envs.suites.retro.places import id_of, users_folder
     from gymnast.envs.suites.retro.roms import find_roms, keep
 
     rows: list[dict[str, Any]] = []

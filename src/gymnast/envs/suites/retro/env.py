@@ -41,7 +41,8 @@ class RetroGame(gym.Env[Any, Any]):
         except UserError:
             self.console.close()
             raise
-        self._wins, self._level_end, self._death_end = task.score == "win", task.level_end, task.life_loss == "end"
+        self._wins, self._level_end = task.score == "win", bool(task.level_end)
+        self._death_end = task.life_loss == "end"
         self._sticky = task.repeat_action_probability
         self._held = 0  # buttons of the frame before
         self.state: str | None = None  # the savestate that the episode started from

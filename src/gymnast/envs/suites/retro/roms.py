@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from gymnast.core.errors import UserError, did_you_mean
-from gymnast.envs.suites.retro.ids import FOLDER, IMPORT, has_rom, id_of, users_folder
+from gymnast.envs.suites.retro.places import FOLDER, IMPORT, has_rom, id_of, users_folder
 
 
 def retro() -> Any:

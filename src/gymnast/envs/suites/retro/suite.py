@@ -86,7 +86,7 @@ class RetroSuite(Suite):
     def lacks(self, env_id: str) -> str | None:
         if self.missing:
             return None
-        from gymnast.envs.suites.retro.ids import IMPORT, has_rom
+        from gymnast.envs.suites.retro.places import IMPORT, has_rom
 
         return None if has_rom(game_of(env_id)) else IMPORT
 
