@@ -135,6 +135,10 @@ def main() -> None:
                 nodes.replace_those_killed()
                 done, waiting = wait(waiting, timeout=0.05)
                 for future in done:
+                    if (error := future.exception()) is not None:  # the others go on
+                        print(f"{type(error).__name__}: {error}", flush=True)
+                        found.append({"same": {"error": False}})
+                        continue
                     found.append(future.result())
                     print(json.dumps(found[-1]), flush=True)
     finally:

@@ -272,7 +272,7 @@ def _read_header(file: BinaryIO) -> tuple[dict[str, str], dict[str, Any], dict[s
     if len(start) < 9:
         raise ValueError(f"it is cut short ({size} bytes)")
     span = int.from_bytes(start[:8], "little")
-    if start.startswith(b"PK"):
+    if start.startswith(b"PK\x03\x04"):  # all four: a header of 19,280 bytes also begins with PK
         raise ValueError(
             "it is a zip file. One that stable-baselines3 saved holds pickled code and other networks, and cannot be "
             "loaded: train again here. One of `gymnast runs zip` is unpacked first"

@@ -222,6 +222,10 @@ class Run:
         """This process alone brings the files of a run that is trained elsewhere; False: another one does."""
         return self._lock.acquire()
 
+    def let_go(self) -> None:
+        """The other half of `hold`."""
+        self._lock.release()
+
     @property
     def is_held(self) -> bool:
         """Whether a process trains it here, or brings its files."""

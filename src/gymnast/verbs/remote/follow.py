@@ -73,10 +73,11 @@ class Follower:
             write_json(place / ABOUT, now)
             os.rename(place, self._folder)
             self.begun = True
-        self.run.hold()
+        self.run.hold()  # until its end
         self.run.update(**{key: now[key] for key in (*THEIRS, *self._facts) if key in now})
         if end is not None:
             self.run.stopping_path.unlink(missing_ok=True)
+            self.run.let_go()
 
 
 def cost_of(core_seconds: float) -> dict[str, float]:
