@@ -36,7 +36,7 @@ STEPS = 150
 
 def env_of(target: str) -> EnvConfig:
     env = configs.load(target).config.env
-    if missing := needs(facts_of(env.id).extra):
+    if missing := needs(facts_of(env.id), env.id):
         pytest.skip(missing)
     return env
 

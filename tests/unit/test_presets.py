@@ -52,14 +52,14 @@ def test_defaults_for_any_env(name: str) -> None:
 
 def made(env_id: str, **kwargs: Any) -> gym.Env[Any, Any]:
     """An env as its facts describe it."""
-    if missing := needs(FACTS[env_id].extra):
+    if missing := needs(FACTS[env_id], env_id):
         pytest.skip(missing)
     return make(env_id, kwargs)
 
 
 @pytest.mark.parametrize("env_id", IDS)
 def test_facts_agree_with_the_env(env_id: str) -> None:
-    if missing := needs(FACTS[env_id].extra):
+    if missing := needs(FACTS[env_id], env_id):
         pytest.skip(missing)
     assert wrong_facts(env_id, FACTS[env_id]) == []
 
@@ -100,14 +100,17 @@ def test_stated_optimum_is_the_computed_one(env_id: str) -> None:
 
 def test_optima_without_a_table_are_computed_here() -> None:
     """CartPole pays 1 for each of 500 steps, MuJoCo's pendulum for each of 1000, Pong 1 for each of 21 points, the
-    corridor 1 once, to one who remembers. Blackjack has a test of its own below."""
+    corridor 1 once, to one who remembers; Mario's level ends when it is won. Blackjack has a test of its own below."""
     stated = {name: facts.optimum for name, facts in FACTS.items() if facts.optimum is not None and not facts.tabular}
     poles = {"CartPole-v1", "InvertedPendulum-v5"}
-    assert set(stated) == {*poles, "ALE/Pong-v5", "Blackjack-v1", "gymnast/Corridor-v0"}
+    assert set(stated) == {*poles, "ALE/Pong-v5", "Blackjack-v1", "gymnast/Corridor-v0", "Retro/SuperMarioBros-Nes"}
     for pole in (FACTS[name] for name in poles):
         assert pole.reward.high == 1
         assert pole.optimum == pole.max_episode_steps
     assert stated["ALE/Pong-v5"] == 21
+    mario = FACTS["Retro/SuperMarioBros-Nes"]
+    assert mario.kwargs["level_end"]
+    assert mario.optimum == mario.reward.high == 1
     corridor, returns = made("gymnast/Corridor-v0"), []
     for seed in range(10):
         shown, total, ended = corridor.reset(seed=seed)[0][0], 0.0, False
@@ -125,7 +128,7 @@ def test_tabular_says_whether_there_is_a_table(target: str) -> None:
     assert resolved.facts is not None
     if is_atari(resolved.config.env.id):
         pytest.skip("pictures")
-    if missing := needs(resolved.facts.extra):
+    if missing := needs(resolved.facts, resolved.config.env.id):
         pytest.skip(missing)
     assert (find_table(resolved.config.env) is not None) == resolved.facts.tabular
 

@@ -9,7 +9,7 @@ import click
 from gymnast.cli.verbs import BAR_AFTER_SECONDS, Verbs, app, sets, verb
 
 
-@app.group(cls=Verbs, short_help="List, show, check and audit environments.")
+@app.group(cls=Verbs, short_help="List, show, check and audit environments, import ROMs.")
 def envs() -> None:
     """Environments with presets, and all others that are registered with Gymnasium."""
 
@@ -80,4 +80,19 @@ def envs_audit() -> None:
     gymnast envs audit FrozenLake-v1
     gymnast envs audit LunarLander-v3 --steps 5000 --picture rewards.png
     gymnast envs audit MountainCar-v0:ppo --seed 3 --json
+    """
+
+
+@envs.command("import-rom", short_help="Import your ROMs of console games.")
+@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@verb("envs.import_rom:import_rom", "envs:print_import")
+def envs_import_rom() -> None:
+    """Find the ROMs of console games (Retro/...) in DIR and its subfolders, and copy those that are known.
+
+    A ROM is known by its hash, as stable-retro knows it. The name of the file does not matter; .zip files are opened.
+    It is copied into $GYMNAST_RETRO, else ~/.local/share/gymnast/retro. The files in DIR are not changed.
+
+    \b
+    gymnast envs import-rom ~/roms
+    gymnast envs import-rom ~/roms --json
     """

@@ -79,6 +79,7 @@ class EnvFacts(Section):
     any_kwargs: bool = Field(False, description="The optimum is that of the rules, whatever env.kwargs says.")
     references: list[ReferenceFact] = Field([], description="Published scores.")
     extra: str | None = Field(None, description="Optional package group the env needs; null: core.")
+    own_rom: bool = Field(False, description="The game's ROM is not in the package: users bring their own.")
 
     @model_validator(mode="after")
     def _optimum_is_sound(self) -> EnvFacts:

@@ -47,6 +47,12 @@ class EpisodeRecord:
     shaped_return: float | None = None  # what the learner was paid; None: the raw return
     task: str | None = None  # of a run with several
 
+    @property
+    def success(self) -> bool | None:
+        """Whether the env says that its goal was reached (info["is_success"]); None: it says nothing."""
+        said = self.info.get("is_success")
+        return None if said is None else bool(said)
+
 
 @dataclass(slots=True)
 class StepBatch:

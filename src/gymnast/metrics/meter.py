@@ -28,6 +28,7 @@ class Kept(NamedTuple):
     components: dict[str, Number]
     shaped_return: Number | None = None  # what the learner was paid, where that is not the raw return
     task: str | None = None  # of a run with several
+    success: bool | None = None  # whether the goal was reached, where the env says so
 
 
 class Saved(TypedDict):
@@ -173,7 +174,7 @@ class Meter:
         if not (seen := self._seen()):
             return row
         count = len(seen)
-        returns, lengths, frames, terminated, components, shaped, _ = zip(*seen, strict=True)
+        returns, lengths, frames, terminated, components, shaped, _, success = zip(*seen, strict=True)
         mean = sum(returns) / count
         self._best = mean if self._best is None else max(self._best, mean)
         row |= {
@@ -190,6 +191,9 @@ class Meter:
         paid = [value for value in shaped if value is not None]
         if paid:
             row["rollout/ep_shaped_rew_mean"] = sum(paid) / len(paid)
+        reached = [one for one in success if one is not None]
+        if reached:
+            row["rollout/success_rate"] = sum(reached) / len(reached)
         for task, window in ((task, window) for task, window in self._tasks.items() if window):
             row[f"rollout/ep_rew_mean/{task}"] = sum(episode.raw_return for episode in window) / len(window)
             row[f"rollout/ep_len_mean/{task}"] = sum(episode.length for episode in window) / len(window)

@@ -41,6 +41,8 @@ WORDS = {
     "attack": "fire",
     "shoot": "fire",
     "jump": "fire",
+    "a": "fire",  # the buttons of a console
+    "b": "use",
     "-1": "left",
     "+1": "right",
 }

@@ -1,4 +1,4 @@
-"""`gymnast envs list|show` for people."""
+"""`gymnast envs list|show|import-rom` for people."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from rich.text import Text
 
 from gymnast.core.text import number, setting, span
 from gymnast.terminal.format import Cell, Column, facts_grid, heading, output, right, section, table
-from gymnast.verbs.envs.show import needs
 from gymnast.verbs.result import Facts
 
 LIST = (
@@ -30,12 +29,17 @@ def print_envs(result: Facts) -> None:
         rows.append([heading(family), *[""] * (len(LIST) - 1)])
         rows += [_list_row(env) for env in envs if env["family"] == family]
     console.print(table(console, LIST, rows))
-    for command in dict.fromkeys(filter(None, (needs(env["extra"]) for env in envs))):
-        console.print(f"\n! needs a package that is not installed: {command}", style="yellow", markup=False)
+    for command in dict.fromkeys(filter(None, (env["install"] for env in envs))):
+        console.print(f"\n{_needed(command)}", style="yellow", markup=False)
     if "others" not in result.data:
         console.print("\nany other id registered with Gymnasium works too: `gymnast envs list --all`", style="dim")
         return
     section(console, "registered with Gymnasium, without a preset", *map(Text, result.data["others"]))
+
+
+def _needed(command: str) -> str:
+    what = "your own ROM" if command.startswith("gymnast ") else "a package that is not installed"
+    return f"! needs {what}: {command}"
 
 
 def _list_row(env: dict[str, Any]) -> list[Cell]:
@@ -51,8 +55,8 @@ def print_env(result: Facts) -> None:
     console.print(Text().append(env["id"], style="bold").append(f"  {about}", style="dim"))
     if known:
         console.print(Text(env["description"]))
-        if command := needs(env["extra"]):
-            console.print(f"! needs a package that is not installed: {command}", style="yellow", markup=False)
+        if command := env["install"]:
+            console.print(_needed(command), style="yellow", markup=False)
     console.print()
     console.print(facts_grid(_preset_facts(env) if known else _registered_facts(env)))
     if known:
@@ -126,6 +130,24 @@ def _registered_facts(env: dict[str, Any]) -> list[tuple[str, Cell]]:
         ("problem", Text(env["problem"] or "", style="yellow")),
         ("train", f"gymnast train {env['id']}  (variants: {', '.join(env['variants'])})"),
     ]
+
+
+ROMS = (Column("file", wraps=30), Column("env", style="bold"), Column("status"))
+
+
+def print_import(result: Facts) -> None:
+    console, data = output(), result.data
+    files, new = data["files"], [row for row in data["files"] if row["status"] == "imported"]
+    console.print(table(console, ROMS, [[row["file"], row["env"] or "", row["status"]] for row in files]))
+    known = sum(row["env"] is not None for row in files)
+    console.print(f"\n{len(files)} files, {known} known ROMs, {len(new)} imported into {data['into']}", markup=False)
+    if new:
+        console.print(f"next: gymnast train {new[0]['env']}", markup=False)
+    elif not known:
+        console.print(
+            "A ROM is known by its hash: another edition of a game is not known. Of archives, .zip files are opened.",
+            style="dim",
+        )
 
 
 def _kwargs(env: dict[str, Any]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -66,15 +66,17 @@ def bare(step: Step) -> Picture:
     return _even(image, image.width, image.height)
 
 
-def annotated(step: Step, reward: float, trained: int | None, labels: Labels) -> Picture:
+def annotated(
+    step: Step, reward: float, trained: int | None, labels: Labels, parts: Mapping[str, float] | None = None
+) -> Picture:
     """The picture with its strip: steps of training and of the episode; the `reward` that led here, return so far,
-    value; then every action with its probability."""
+    value; the named `parts` of the reward so far, where there are any; then every action with its probability."""
     from PIL import Image, ImageDraw
 
     shown = enlarge(step.picture, step.boxes)
     width = max(shown.width, WIDTH)
     size = max(16, round(width / 36))
-    strip = round(size * 6.1)
+    strip = round(size * (7.6 if parts else 6.1))
     canvas = Image.new("RGB", (width, shown.height + strip), GROUND)
     canvas.paste(shown, ((width - shown.width) // 2, 0))
     draw = ImageDraw.Draw(canvas)
@@ -85,6 +87,10 @@ def annotated(step: Step, reward: float, trained: int | None, labels: Labels) ->
     items += [] if step.value is None else [("value", _number(step.value))]
     _line(draw, items, margin, top + round(size * 1.5), width - 2 * margin, size, columns=3)
     below = top + 3 * size
+    if parts:
+        shown_parts = [(name, _number(value)) for name, value in parts.items()]
+        _line(draw, shown_parts, margin, below, width - 2 * margin, round(size * 0.85), columns=len(parts))
+        below += round(size * 1.5)
     if step.record is not None:
         how = "ended" if step.record.terminated else "cut by the time limit"
         draw.text((margin, below), f"{how} after {step.t:,} steps", TEXT, _font(size))

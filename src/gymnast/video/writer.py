@@ -54,8 +54,11 @@ class VideoWriter:
         limit = None if seconds is None else round(seconds * self._fps)
         episodes: list[dict[str, Any]] = []
         picture, reward = None, 0.0
+        paid = dict.fromkeys(first[0].components, 0.0)  # by each named part of the reward, in the episode so far
         for count, step in enumerate(islice(chain(first, steps), limit)):
-            picture = annotated(step, reward, about.get("step"), labels) if self._overlay else bare(step)
+            if step.t == 0:
+                paid = dict.fromkeys(paid, 0.0)
+            picture = annotated(step, reward, about.get("step"), labels, paid) if self._overlay else bare(step)
             if self._encoder is None:
                 self._size = picture.shape[0], picture.shape[1]
                 self._encoder = self._stack.enter_context(Encoder(self.path, *self._size, self._fps))
@@ -66,6 +69,7 @@ class VideoWriter:
                 episodes.append({"frames": []})
             episodes[-1]["frames"].append(_frame(step, reward))
             reward = step.reward
+            paid = {name: value + step.components.get(name, 0.0) for name, value in paid.items()}
             if (end := step.record) is not None:
                 ended = {"return": end.raw_return, "length": end.length, "seed": end.seed, "terminated": end.terminated}
                 episodes[-1] = ended | episodes[-1]

@@ -133,6 +133,10 @@ class Suite:
         """What must be installed before the ids exist, as a sentence with the command; None: nothing."""
         return None if self.module is None else package_problem(self.module.partition(".")[0], self.extra)
 
+    def lacks(self, env_id: str) -> str | None:
+        """The command that brings what this env needs beyond its package, like a ROM; None: nothing."""
+        return None
+
     def extra_of(self, module: str) -> str | None:
         """The extra that installs what envs of this module need, where they do not all need the same."""
         return self.extra

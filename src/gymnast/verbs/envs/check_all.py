@@ -54,8 +54,8 @@ def _sorted(names: Sequence[str], overrides: Sequence[str]) -> tuple[dict[str, l
     missing: dict[str, list[str]] = {}
     groups: dict[str, list[Resolved]] = {}
     for name in names:
-        facts = configs.load_facts(split_target(name)[0])
-        if facts is not None and (command := needs(facts.extra)):
+        facts = configs.load_facts(env_id := split_target(name)[0])
+        if facts is not None and (command := needs(facts, env_id)):
             missing.setdefault(command, []).append(name)
             continue
         resolved = resolve_config(name, overrides)

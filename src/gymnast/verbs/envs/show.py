@@ -17,9 +17,10 @@ from gymnast.verbs.extras import EXTRAS
 from gymnast.verbs.result import Facts
 
 
-def needs(extra: str | None) -> str | None:
+def needs(facts: configs.EnvFacts, env_id: str) -> str | None:
     """The command that installs what an env needs; None: it is there."""
-    return None if extra is None else EXTRAS[extra].command
+    command = None if facts.extra is None else EXTRAS[facts.extra].command
+    return command or (suite_of(env_id).lacks(env_id) if facts.own_rom else None)
 
 
 def list_envs(everything: bool) -> Facts:
@@ -40,7 +41,8 @@ def _brief(preset: configs.Preset) -> dict[str, Any]:
         "threshold": facts.solved.threshold if facts.solved else None,
         "optimum": facts.optimum,
         "extra": facts.extra,
-        "installed": needs(facts.extra) is None,
+        "installed": (command := needs(facts, preset.id)) is None,
+        "install": command,
     }
 
 
@@ -68,7 +70,8 @@ def _preset(env_id: str) -> Facts:
     data = {
         "id": env_id,
         **facts.model_dump(mode="json"),
-        "installed": needs(facts.extra) is None,
+        "installed": (command := needs(facts, env_id)) is None,
+        "install": command,
         "shaping": [{"name": n, "kind": kind, "meaning": meaning} for n, (kind, meaning) in parts.items()],
         "variants": [_variant(env_id, name) for name in variants],
         "task": _task(env_id, variants),

@@ -21,18 +21,19 @@ class Console:
 
     _holder: Console | None = None  # whose game the emulator has now
     _env: Any = None  # the package's env, which has the emulator and the game's variables
+    _switched_on = b""  # its memory when it was switched on
     _open = 0  # consoles that are not closed
 
     def __init__(self, game: str) -> None:
         rom_of(game)  # without a ROM this ends here, in one line
-        self.game = game
+        self.game, self._usual = game, usual_state(game)
         self._memory: bytes | None = None  # of the game, while another one has the emulator
         self._starts: dict[str | None, bytes] = {}  # by the name of the savestate
         self._closed = False
         Console._open += 1
         try:
             env = self._take()
-            self._starts[None] = env.em.get_state()  # switched on
+            self._starts[None] = Console._switched_on
             self.buttons: list[str | None] = list(env.buttons)
             self.groups: list[list[int]] = [list(group) for group in env.button_combos]
             self.variables: list[str] = sorted(env.data.lookup_all())
@@ -45,7 +46,7 @@ class Console:
     def start(self, state: str | None) -> dict[str, Any]:
         """The game from a savestate, None: from its usual one. Returns its variables."""
         env = self._take()
-        name = state or usual_state(self.game)
+        name = state or self._usual
         if name not in self._starts:
             assert name is not None
             self._starts[name] = read_state(self.game, name)
@@ -107,7 +108,9 @@ class Console:
         if Console._env is None or Console._env.gamename != self.game:
             if Console._env is not None:
                 Console._env.close()
+                Console._env = None  # also if the next line fails
             Console._env = _switch_on(self.game)
+            Console._switched_on = Console._env.em.get_state()
         Console._holder = self
         if self._memory is not None:
             self.load(self._memory)

@@ -26,7 +26,8 @@ class RetroGame(gym.Env[Any, Any]):
     metadata = {"render_modes": ["rgb_array"], "render_fps": 60}  # noqa: RUF012, as gymnasium declares it
 
     def __init__(self, game: str, task: RetroTask, render_mode: str | None = None) -> None:
-        self.render_mode = render_mode
+        self.render_mode, self.task = render_mode, task.of_game(game)
+        task = self.task
         self.console = Console(game)
         try:
             self._states = task.state if isinstance(task.state, list) else [task.state]
@@ -35,12 +36,13 @@ class RetroGame(gym.Env[Any, Any]):
                     self.console.check_state(state)
             self.combos = combos_of(task.actions, self.console.buttons, self.console.groups)
             self.referee = Referee(task, self.console.variables)
-            if task.score == "win" and task.variables.level is None:
+            if task.score == "win" and "level" not in self.referee.parts:
                 raise UserError("env.kwargs: score = win: needs variables.level, which says when a level was won.")
         except UserError:
             self.console.close()
             raise
-        self._wins, self._level_end, self._death_end = task.score == "win", task.level_end, task.life_loss == "end"
+        self._wins, self._level_end = task.score == "win", bool(task.level_end)
+        self._death_end = task.life_loss == "end"
         self._sticky = task.repeat_action_probability
         self._held = 0  # buttons of the frame before
         self.state: str | None = None  # the savestate that the episode started from
@@ -72,7 +74,7 @@ class RetroGame(gym.Env[Any, Any]):
         return None, reward, over, referee.is_stuck and not over, info
 
     def get_action_meanings(self) -> list[str]:
-        return [label_of(bits, self.console.buttons) for bits in self.combos]
+        return self.task.actions or [label_of(bits, self.console.buttons) for bits in self.combos]
 
     def render(self) -> Any:
         return self.console.screen if self.render_mode == "rgb_array" else None

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gymnast.core.errors import UserError, did_you_mean
-from gymnast.envs.suites.retro.task import RetroTask
+from gymnast.envs.suites.retro.task import RetroTask, Variables
 
 FRAMES_A_SECOND = 60.0
 MEANINGS = {
@@ -18,13 +18,13 @@ MEANINGS = {
 }
 
 
-def parts_of(task: RetroTask) -> dict[str, str]:
+def parts_of(variables: Variables) -> dict[str, str]:
     """The parts of a reward that a game with these variables can pay."""
     needs = {"progress": "position", "death": "lives", "level": "level", "points": "points"}
     return {
         name: meaning
         for name, meaning in MEANINGS.items()
-        if name not in needs or getattr(task.variables, needs[name]) is not None
+        if name not in needs or getattr(variables, needs[name]) is not None
     }
 
 
@@ -32,7 +32,8 @@ class Referee:
     """Follows one episode frame by frame. `parts`: of the last frame, unweighed."""
 
     def __init__(self, task: RetroTask, known: Sequence[str]) -> None:
-        self._names: dict[str, list[str]] = {key: names for key, names in task.variables if names is not None}
+        variables = task.variables or Variables()
+        self._names: dict[str, list[str]] = {key: names for key, names in variables if names is not None}
         for key, names in self._names.items():
             for name in names:
                 if name not in known:
@@ -42,7 +43,7 @@ class Referee:
                     )
         self._cap, self._patience = task.progress_cap, task.no_progress
         self._last: dict[str, float] = {}
-        self.parts: dict[str, float] = dict.fromkeys(parts_of(task), 0.0)
+        self.parts: dict[str, float] = dict.fromkeys(parts_of(variables), 0.0)
         self.furthest = 0.0
         self.idle = 0  # frames without progress
         self.died = self.won = False  # in the last frame

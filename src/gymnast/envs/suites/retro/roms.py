@@ -7,7 +7,7 @@ folder for each game, so that it stays when the package is installed again. Save
 from __future__ import annotations
 
 import gzip
-import os
+import json
 import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,16 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from gymnast.core.errors import UserError, did_you_mean
-from gymnast.envs.suites.retro.ids import id_of
-
-FOLDER = "GYMNAST_RETRO"
-
-
-def users_folder() -> Path:
-    """$GYMNAST_RETRO, else where programs of this user keep their data."""
-    if given := os.environ.get(FOLDER):
-        return Path(given)
-    return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "gymnast" / "retro"
+from gymnast.envs.suites.retro.places import FOLDER, IMPORT, has_rom, id_of, users_folder
 
 
 def retro() -> Any:
@@ -34,7 +25,8 @@ def retro() -> Any:
 
     integrations = stable_retro.data.Integrations
     integrations.clear_custom_paths()
-    integrations.add_custom_path(str(users_folder()))
+    if users_folder().is_dir():  # the package lists what is in it
+        integrations.add_custom_path(str(users_folder()))
     return stable_retro
 
 
@@ -49,7 +41,7 @@ def rom_of(game: str) -> str:
     except FileNotFoundError:
         raise UserError(
             f"env.id: {id_of(game)}: its ROM is not installed, and you must bring your own: "
-            "`gymnast envs import-rom DIR` finds it in a folder by its hash."
+            f"`{IMPORT}` finds it in a folder by its hash."
         ) from None
     return path
 
@@ -62,8 +54,6 @@ def states_of(game: str) -> list[str]:
 
 def usual_state(game: str) -> str | None:
     """What a game starts from where nothing else is said; None: the console is switched on."""
-    import json
-
     path = retro().data.get_file_path(game, "metadata.json", integration())
     found: str | None = json.loads(Path(path).read_text()).get("default_state") if path else None
     return found
@@ -107,7 +97,7 @@ def find_roms(folder: Path) -> list[Found]:
         if game is None:
             found.append(Found(name, None, "unknown"))
         else:
-            status = "imported already" if _has_rom(game) else "new"
+            status = "imported already" if has_rom(game) else "new"
             found.append(Found(name, game, status, groomed, f"rom{extension}"))
     return found
 
@@ -122,14 +112,6 @@ def keep(found: Found) -> Path:
     except OSError as error:
         raise UserError(f"{place}: cannot be written ({error.strerror}). Set {FOLDER} to another folder.") from error
     return place
-
-
-def _has_rom(game: str) -> bool:
-    try:
-        rom_of(game)
-    except UserError:
-        return False
-    return True
 
 
 def _files(folder: Path) -> Iterator[tuple[str, bytes]]:

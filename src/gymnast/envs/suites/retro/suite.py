@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from gymnast.core.errors import package_problem
 from gymnast.envs.suites.base import Suite
-from gymnast.envs.suites.retro.task import MAX_FRAMES, RetroTask, retro_task
+from gymnast.envs.suites.retro.task import MAX_FRAMES, RetroTask, Variables, game_of, retro_task
 
 if TYPE_CHECKING:
     import gymnasium as gym
@@ -31,8 +31,8 @@ class RetroSuite(Suite):
         from gymnast.envs.recorder import Recorder
         from gymnast.envs.suites.retro.env import RetroDecisions, RetroGame
 
-        task = task.in_role(training)
-        game = RetroGame(spec.kwargs["game"], task, render_mode)
+        game = RetroGame(spec.kwargs["game"], task.in_role(training), render_mode)
+        task = game.task
         game.spec = spec
         try:
             limited: gym.Env[Any, Any] = gym.wrappers.TimeLimit(game, limit or MAX_FRAMES)
@@ -50,11 +50,13 @@ class RetroSuite(Suite):
     def shaping_parts(self, env_id: str, kwargs: Mapping[str, Any]) -> dict[str, str]:
         from gymnast.envs.suites.retro.referee import parts_of
 
-        return {} if self.problems(kwargs) else parts_of(retro_task(kwargs))
+        if self.problems(kwargs):
+            return {}
+        return parts_of(retro_task(kwargs).of_game(game_of(env_id)).variables or Variables())
 
     def learns_by_lives(self, game: gym.Env[Any, Any], kwargs: Mapping[str, Any]) -> bool:
-        task = retro_task(kwargs)
-        return task.life_loss == "learner" and task.variables.lives is not None
+        base: Any = game
+        return base.task.life_loss == "learner" and "death" in base.referee.parts
 
     def save_game(self, game: gym.Env[Any, Any]) -> Any:
         from gymnast.envs.snapshot import save_numbers
@@ -80,6 +82,13 @@ class RetroSuite(Suite):
         base.np_random.bit_generator.state = generator
         base.console.load(memory)
         base.console.screen = screen
+
+    def lacks(self, env_id: str) -> str | None:
+        if self.missing:
+            return None
+        from gymnast.envs.suites.retro.places import IMPORT, has_rom
+
+        return None if has_rom(game_of(env_id)) else IMPORT
 
     @property
     def missing(self) -> str | None:

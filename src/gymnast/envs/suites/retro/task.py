@@ -11,6 +11,8 @@ from gymnast.config.fields import Count, Positive, Section, Share
 from gymnast.envs.suites.atari.task import Window, check_sides
 from gymnast.envs.suites.retro.buttons import check_combos
 
+NAMESPACE = "Retro/"
+VERSION = "-v0"  # of all integrations of the package
 MAX_FRAMES = 108_000  # half an hour of play: the time limit where env.max_episode_steps sets none
 
 
@@ -43,6 +45,19 @@ class Variables(Section):
     lives: Names | None = Field(default=None, description="Lives that are left.")
     clock: Names | None = Field(default=None, description="Time that is left.")
     points: Names | None = Field(default=None, description="Points.")
+
+
+# of games that are tuned here; those of any other are for env.kwargs.variables to say
+KNOWN = {
+    "SuperMarioBros-Nes-v0": Variables(
+        position=["xscrollHi", "xscrollLo"],
+        level=["levelHi", "levelLo"],
+        lives=["lives"],
+        clock=["time"],
+        points=["score"],
+    ),
+    "Airstriker-Genesis-v0": Variables(lives=["lives"], points=["score"]),
+}
 
 
 class TrainingTask(Section):
@@ -88,18 +103,23 @@ class RetroTask(Section):
     )
     crop_columns: Window | None = Field(default=None, description="[first, end] of its columns; null: all.")
     stack: Count = Field(default=4, description="Pictures in an observation, oldest first; black before the start.")
-    variables: Variables = Field(default=Variables(), description="Which of the game's variables say how it goes.")
+    variables: Variables | None = Field(
+        default=None,
+        description="Which of the game's variables say how it goes; null: those that are known here of some games.",
+    )
     score: Literal["reward", "win"] = Field(
         default="reward",
         description="What an episode's score is: the reward of the game's integration; or 1 for a level won, so that "
         "mean scores are win rates.",
     )
-    life_loss: Literal["go_on", "learner", "end"] = Field(
-        default="learner",
-        description="A lost life changes nothing; ends the episode for the learner in training, while game and score "
-        "go on; or ends the episode.",
+    life_loss: Literal["go_on", "learner", "end"] | None = Field(
+        default=None,
+        description="A lost life changes nothing (go_on); ends the episode for the learner in training, while game and "
+        "score go on (learner); or ends the episode (end); null: end where the score is a win, else learner.",
     )
-    level_end: bool = Field(default=False, description="A level that was won ends the episode.")
+    level_end: bool | None = Field(
+        default=None, description="A level that was won ends the episode; null: where the score is a win."
+    )
     no_progress: Count | None = Field(
         default=None,
         description="Frames without a new furthest position (without a reward, where no position is known) after "
@@ -115,10 +135,26 @@ class RetroTask(Section):
         size = self.screen_size if isinstance(self.screen_size, list) else [self.screen_size] * 2
         return size[0], size[-1]
 
+    def of_game(self, game: str) -> RetroTask:
+        """Without null where it stands for something."""
+        wins = self.score == "win"
+        return self.model_copy(
+            update={
+                "variables": self.variables or KNOWN.get(game, Variables()),
+                "life_loss": self.life_loss or ("end" if wins else "learner"),
+                "level_end": wins if self.level_end is None else self.level_end,
+            }
+        )
+
     def in_role(self, training: bool) -> RetroTask:
         """With what differs in training, where it is training."""
         changes = {key: value for key, value in self.training if value is not None}
         return self.model_copy(update=changes) if training and changes else self
+
+
+def game_of(env_id: str) -> str:
+    """What the package calls the game of an id."""
+    return f"{env_id.rpartition(':')[2].removeprefix(NAMESPACE)}{VERSION}"
 
 
 def retro_task(kwargs: Mapping[str, Any]) -> RetroTask:
