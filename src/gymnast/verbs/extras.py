@@ -53,6 +53,9 @@ EXTRAS = {
         Extra("video", "av", ("av",), "videos of agents"),
         Extra("minari", "minari", ("minari",), "datasets of what was played"),
         Extra("studio", "uvicorn", ("uvicorn",), "the web app: gymnast studio"),
+        Extra("sweep", "optuna", ("optuna",), "searches for settings: gymnast sweep"),
+        Extra("ray", "ray", ("ray",), "runs on a Ray cluster: --on ray"),
+        Extra("modal", "modal", ("modal",), "runs on Modal: --on modal"),
         Extra("sb3", "stable_baselines3", ("stable-baselines3",), "comparisons with Stable-Baselines3"),
     )
 }
