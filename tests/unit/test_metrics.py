@@ -34,6 +34,7 @@ class Episode:
     components: dict[str, float] = field(default_factory=dict)
     shaped_return: float | None = None
     task: str | None = None
+    success: bool | None = None
 
     def __post_init__(self) -> None:
         self.frames = self.frames or self.length

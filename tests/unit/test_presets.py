@@ -109,7 +109,7 @@ def test_optima_without_a_table_are_computed_here() -> None:
         assert pole.optimum == pole.max_episode_steps
     assert stated["ALE/Pong-v5"] == 21
     mario = FACTS["Retro/SuperMarioBros-Nes"]
-    assert mario.kwargs["level_end"]
+    assert mario.kwargs["score"] == "win"  # which ends the episode
     assert mario.optimum == mario.reward.high == 1
     corridor, returns = made("gymnast/Corridor-v0"), []
     for seed in range(10):
