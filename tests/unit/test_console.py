@@ -30,6 +30,7 @@ from tests.sinks_for_tests import run_info
 
 ROOT = Path(__file__).parents[2]
 PHASES = {"env": 0.21, "act": 0.28, "copy": 0.03, "returns": 0.02, "update": 0.4, "log": 0.02, "eval": 0.04}
+PHASES |= dict.fromkeys(("send", "receive", "wait"), 0.0)  # of runs with actors
 
 
 def full_row(step: int = 62_464) -> dict[str, float]:
