@@ -213,5 +213,5 @@ def test_what_does_not_fit_is_refused_in_one_line(given: Any, sections: Any, lin
 
 def test_a_cluster_that_does_not_answer_is_one_line() -> None:
     central = {"where": "127.0.0.1:1"}
-    with pytest.raises(UserError, match=r"train\.central\.where: no Ray cluster answers at 127"):
+    with pytest.raises(UserError, match=r"train\.central\.where=127.0.0.1:1: no Ray cluster answers there"):
         make_training_vec(small_config(train={"layout": "central", "central": central}))

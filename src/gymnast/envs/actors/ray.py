@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import socket
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
-from gymnast.core.errors import EnvFailure, UserError, package_problem
+from gymnast.core.errors import EnvFailure, UserError
+from gymnast.core.ray_cluster import connect
 from gymnast.envs.actors.base import ActorDied
 from gymnast.envs.actors.node import EnvsOnNode
 from gymnast.envs.engines.buffers import Buffers
@@ -18,7 +18,6 @@ from gymnast.envs.spaces import ActionLayout, ObsLayout, mask_size
 if TYPE_CHECKING:
     from gymnast.envs.make import EnvMaker
 
-CONNECT_SECONDS = 10.0
 WHERE = "train.central.where"
 
 
@@ -32,7 +31,7 @@ class RayActors:
         masks = mask_size(ActionLayout(self.action_space).space) if maker.config.action_masks else None
         self.buffers = Buffers.allocate(ObsLayout(self.obs_space), n_envs, masks)
         self.slices, self._maker = even_slices(n_envs, count), maker
-        self._ray = connect(address or os.environ.get("RAY_ADDRESS"))
+        self._ray = connect(address or os.environ.get("RAY_ADDRESS") or None, WHERE)
         # a core each, or less where there are fewer: envs that wait need none
         free = self._ray.available_resources().get("CPU", 0.0)
         self._cores = min(1.0, int(100 * free / count) / 100)
@@ -89,27 +88,3 @@ class RayActors:
     def close(self) -> None:
         for actor in list(self._handles):
             self.end(actor, 0.0)
-
-
-def connect(address: str | None) -> Any:
-    """The package, connected. A cluster of this machine alone has no dashboard and listens on no network."""
-    if problem := package_problem("ray", "ray"):
-        raise UserError(f"{WHERE}: {problem}")
-    if address is None:
-        os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")  # loopback; Ray reads it when it is imported
-    import ray
-
-    if ray.is_initialized():
-        return ray
-    quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
-    if address is None:
-        ray.init(address="local", include_dashboard=False, **quiet)
-        return ray
-    host, _, port = address.removeprefix("ray://").rpartition(":")
-    try:
-        socket.create_connection((host, int(port)), CONNECT_SECONDS).close()
-        ray.init(address=address, **quiet)
-    except (OSError, ValueError, ConnectionError, RuntimeError) as error:
-        reason = " ".join(str(error).split())
-        raise UserError(f"{WHERE}: no Ray cluster answers at {address} ({reason[:200]}). Check the address.") from None
-    return ray

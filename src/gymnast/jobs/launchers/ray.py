@@ -3,29 +3,16 @@
 from __future__ import annotations
 
 import os
-import socket
-import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from gymnast.core.errors import UserError, package_problem
+from gymnast.core.errors import UserError
+from gymnast.core.ray_cluster import NAMESPACE, connect
 
 if TYPE_CHECKING:
     from gymnast.jobs.mirror import Change, Known
     from gymnast.jobs.worker import Event, Job
 
-CONNECT_SECONDS = 10.0
-PATIENCE = {  # how often and how long Ray tries
-    "RAY_NUM_REDIS_GET_RETRIES": "5",
-    "RAY_CLIENT_INITIAL_CONNECTION_TIMEOUT_S": "5",
-    "RAY_CLIENT_MAX_CONNECTION_TIMEOUT_S": "5",
-}
-TOKEN = (
-    "the cluster refuses this connection, as with a wrong token. Of a cluster with tokens, set RAY_AUTH_MODE=token and "
-    "RAY_AUTH_TOKEN (or RAY_AUTH_TOKEN_PATH)."
-)
-NAMESPACE = "gymnast"
 EMBEDDED = "ray"
 
 
@@ -78,10 +65,8 @@ class RayLauncher:
     """A cluster by its address; None: the one that RAY_ADDRESS names, else one on this machine."""
 
     def __init__(self, address: str | None = None) -> None:
-        if problem := package_problem("ray", "ray"):
-            raise UserError(f"--on ray: {problem}")
         address = address or os.environ.get("RAY_ADDRESS") or None
-        connect(address)
+        connect(address, "--on")
         self.address = address or EMBEDDED
 
     def run(self, job: Job) -> RayRun:
@@ -118,46 +103,3 @@ class RayLauncher:
         import ray
 
         return [node["Resources"] for node in ray.nodes() if node["Alive"]]
-
-
-def connect(address: str | None) -> None:
-    """To a cluster, within seconds. An embedded one has no dashboard and listens on this machine only."""
-    for name, value in PATIENCE.items() if address else ():  # read when Ray is imported
-        os.environ.setdefault(name, value)
-    import ray
-
-    if ray.is_initialized():
-        return
-    quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR", "namespace": NAMESPACE}
-    if address is None:
-        try:
-            ray.init(address="local", include_dashboard=False, **quiet)
-        except Exception as error:  # Ray raises just that where it cannot start
-            raise UserError(f"--on ray: Ray cannot start on this machine: {error}") from None
-        return
-    host, _, port = address.removeprefix("ray://").rpartition(":")
-    try:
-        socket.create_connection((host, int(port)), CONNECT_SECONDS).close()
-    except (OSError, ValueError) as error:
-        raise UserError(f"--on {address}: no Ray cluster answers there ({error}).") from None
-    try:
-        with _silence():
-            ray.init(address=address, **quiet)
-    except (ConnectionError, RuntimeError, ray.exceptions.RayError) as error:
-        refused = isinstance(error, ConnectionError | ray.exceptions.AuthenticationError)
-        raise UserError(f"--on {address}: {TOKEN if refused else str(error).strip().splitlines()[0]}") from None
-
-
-@contextmanager
-def _silence() -> Iterator[None]:
-    """What Ray's C++ part says on standard error about each attempt: the error that follows says it once."""
-    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, 2)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)
-        os.close(nowhere)

@@ -6,8 +6,9 @@ import os
 import platform
 
 from gymnast.core.errors import UserError, install_command
+from gymnast.core.ray_cluster import NAMESPACE
 from gymnast.jobs.launchers import parse_where
-from gymnast.jobs.launchers.ray import NAMESPACE, RayLauncher
+from gymnast.jobs.launchers.ray import RayLauncher
 from gymnast.verbs.result import Facts
 
 
