@@ -22,6 +22,7 @@ from queue import SimpleQueue
 from typing import Any
 
 from gymnast.core.machine import RESERVED
+from gymnast.core.ray_cluster import LOOPBACK
 from gymnast.runs import checkpoint
 from gymnast.runs.folder import Run
 from gymnast.sinks.jsonl import read_metrics
@@ -37,6 +38,7 @@ class Nodes:
     """The cluster, and who is killed when."""
 
     def __init__(self, count: int) -> None:
+        os.environ |= LOOPBACK  # read when Ray is imported
         from ray.cluster_utils import Cluster
 
         self.cluster = Cluster(initialize_head=True, head_node_args={**NODE, "num_cpus": 0, "include_dashboard": False})

@@ -2,31 +2,43 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
-PRIORITY = "RAY_worker_niceness"
+from gymnast.core.ray_cluster import LOOPBACK
+
 NODE: dict[str, Any] = {"num_cpus": 1, "object_store_memory": 80_000_000}  # bytes
 
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
     """A head that trains nothing, and two nodes of one core."""
+    with pytest.MonkeyPatch.context() as patch, nodes_here(patch, num_cpus=0) as found:
+        for _ in range(2):
+            found.add_node(**NODE)
+        found.wait_for_nodes()
+        yield found
+
+
+@contextmanager
+def nodes_here(patch: pytest.MonkeyPatch, **head: Any) -> Iterator[Any]:
+    """A cluster of a head, on this machine's loopback whatever network it is in."""
     ray = pytest.importorskip("ray")
     from ray.cluster_utils import Cluster
 
-    os.environ[PRIORITY] = "0"  # with Ray's 15 they would wait for every other test
-    found = Cluster(initialize_head=True, head_node_args={**NODE, "num_cpus": 0, "include_dashboard": False})
-    for _ in range(2):
-        found.add_node(**NODE)
-    found.wait_for_nodes()
-    yield found
-    ray.shutdown()
-    found.shutdown()
-    del os.environ[PRIORITY]
+    patch.setenv("RAY_worker_niceness", "0")  # with Ray's 15 they would wait for every other test
+    for name, value in LOOPBACK.items():
+        patch.setenv(name, value)  # for the processes of the cluster, and here:
+    patch.setattr("ray._private.ray_constants.ENABLE_RAY_CLUSTER", False)
+    found = Cluster(initialize_head=True, head_node_args={**NODE, "include_dashboard": False, **head})
+    try:
+        yield found
+    finally:
+        ray.shutdown()
+        found.shutdown()
 
 
 def kill_node(cluster: Any, placed: str) -> None:

@@ -8,31 +8,21 @@ from typing import Any
 import pytest
 
 from gymnast.training.loop import train
+from tests.cluster.conftest import NODE, nodes_here
 from tests.invariants.conftest import collect, small_config
 from tests.invariants.conftest import make_session as make_session
 from tests.invariants.test_central import CASES, actors_of, same_weights
 from tests.invariants.test_resume import equal
 
 ray = pytest.importorskip("ray")
-NODE = {"num_cpus": 1, "object_store_memory": 80_000_000}
 
 
 @pytest.fixture(scope="module")
 def two_nodes() -> Iterator[Any]:
-    """On this machine's loopback, whatever network it is in."""
-    from ray.cluster_utils import Cluster
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")  # for the processes of the cluster, and here:
-        patch.setattr("ray._private.ray_constants.ENABLE_RAY_CLUSTER", False)
-        cluster = Cluster(initialize_head=True, head_node_args={**NODE, "include_dashboard": False})
-        try:
-            cluster.add_node(**NODE)
-            ray.init(address=cluster.address, log_to_driver=False)
-            yield cluster
-        finally:
-            ray.shutdown()
-            cluster.shutdown()
+    with pytest.MonkeyPatch.context() as patch, nodes_here(patch) as cluster:
+        cluster.add_node(**NODE)
+        ray.init(address=cluster.address, log_to_driver=False)
+        yield cluster
 
 
 @pytest.mark.timeout(300)
