@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from gymnast.core.ray_cluster import LOOPBACK
 from tests.processes import running
 
 pytest.importorskip("ray")
@@ -26,7 +27,7 @@ cluster.shutdown()
 
 
 def environment(token: str) -> dict[str, str]:
-    return {**os.environ, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": token}
+    return {**os.environ, **LOOPBACK, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": token}
 
 
 def test_only_the_right_token_is_let_in(tmp_path: Path) -> None:
