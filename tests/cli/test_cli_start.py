@@ -26,12 +26,13 @@ def verbs() -> list[tuple[str, ...]]:
 
 
 def test_every_verb_explains_itself(gymnast: Command) -> None:
-    assert len(verbs()) == 1 + 14 + 9 + 4 + 4  # the command, its verbs and groups, then those of runs, envs, config
+    # the command, its verbs and groups, then those of runs, envs, config and ray
+    assert len(verbs()) == 1 + 16 + 10 + 5 + 4 + 2
     for verb in verbs():
         outcome = gymnast(*verb, "--help")
         assert (outcome.code, outcome.err) == (0, ""), verb
         assert outcome.out.startswith(f"Usage: {' '.join(('gymnast', *verb))} ")
-        is_group = verb in ((), ("runs",), ("envs",), ("config",))
+        is_group = verb in ((), ("runs",), ("envs",), ("config",), ("ray",))
         assert ("--json" in outcome.out and "--runs-dir" in outcome.out) != is_group, verb
 
 

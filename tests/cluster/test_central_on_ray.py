@@ -21,6 +21,7 @@ ray = pytest.importorskip("ray")
 def two_nodes() -> Iterator[Any]:
     with pytest.MonkeyPatch.context() as patch, nodes_here(patch) as cluster:
         cluster.add_node(**NODE)
+        cluster.wait_for_nodes()
         ray.init(address=cluster.address, log_to_driver=False)
         yield cluster
 

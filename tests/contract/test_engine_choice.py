@@ -25,12 +25,14 @@ TABLE = {
     "ALE/Breakout-v5": {1: "ale"},
     "ALE/Pong-v5": {1: "ale"},
 }
-NUMBERS = {1: "sync", 2: "process"}  # of an Atari game that is seen as RAM or objects
+SLOW = {1: "sync", 2: "process"}  # Doom, and an Atari game that is seen as RAM or objects
+ALONE = {1: "alone"}  # consoles
 REASONS = {
     "sync": "runs every env, and is fastest for one that is cheap to step",
     "cartpole": "a compiled loop of our own steps {id}, and nothing wraps it",
     "envpool": "EnvPool steps {id} faster than Python does, and nothing wraps it",
     "process": "{id} is slow to step, and each core steps some of them",
+    "alone": "a process may hold one {id} only",
     "ale": "ALE's vector env steps Atari games in C++, and nothing wraps it",
 }
 TARGETS = [f"{preset.id}:{variant}" for preset in configs.list_presets() for variant in preset.variants]
@@ -40,13 +42,15 @@ TARGETS = [f"{preset.id}:{variant}" for preset in configs.list_presets() for var
 def test_auto_takes_what_it_always_took(target: str) -> None:
     env = configs.load(target).config.env
     by_number = {1: "sync"} if env.wrappers else TABLE.get(env.id, {1: "sync"})
-    by_number = NUMBERS if env.kwargs.get("observation") in ("ram", "objects") else by_number
+    by_number = SLOW if env.kwargs.get("observation") in ("ram", "objects") or "Vizdoom" in env.id else by_number
+    by_number = ALONE if env.id.startswith("Retro/") else by_number
     edges = [*by_number.items(), (MANY + 1, "")]
     for (first, engine), (beyond, _) in pairwise(edges):
         for n_envs in range(first, beyond):
             for role in ("train", "eval", "play"):
                 reason = REASONS[engine].format(id=env.id)
-                assert choose_engine(env, n_envs, role=role) == (engine, reason)  # type: ignore[arg-type]
+                name = "process" if engine == "alone" else engine
+                assert choose_engine(env, n_envs, role=role) == (name, reason)  # type: ignore[arg-type]
     assert choose_engine(env, MANY, render_mode="rgb_array") == ("sync", REASONS["sync"])
 
 

@@ -28,6 +28,8 @@ FAMILIES = {
     "mujoco": ["Hopper-v5", "Ant-v5", "Reacher-v5"],
     "bandit": ["gymnast/Bandit-v0"],
     "memory": ["gymnast/Corridor-v0"],
+    "vizdoom": ["VizdoomBasic-v1"],
+    "retro": ["Retro/Airstriker-Genesis"],
 }
 TARGETS = [target for targets in FAMILIES.values() for target in targets]
 N = 8
@@ -72,10 +74,10 @@ def test_every_family_with_presets_is_here() -> None:
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_training_and_evaluation_give_the_same_stream(target: str) -> None:
-    """Of Atari a lost life ends an episode for the learner alone: switched off here, and see the next test."""
+    """Of some games a lost life ends an episode for the learner alone: switched off here, and see the next test."""
     env = env_of(target)
-    if env.id.startswith("ALE/"):
-        env = env.model_copy(update={"kwargs": {**env.kwargs, "episodic_life": False}})
+    lives = {"ALE": {"episodic_life": False}, "Retro": {"life_loss": "go_on"}}.get(env.id.partition("/")[0], {})
+    env = env.model_copy(update={"kwargs": {**env.kwargs, **lives}})
     train, scored = (make_vec(env, N, role) for role in ("train", "eval"))  # type: ignore[arg-type]
     assert (train.engine, train.obs_space, train.action_space) == (scored.engine, scored.obs_space, scored.action_space)
     assert_same(stream(train, STEPS), stream(scored, STEPS))
@@ -109,7 +111,8 @@ def test_drawing_pictures_changes_nothing(target: str) -> None:
     env = env_of(target)
     if not draws(find_spec(env.id)):
         pytest.skip("it draws none")
-    scored = stream(make_vec(env.model_copy(update={"engine": "sync"}), 1, "eval"), 12)
+    engine = "auto" if env.id.startswith("Retro/") else "sync"  # a process holds one console only
+    scored = stream(make_vec(env.model_copy(update={"engine": engine}), 1, "eval"), 12)
     try:
         stage = Stage(RunConfig(env=env.model_copy(update={"n_envs": 1})), 1)
     except UserError as error:

@@ -75,7 +75,7 @@ def test_a_curriculum_over_levels(folder: Path) -> None:
     parts = [row[f"rollout/component/{name}"] for name in ("env", "progress", "level", "death", "time")]
     assert row["rollout/ep_shaped_rew_mean"] == pytest.approx(sum(parts))
     video = gymnast("video", f"{result['run']}/stage_Level1-1", "--episodes", "2", "--runs-dir", runs)
-    about = json.loads(Path(video["path"]).with_suffix(".json").read_text())
+    about = json.loads(Path(video["video"]).with_suffix(".json").read_text())
     assert about["parts"][0]["actions"] == ["NOOP", "RIGHT", "RIGHT+A"]
     assert len(about["parts"][0]["episodes"]) == 2
 

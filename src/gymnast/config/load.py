@@ -137,7 +137,8 @@ def _validated(
             lines += _rules_of_the_rest(data, keys, sources)
         try:
             env, stop = EnvConfig.model_validate(data.get("env")), StopConfig.model_validate(data.get("stop", {}))
-            if not data.get("eval", {}).get("env"):
+            section = data.get("eval")
+            if not (isinstance(section, Mapping) and section.get("env")):
                 lines += facts_problems(env, stop, own_facts or load_facts(env.id), sources)
         except ValidationError:
             pass  # their own problems are reported already
