@@ -49,7 +49,7 @@ def test_actors_on_two_nodes_one_of_which_dies(two_nodes: Any, make_session: Any
         train(remote, observer=observe)
     equal(expected, rows)
     same_weights(plain, remote)
-    assert actors_of(remote).replaced == 1
+    assert actors_of(remote).replaced >= 1  # both, where both were on that node
     remote.close()
 
     waiting = make_session(

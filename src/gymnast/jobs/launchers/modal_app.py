@@ -105,9 +105,10 @@ class Attempt:
                 self.report(event)
             if is_last or time.monotonic() - committed >= COMMIT_SECONDS:
                 self.keep()
-                if is_last and event is not None:
-                    self.report(Event(event.kind, {**event.data, "core_seconds": self.core_seconds}))
                 volume.commit()
+                if is_last and event is not None:  # after its files: a commit of several files is not one moment
+                    self.report(Event(event.kind, {**event.data, "core_seconds": self.core_seconds}))
+                    volume.commit()
                 committed = time.monotonic()
                 volume.reload()
             if is_last:
