@@ -1,7 +1,7 @@
 """Does `gymnast autotune` heal? Spoilt configs are trained as they are, tuned, and the file that was found is trained.
 
-    python benchmarks/autotune.py --runs-dir /tmp/tuned             all cases, a Markdown table on standard output
-    python benchmarks/autotune.py --runs-dir /tmp/tuned --only 3    one case
+    python benchmarks/autotune.py --runs-dir tuned                  all cases, a Markdown table on standard output
+    python benchmarks/autotune.py --runs-dir tuned --only 3    one case
 
 Interrupted, the same command goes on: what is in the folder is not trained again. None of these configs is in a test,
 and the tuner was written with others in view.

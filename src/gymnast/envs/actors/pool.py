@@ -85,7 +85,7 @@ class ActorVec(Replayed):
             for actor in range(len(self.slices)):
                 self._start(actor, [])
             self._finish()
-        except BaseException:
+        except BaseException:  # Ctrl-C too: no actor may be left behind
             actors.close()
             raise
 

@@ -38,7 +38,7 @@ class Console:
             self.groups: list[list[int]] = [list(group) for group in env.button_combos]
             self.variables: list[str] = sorted(env.data.lookup_all())
             self.screen: Picture = env.get_screen(apply_rotation=True)
-        except BaseException:
+        except BaseException:  # Ctrl-C too: the emulator would stay switched on
             self.close()
             raise
         self._masks: dict[int, NDArray[np.uint8]] = {}
