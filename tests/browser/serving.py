@@ -98,9 +98,13 @@ class Window:
         return self.page
 
     def answer(self, do: str) -> dict[str, Any]:
-        """The newest answer to a command."""
+        """The answer to the newest command of this kind; waits for it."""
         number = [sent["id"] for sent in self.sent if sent["do"] == do][-1]
-        return next(message for message in reversed(self.messages) if message.get("re") == number)
+        deadline = time.monotonic() + LIMIT / 1000
+        while not (found := [message for message in self.messages if message.get("re") == number]):
+            assert time.monotonic() < deadline, f"no answer to {do}"
+            self.page.wait_for_timeout(30)
+        return found[-1]
 
     def pushed(self, kind: str) -> list[dict[str, Any]]:
         return [message for message in self.messages if message.get("type") == kind]

@@ -34,14 +34,19 @@ def test_actors_on_two_nodes_one_of_which_dies(two_nodes: Any, make_session: Any
     remote = make_session(
         small_config(**sections, train={"total_timesteps": 384, "layout": "central", "central": central})
     )
-    nodes = actors_of(remote)._all.nodes  # type: ignore[attr-defined]
-    assert len(set(nodes.values())) == 2
+    actors: Any = actors_of(remote)._all
+    assert len(set(actors.nodes.values())) == 2
     rows: list[dict[str, float]] = []
 
     def observe(row: dict[str, float]) -> None:
         rows.append(row)
         if len(rows) == 1:
-            two_nodes.remove_node(next(iter(two_nodes.worker_nodes)), allow_graceful=False)
+            doomed = next(iter(two_nodes.worker_nodes))
+            there = next(index for index, node in actors.nodes.items() if doomed.node_id.startswith(node))
+            two_nodes.remove_node(doomed, allow_graceful=False)
+            with pytest.raises(ray.exceptions.RayActorError):  # its process sees a moment later that the node is gone
+                while True:
+                    ray.get(actors._handles[there].__ray_ready__.remote())
 
     expected: list[dict[str, float]] = []
     train(plain, observer=expected.append)
