@@ -52,7 +52,7 @@ class Elsewhere:
     def chart(self) -> Chart:
         there = [(float(row["actors"]), row["rate"]) for row in self.rows if row["where"] != HERE]
         first = there[0][1] / there[0][0]
-        linear = Curve("linear", [(x, x * first) for x, _ in there])
+        linear = Curve("linear", [(0.0, 0.0), *((x, x * first) for x, _ in there)])  # so that axes begin at 0
         return Chart("env steps a second", (Curve(self.on, there), linear), unit="actors")
 
 
