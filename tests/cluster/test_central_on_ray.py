@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -44,7 +45,7 @@ def test_actors_on_two_nodes_one_of_which_dies(two_nodes: Any, make_session: Any
             doomed = next(iter(two_nodes.worker_nodes))
             there = next(index for index, node in actors.nodes.items() if doomed.node_id.startswith(node))
             two_nodes.remove_node(doomed, allow_graceful=False)
-            with pytest.raises(ray.exceptions.RayActorError):  # its process sees a moment later that the node is gone
+            with suppress(ray.exceptions.RayActorError):  # its process sees a moment later that the node is gone
                 while True:
                     ray.get(actors._handles[there].__ray_ready__.remote())
 
