@@ -62,6 +62,18 @@ def test_what_is_out_of_its_range_is_not_visible() -> None:
     assert reader.read(ram(c3=0, c4=50, c5=60), None)[-1] == 0  # FIRE was pressed for the agent: none of its actions
 
 
+def test_distances_are_between_middles_and_close_by() -> None:
+    """Ball 2 x 4 at 20, 75: its middle is at 21, 77. Paddle 4 x 16 at 140, 69: its middle is at 142, 77."""
+    table = TABLE | {"distances": [{"of": "ball", "to": "paddle", "within": 8}]}
+    reader = TableReader(RamTable.model_validate(table), [])
+    at = [reader.names.index(f"ball from paddle {axis}") for axis in "xy"]
+    assert reader.read(ram(c3=0, c4=75, c5=119), None)[at].tolist() == [-1, 0]  # 121 pixels left of it are -1 as well
+    assert reader.read(ram(c3=0, c4=81, c5=119), None)[at].tolist() == [-1, 0.75]  # 6 pixels below
+    assert reader.read(ram(c3=0, c4=20, c5=119), None)[at].tolist() == [-1, -1]
+    assert reader.read(ram(c3=0, c4=101, c5=119), None)[at].tolist() == [0, 0]  # the ball is not visible
+    assert reader.names[at[1] + 1] == "lives"
+
+
 def test_boxes_are_where_the_objects_are() -> None:
     reader = TableReader(RamTable.model_validate(TABLE), [])
     assert reader.boxes(ram(c3=5, c4=65, c5=60)) == [Box("ball", 25, 65, 2, 4), Box("paddle", 140, 10, 4, 16)]
@@ -96,6 +108,10 @@ def changed(**parts: Any) -> dict[str, Any]:
         (changed(numbers={"ball": {"cell": 1, "low": 0, "high": 1}}), "ball is listed twice"),
         (changed(bits={"wall": [{"cells": [8, 7], "bits": [0]}]}), "must be \\[first, last\\]"),
         (changed(bits={"wall": [{"cells": [7, 8], "bits": [8]}]}), "must be less than 8"),
+        (
+            changed(distances=[{"of": "ball", "to": "bat", "within": 8}]),
+            "bat of a distance is not an object: ball, paddle",
+        ),
         ({"observation": "objects", "table": {}}, "is empty: name an object, a number or bits"),
     ],
 )
@@ -106,9 +122,12 @@ def test_a_mistake_in_a_table_is_one_clear_line(kwargs: dict[str, Any], expected
         suite_of("ALE/Pong-v5").task(kwargs)
 
 
-@pytest.mark.parametrize("game,count", [("Pong", 14), ("Breakout", 8 + 1 + 108 + 3)])
+@pytest.mark.parametrize("game,count", [("Pong", 18), ("Breakout", 8 + 1 + 108 + 3)])
 def test_tables_of_the_presets(game: str, count: int) -> None:
-    """Pong: 5 numbers of the ball, 3 of each paddle, 3 actions. Breakout: ball, paddle, lives, bricks, 3 actions."""
+    """Pong: 5 numbers of the ball, 3 of each paddle, 4 distances, 3 actions.
+
+    Breakout: ball, paddle, lives, bricks, 3 actions.
+    """
     kwargs = load(f"ALE/{game}-v5:objects").config.env.kwargs
     reader = TableReader(RamTable.model_validate(kwargs["table"]), kwargs["actions"])
     assert len(reader.names) == len(set(reader.names)) == count

@@ -6,7 +6,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from gymnast.envs.suites.atari.table import Bits, RamTable, Range
+from gymnast.envs.suites.atari.table import Bits, RamTable, Range, ScreenObject
 from gymnast.envs.types import Box
 
 Floats = NDArray[np.float32]
@@ -28,11 +28,41 @@ class _Ranges:
         return (values - self.low) / (self.high - self.low) * 2 - 1
 
 
+class _Distances:
+    """All distances between middles of objects at once: [numbers] = [numbers, places] x [places] + constants."""
+
+    def __init__(self, table: RamTable) -> None:
+        names = list(table.objects)
+        columns = [(name, axis) for name, thing in table.objects.items() for axis in thing.ranges]
+        rows = [(one, axis) for one in table.distances for axis in ("x", "y")]
+        self.names = [f"{one.of} from {one.to} {axis}" for one, axis in rows]
+        self._factors = np.zeros((len(rows), len(columns)), np.float32)
+        self._constants, self._within = np.zeros((2, len(rows)), np.float32)
+        self._pairs = np.array([[names.index(one.of), names.index(one.to)] for one, _ in rows], np.intp).reshape(-1, 2)
+        for row, (one, axis) in enumerate(rows):
+            self._within[row] = one.within
+            for name, sign in ((one.of, 1), (one.to, -1)):
+                self._constants[row] += sign * _middle(table.objects[name], axis)
+                if (name, axis) in columns:
+                    self._factors[row, columns.index((name, axis))] += sign
+
+    def read(self, places: Floats, seen: NDArray[np.bool_]) -> Floats:
+        found: Floats = ((self._factors @ places + self._constants) / self._within).clip(-1, 1)
+        return np.where(seen[self._pairs].all(axis=1), found, 0)
+
+
+def _middle(thing: ScreenObject, axis: str) -> float:
+    """Of an object, from where it moves along this axis: from its edge, else from the edge of the screen."""
+    half = thing.size[axis == "y"] / 2
+    fixed = getattr(thing, axis)
+    return half if isinstance(fixed, Range) else fixed + half
+
+
 class TableReader:
     """Reads one game, step by step: a velocity is the difference to the step before.
 
-    The agent sees of each object its coordinates, its velocities and 1 or 0 for visible or not; then numbers and bits;
-    then which action was the last. What is not visible has position and velocity 0.
+    The agent sees of each object its coordinates, its velocities and 1 or 0 for visible or not; then distances, numbers
+    and bits; then which action was the last. What is not visible has position, velocity and distances 0.
     """
 
     def __init__(self, table: RamTable, actions: list[str]) -> None:
@@ -42,6 +72,7 @@ class TableReader:
         owners = [index for index, thing in enumerate(objects) for _ in thing.ranges]
         self._owners = np.array(owners, np.intp)
         self._firsts = np.searchsorted(self._owners, np.arange(len(objects)))
+        self._distances = _Distances(table)
         self._numbers = _Ranges(list(table.numbers.values()))
         parts = [part for parts in table.bits.values() for part in parts]
         pairs = [(cell, bit) for part in parts for cell in range(part.cells[0], part.cells[1] + 1) for bit in part.bits]
@@ -68,6 +99,8 @@ class TableReader:
         moving = [thing.speed is not None for thing in self._table.objects.values() for _ in thing.ranges]
         self._moving, self._speeds = np.flatnonzero(moving), np.array(speeds, np.float32)
         self._place_at, self._velocity_at, self._visible_at = (np.array(one, np.intp) for one in at.values())
+        self._distances_at = len(names)
+        names += self._distances.names
         self._rest = len(names)
         names += self._table.numbers
         names += [f"{key} {i}" for key, parts in self._table.bits.items() for i in range(sum(map(_size, parts)))]
@@ -94,6 +127,7 @@ class TableReader:
         moved = np.where(shown & self._seen_before, places - self._before, 0)
         obs[self._velocity_at] = moved[self._moving] / self._speeds
         obs[self._visible_at] = seen
+        obs[self._distances_at : self._rest] = self._distances.read(places, seen)
         self._before, self._seen_before = places, shown
         after_numbers = self._rest + len(self._numbers.cells)
         obs[self._rest : after_numbers] = self._numbers.scaled(self._numbers.values(ram)).clip(-1, 1)

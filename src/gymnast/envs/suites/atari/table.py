@@ -75,8 +75,19 @@ class Bits(Section):
     bits: Annotated[list[Bit], Field(min_length=1)] = Field(description="Of each cell; 0 is worth 1, 7 is worth 128.")
 
 
+class Distance(Section):
+    """From the middle of an object to that of another one, closely where it is small."""
+
+    of: str = Field(description="Name of an object.")
+    to: str = Field(description="Name of another one.")
+    within: Positive = Field(description="Pixels that the agent sees as 1; more is seen as 1 too.")
+
+
 class RamTable(Section):
     objects: dict[str, ScreenObject] = Field(default={}, description="Things on the screen, by name.")
+    distances: list[Distance] = Field(
+        default=[], description="Between objects: how far one is right of and below another."
+    )
     numbers: dict[str, Range] = Field(default={}, description="Other cells, by name.")
     bits: dict[str, list[Bits]] = Field(default={}, description="Maps of single bits, by name.")
 
@@ -91,6 +102,10 @@ class RamTable(Section):
         names = [*self.objects, *self.numbers, *self.bits]
         if twice := next((name for name in names if names.count(name) > 1), None):
             raise ValueError(f"{twice} is listed twice.")
+        for distance in self.distances:
+            for name in (distance.of, distance.to):
+                if name not in self.objects:
+                    raise ValueError(f"{name} of a distance is not an object: {', '.join(self.objects)}.")
         if not names:
             raise ValueError("is empty: name an object, a number or bits.")
         return self
