@@ -53,7 +53,8 @@ def extending(path: Path, target: str, wanted: configs.RunConfig) -> str:
         for section in sections:
             into = into.setdefault(section, {})
         into[last] = value
-    text, yaml = StringIO(), YAML(typ="safe", pure=True)
+    text = StringIO()
+    yaml: Any = YAML(typ="safe", pure=True)
     yaml.default_flow_style = None  # what has no mapping in it stands in one line
     yaml.sort_base_mapping_type_on_output = False
     yaml.dump(data, text)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from gymnast import config as configs
-from gymnast.core.errors import Stopped, UserError
+from gymnast.core.errors import Lost, Stopped, UserError
 from gymnast.core.statistics import median
 from gymnast.core.text import number
 from gymnast.jobs.launchers import open_launcher
@@ -44,6 +44,7 @@ class Swept:
     variant: Path | None  # None: no better one found
     report: Path
     failed: dict[str, str]  # by config: why
+    nodes: dict[str, list[str]]  # of a cluster: the cells that each has trained, or a part of them
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -62,6 +63,7 @@ class Swept:
             "standings": [asdict(standing) for standing in self.standings],
             "importances": self.importances,
             "failed": self.failed,
+            "nodes": self.nodes,
         }
 
 
@@ -96,9 +98,9 @@ def sweep(
         work = Search(plan, store, launcher, trials, at_once, minutes, progress)
         finalists = work.search()
         return finish(work, finalists[0], work.confirm(finalists[0]), out)
-    except KeyboardInterrupt:
-        message = f"stopped; {len(store.records)} cells are kept in {store.folder}. The same command does the others."
-        raise Stopped(message) from None
+    except (KeyboardInterrupt, Lost) as end:
+        said = f"{len(store.records)} cells are kept in {store.folder}. The same command does the others."
+        raise (UserError(f"{end}; {said}") if isinstance(end, Lost) else Stopped(f"stopped; {said}")) from None
     finally:
         store.close()
 
@@ -131,6 +133,7 @@ def finish(work: Search, winner: Candidate, confirmed: dict[str, Comparison], ou
         variant=path,
         report=page,
         failed=work.failed,
+        nodes=store.nodes,
     )
 
 
