@@ -82,15 +82,16 @@ def sweep(nodes: Nodes, args: argparse.Namespace, out: Path, kill: bool) -> Numb
 
 
 def run(nodes: Nodes, words: list[str], folder: Path, pattern: str, kill: bool) -> None:
-    """A command on the cluster. With `kill`, a node dies under it as soon as a run has a checkpoint here."""
+    """A command on the cluster. With `kill`, a node dies under it as soon as a run of every node has a checkpoint."""
     command = ["gymnast", *words, "--on", nodes.cluster.address]
     print(f"$ {' '.join(command)}", flush=True)
     process = subprocess.Popen([sys.executable, "-m", *command])
     while process.poll() is None:
         time.sleep(0.05)
-        if kill and any(folder.glob(f"{pattern}/*/checkpoints/last.safetensors")):
+        begun = len(list(folder.glob(f"{pattern}/*/checkpoints/last.safetensors"))) if kill else 0
+        if begun and begun >= len(nodes.cluster.worker_nodes):
             kill = False
-            doomed = nodes.cluster.worker_nodes[0].node_id
+            doomed = next(iter(nodes.cluster.worker_nodes)).node_id
             print(f"killed node {doomed[:6]}", flush=True)
             nodes.kill(doomed)
         nodes.replace_those_killed()

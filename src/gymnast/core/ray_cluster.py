@@ -124,6 +124,7 @@ class Head:
         """What a call of an actor returns. RayActorError: its node or its process died; Lost: there is no cluster."""
         import ray
 
+        self.listens()  # an actor may go on answering for a while after its cluster has died
         while not self.has_answer(call, ASK_SECONDS):
             self.has_nodes()
         with self._or_lost():

@@ -149,6 +149,8 @@ class Keeper:
         try:
             for event in on_nodes(self._job, self._control, Head(None)):
                 self._events.append(event)
+        except Lost:  # whoever follows sees that as well, and can say more
+            return
         except Exception as error:  # whatever Ray raises: whoever follows must learn of it
             self._events.append(Event("error", {"why": f"{type(error).__name__}: {last_line(error)}"}))
 
