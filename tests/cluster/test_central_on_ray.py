@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -27,6 +26,15 @@ def two_nodes() -> Iterator[Any]:
         yield cluster
 
 
+def wait_until_dead(actor: Any) -> None:
+    """Its own process sees a moment later that the node is gone."""
+    while True:
+        try:
+            ray.get(actor.__ray_ready__.remote())
+        except ray.exceptions.RayActorError:
+            return
+
+
 @pytest.mark.timeout(300)
 def test_actors_on_two_nodes_one_of_which_dies(two_nodes: Any, make_session: Any) -> None:
     central = {"n_actors": 2, "where": two_nodes.address}
@@ -45,9 +53,7 @@ def test_actors_on_two_nodes_one_of_which_dies(two_nodes: Any, make_session: Any
             doomed = next(iter(two_nodes.worker_nodes))
             there = next(index for index, node in actors.nodes.items() if doomed.node_id.startswith(node))
             two_nodes.remove_node(doomed, allow_graceful=False)
-            with suppress(ray.exceptions.RayActorError):  # its process sees a moment later that the node is gone
-                while True:
-                    ray.get(actors._handles[there].__ray_ready__.remote())
+            wait_until_dead(actors._handles[there])
 
     expected: list[dict[str, float]] = []
     train(plain, observer=expected.append)

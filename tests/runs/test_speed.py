@@ -318,13 +318,13 @@ def test_the_written_choice_extends_its_target(tmp_path: Path, target: str, over
     now = Candidate("cartpole", 8, 32, None, current=True, rates=[1.0])
     best = Candidate("sync", 16, 16, 2, rates=[2.0])
     path = tmp_path / "new" / "mine.yaml"
-    write_choice(path, resolved, target, overrides, best, now)
+    write_choice(path, resolved.config, target, best, now)
     found = configs.load(str(path)).config
     assert configs.diff(resolved.config, found) == configs.diff(
         resolved.config, configs.override(resolved.config, best.overrides())
     )
     again = tmp_path / "again.yaml"  # a file may be tuned as well; what it extends is found from where it lies
-    write_choice(again, configs.load(str(path)), str(path), (), now, best)
+    write_choice(again, found, str(path), now, best)
     assert configs.load(str(again)).config.env.engine == "cartpole"
     assert configs.load(str(again)).config.algo.gamma == found.algo.gamma
 
@@ -336,7 +336,7 @@ def test_the_written_choice_of_an_env_without_a_preset(tmp_path: Path) -> None:
     assert resolved.generic
     path = tmp_path / "mine.yaml"
     best = Candidate("sync", 16, 128, None, rates=[2.0])
-    write_choice(path, resolved, "CartPole-v0", (), best, best)
+    write_choice(path, resolved.config, "CartPole-v0", best, best)
     found = resolve_config(str(path), []).config
     changed = {key for key, _, _ in configs.diff(resolved.config, found)}
     assert changed == {"env.n_envs", "env.engine", "algo.n_steps"}

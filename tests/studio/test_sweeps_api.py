@@ -37,9 +37,14 @@ def test_sweeps_and_their_reports(tmp_path: Path) -> None:
         }
         assert found["done"]["result"] == "No better one found: sweep of CartPole-v1:ppo"
         assert found["done"]["target"] == "CartPole-v1:ppo"
-        answer = studio.browser.get("/api/sweep/done/report")
+        answer = studio.browser.get("/api/sweep/done/file/report.html")
         assert answer.text == "<h1>No better one found: sweep of CartPole-v1:ppo</h1>"
         assert "default-src 'none'" in answer.headers["content-security-policy"]
-        for name in ("stopped", "nothing", "..", "%2e%2e"):
-            assert studio.browser.get(f"/api/sweep/{name}/report").status_code == 404
+        cells = studio.browser.get("/api/sweep/done/file/cells")
+        assert 'href="cells/abc-s0.json"' in cells.text  # seen from /api/sweep/done/file/
+        assert studio.browser.get("/api/sweep/done/file/cells/abc-s0.json").text == "{}"
+        assert studio.get("/sweep/done")["trainings"] == []  # files that hold no cell
+        for path in ("stopped/file/report.html", "nothing", "../file/x", "%2e%2e", "done/file/..%2f..%2freport.html"):
+            assert studio.browser.get(f"/api/sweep/{path}").status_code == 404
         assert studio.browser.get("/sweeps").status_code == 200
+        assert studio.browser.get("/sweeps/done").status_code == 200

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 import pytest
 import torch
 
-from gymnast.core.errors import UserError
+from gymnast.core.errors import Lost, UserError
 from gymnast.core.registry import LAUNCHERS
 from gymnast.jobs import child
 from gymnast.jobs.pool import run_all
@@ -213,6 +214,29 @@ def test_a_launcher_that_breaks_does_not_hang_the_pool() -> None:
         ("raises", "error", {"why": "OSError: no route to host"}),
         ("raises late", "error", {"why": "OSError: no route to host"}),
     ]
+
+
+def test_a_place_that_is_lost_ends_the_pool() -> None:
+    """Every other job would fail in the same way: they are closed, and no further one is started."""
+    closed, started = threading.Event(), []
+
+    class Gone:
+        def __init__(self, name: str) -> None:
+            started.append(name)
+            self.waits = name == "first"
+
+        def __iter__(self) -> Any:
+            if self.waits:
+                assert closed.wait(60)
+            raise Lost("the cluster is lost")
+            yield
+
+        def close(self) -> None:
+            closed.set()
+
+    with pytest.raises(Lost, match="the cluster is lost"):
+        list(run_all(["first", "second", "third"], 2, Gone))
+    assert started == ["first", "second"]
 
 
 def test_ctrl_c_while_a_pool_starts_a_job_is_ctrl_c(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,11 +18,11 @@ from gymnast.verbs.sweep.asked import base_of, make_plan
 from gymnast.verbs.sweep.cells import Cell, Stopper
 from gymnast.verbs.sweep.compare import compare, front, worse
 from gymnast.verbs.sweep.plan import Plan, rounds_of
+from gymnast.verbs.sweep.run import write_best
 from gymnast.verbs.sweep.space import Dimension, make_space, parse_search, rescaled, value_at, with_values
 from gymnast.verbs.sweep.space_file import read_space
 from gymnast.verbs.sweep.store import Record, Store, area
 from gymnast.verbs.sweep.study import Journal
-from gymnast.verbs.sweep.variant import write_variant
 
 CARTPOLE = load("CartPole-v1:ppo").config
 
@@ -359,7 +359,9 @@ def test_the_winner_is_a_file_that_loads(target: str, tmp_path: Path, monkeypatc
     base = load(target, ["env.kwargs.sutton_barto_reward=false"] if target == "mine.yaml" else [], steps=50_000).config
     plan = Plan(target, base, space_of("algo.gamma=[0.9, 0.99]"), "random", 0, 5)
     winner = plan.candidate({"algo.gamma": 0.95, "algo.learning_rate": 1e-3})
-    path = write_variant(tmp_path / "deep" / "best.yaml", plan, winner, compare([3.0, 4.0], [1.0, 2.0]))
+    path = tmp_path / "deep" / "best.yaml"
+    write_best(path, plan, winner, compare([3.0, 4.0], [1.0, 2.0]))
+    assert "extends: " in path.read_text()
     found = load(str(path)).config
     assert (found.algo.gamma, str(found.algo.learning_rate)) == (0.95, "lin_0.001")
     assert found == configs.validate(with_values(base, winner.values))  # with its 50,000 steps; nothing of MEASURED

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from gymnast.config import load
-from gymnast.core.errors import EnvFailure, Stopped
+from gymnast.core.errors import EnvFailure, Lost, Stopped, UserError
 from gymnast.core.schedule import Schedule
 from gymnast.jobs.worker import Event, Job
 from gymnast.verbs.sweep import run as sweeps
@@ -66,13 +66,13 @@ class Line:
 class Lines:
     """Of one command after another."""
 
-    def __init__(self, height: Height, stop_after: int = 10**9) -> None:
-        self.height, self.left = height, stop_after
+    def __init__(self, height: Height, stop_after: int = 10**9, end: BaseException | None = None) -> None:
+        self.height, self.left, self.end = height, stop_after, end or KeyboardInterrupt()
         self.ended: list[tuple[str, int, int]] = []
 
     def run(self, job: Job) -> Line:
         if self.left == 0:
-            raise KeyboardInterrupt
+            raise self.end
         self.left -= 1
         return Line(job, self.height, self.ended)
 
@@ -193,6 +193,18 @@ def test_interrupted_anywhere_nothing_is_lost_or_done_twice(tmp_path: Path, monk
     assert result.standings == straight.standings
     again = run(Lines(peak, stop_after=0), tmp_path / "cut", monkeypatch, trials=5)  # there is nothing left to do
     assert (again.ran, again.found) == (0, straight.found)
+
+
+def test_a_lost_cluster_is_one_line_and_what_is_finished_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = Lines(peak, stop_after=3, end=Lost("the Ray cluster at 10.0.0.5:6379 is lost: its head does not answer"))
+    with pytest.raises(UserError, match=r"does not answer; 3 cells are kept in .* does the others") as error:
+        run(gone, tmp_path, monkeypatch, trials=5)
+    assert "\n" not in str(error.value)
+    rest = Lines(peak)
+    run(rest, tmp_path, monkeypatch, trials=5)
+    assert not set(gone.ended) & set(rest.ended)
 
 
 def test_more_trials_go_on_with_the_same_sweep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

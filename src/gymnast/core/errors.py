@@ -21,6 +21,15 @@ class EnvFailure(Exception):
     """An environment crashed, hung or died. The message carries its traceback; the run ends, nothing waits for it."""
 
 
+class Lost(UserError):
+    """Where jobs run does not answer any more: none of them can be gone on with there."""
+
+    def __init__(self, message: str, gone: bool = False) -> None:
+        """`gone`: for good, with all that ran there; else perhaps only the way to it."""
+        super().__init__(message)
+        self.gone = gone
+
+
 class Stopped(Exception):
     """Ctrl-C has ended a command that can go on later. The message says what is kept and how."""
 

@@ -7,9 +7,10 @@ import socket
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from time import monotonic, sleep
 from typing import Any
 
-from gymnast.core.errors import UserError, package_problem
+from gymnast.core.errors import Lost, UserError, package_problem
 
 NAMESPACE = "gymnast"
 CONNECT_SECONDS = 10.0
@@ -19,6 +20,8 @@ PATIENCE = {  # how often and how long Ray tries
     "RAY_CLIENT_MAX_CONNECTION_TIMEOUT_S": "5",
 }
 LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}  # Ray's way to say that no other machine can join
+LOST_SECONDS = 10.0  # without an answer of the head. After 60 Ray ends this process without a word
+ASK_SECONDS = 2.0  # of waiting for an answer, between two questions whether the head is there
 TOKEN = (
     "the cluster refuses this connection, as with a wrong token. Of a cluster with tokens, set RAY_AUTH_MODE=token and "
     "RAY_AUTH_TOKEN (or RAY_AUTH_TOKEN_PATH)."
@@ -40,22 +43,115 @@ def connect(address: str | None, asked_by: str) -> Any:
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR", "namespace": NAMESPACE}
     if address is None:
         try:
-            ray.init(address="local", include_dashboard=False, **quiet)
+            with _silence():
+                ray.init(address="local", include_dashboard=False, **quiet)
         except Exception as error:  # Ray raises just that where it cannot start
-            raise UserError(f"{asked}: Ray cannot start on this machine: {error}") from None
+            raise UserError(f"{asked}: Ray cannot start on this machine: {_first_line(error)}") from None
         return ray
     host, _, port = address.removeprefix("ray://").rpartition(":")
     try:
         socket.create_connection((host, int(port)), CONNECT_SECONDS).close()
     except (OSError, ValueError) as error:
-        raise UserError(f"{asked}: no Ray cluster answers there ({error}).") from None
+        raise Lost(f"{asked}: no Ray cluster answers there ({error}).", _is_gone(error)) from None
     try:
         with _silence():
             ray.init(address=address, **quiet)
     except (ConnectionError, RuntimeError, ray.exceptions.RayError) as error:
         refused = isinstance(error, ConnectionError | ray.exceptions.AuthenticationError)
-        raise UserError(f"{asked}: {TOKEN if refused else str(error).strip().splitlines()[0]}") from None
+        raise UserError(f"{asked}: {TOKEN if refused else _first_line(error)}") from None
     return ray
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def last_line(error: Exception) -> str:
+    """Of an error in another process: before it there is a traceback."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[-1].strip()
+
+
+def _is_gone(error: Exception) -> bool:
+    """Its machine answers that nobody listens there. Otherwise the network may be what is broken."""
+    return isinstance(error, ConnectionRefusedError)
+
+
+class Head:
+    """The head of the cluster that this process is connected to. Ray itself waits for one that is gone, and then ends
+    the process: nothing is asked of it before this has seen that it listens."""
+
+    def __init__(self, address: str | None) -> None:
+        import ray
+
+        self._name = "on this machine" if address is None else f"at {address}"
+        found = ray.get_runtime_context().gcs_address if address is None else address.removeprefix("ray://")
+        host, _, port = found.rpartition(":")
+        self._place = host, int(port)
+        self._silent_since: float | None = None
+        self._empty_since: float | None = None
+
+    def listens(self) -> bool:
+        """Lost if it has not done so for a while."""
+        try:
+            socket.create_connection(self._place, ASK_SECONDS).close()
+        except OSError as error:
+            self._silent_since = self._silent_since or monotonic()
+            if monotonic() - self._silent_since > LOST_SECONDS:
+                raise self._lost(f"its head does not answer any more ({error.strerror or error})", error) from None
+            return False
+        self._silent_since = None
+        return True
+
+    def wait(self) -> None:
+        """Until it listens."""
+        while not self.listens():
+            sleep(ASK_SECONDS / 4)
+
+    def has_nodes(self) -> bool:
+        """Lost if there has been no node for a while."""
+        import ray
+
+        self.wait()
+        if any(node["Alive"] for node in ray.nodes()):
+            self._empty_since = None
+            return True
+        self._empty_since = self._empty_since or monotonic()
+        if monotonic() - self._empty_since > LOST_SECONDS:
+            raise self._lost("all of its nodes are gone")
+        return False
+
+    def answer(self, call: Any) -> Any:
+        """What a call of an actor returns. RayActorError: its node or its process died; Lost: there is no cluster."""
+        import ray
+
+        self.listens()  # an actor may go on answering for a while after its cluster has died
+        while not self.has_answer(call, ASK_SECONDS):
+            self.has_nodes()
+        with self._or_lost():
+            return ray.get(call)
+
+    def has_answer(self, call: Any, seconds: float) -> bool:
+        """Waits that long for it."""
+        import ray
+
+        with self._or_lost():
+            return bool(ray.wait([call], timeout=seconds)[0])
+
+    @contextmanager
+    def _or_lost(self) -> Iterator[None]:
+        import ray
+
+        errors = ray.exceptions
+        try:
+            yield
+        except (errors.RayActorError, errors.RayTaskError):
+            raise
+        except (errors.RayError, ConnectionError) as error:
+            raise self._lost(f"{type(error).__name__}: {_first_line(error)}") from None
+
+    def _lost(self, why: str, error: Exception | None = None) -> Lost:
+        gone = error is None or _is_gone(error)
+        return Lost(f"the Ray cluster {self._name} is lost: {why}", gone)
 
 
 @contextmanager

@@ -9,10 +9,12 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import Protocol, TypeVar
 
+from gymnast.core.errors import Lost
 from gymnast.jobs.mirror import Change, Known
 from gymnast.jobs.worker import Event, Job
 
 ENDS = ("result", "error")
+LOST = "lost"
 T = TypeVar("T", bound=Hashable)
 
 
@@ -63,7 +65,8 @@ class Detaching(Launcher, Protocol):
 def run_all(items: Iterable[T], at_once: int, launch: Callable[[T], Events]) -> Generator[tuple[T, Event], None, None]:
     """The events of all of them, each with its item. Closing it ends the jobs that are under way.
 
-    An item is taken when there is room for it: it may depend on what the jobs before it have reported.
+    An item is taken when there is room for it: it may depend on what the jobs before it have reported. Lost where no
+    job can run there any more.
     """
     waiting, reported = iter(items), SimpleQueue[tuple[T, Event]]()
     running: dict[T, tuple[Events, Thread]] = {}
@@ -76,6 +79,8 @@ def run_all(items: Iterable[T], at_once: int, launch: Callable[[T], Events]) -> 
                     last = event
                 else:
                     reported.put((item, event))
+        except Lost as lost:
+            last = Event(LOST, {"why": str(lost)})
         except Exception as error:  # whatever a cluster's client raises: the other jobs go on
             last = Event("error", {"why": f"{type(error).__name__}: {error}"})
         reported.put((item, last))
@@ -89,6 +94,8 @@ def run_all(items: Iterable[T], at_once: int, launch: Callable[[T], Events]) -> 
             if not running:
                 return
             item, event = reported.get()
+            if event.kind == LOST:
+                raise Lost(event.data["why"])
             if event.kind in ENDS:
                 running.pop(item)[1].join()
             yield item, event

@@ -25,7 +25,7 @@ from gymnast.studio.session import attach as attach_sessions
 from gymnast.studio.socket import NO_CONTROL, Hub
 
 STATIC = Path(__file__).with_name("static")
-PAGES = ("/runs", "/runs/{id}", "/compare", "/sweeps", "/inspect", "/play", "/start")
+PAGES = ("/runs", "/runs/{id}", "/compare", "/sweeps", "/sweeps/{id}", "/inspect", "/play", "/start")
 CLIENT = "x-studio-client"  # the window that a request comes from
 CHECKS = ("/api/check",)  # posted, but nothing is changed by it
 
@@ -52,6 +52,7 @@ def make_app(runs_dir: Path, token: str, host: str, port: int, once: str | None 
             Route("/", lambda request: RedirectResponse("/runs", 303)),
             *(Route(path, page) for path in PAGES),
             Mount("/static", Files(directory=STATIC)),
+            Route("/favicon.ico", lambda request: FileResponse(STATIC / "icon.svg")),  # of a report, which names none
             *runs_api.routes(),
             *changes_api.routes(),
             *compare_api.routes(),

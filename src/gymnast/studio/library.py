@@ -7,6 +7,7 @@ without a summary came to are read afterwards, the newest run first.
 
 from __future__ import annotations
 
+import glob
 import math
 import os
 import re
@@ -33,6 +34,7 @@ from gymnast.studio.socket import to_json
 
 COLOURS, APART = 20, 12  # that the pages draw runs in, and how many of them are far apart: these come first
 SPARK = 40  # points of the curve in a row
+SWEEPS = "sweeps"  # a folder in that of the runs
 KEPT = 8  # runs whose rows are in memory although nobody trains them
 SETTLED = 1_000_000_000  # ns after which two changes of a folder have two different times for sure
 RETURNS = re.compile(rb'"rollout/ep_rew_mean":\s*(-?[0-9][0-9.eE+-]*)')
@@ -151,12 +153,18 @@ class Library:
         if exact and not self._is_run(ref):
             raise NotFound(f"there is no run with the id {ref!r} (any more).")
         try:
-            run = Run(self.runs_dir / ref) if self._is_run(ref) else resolve(ref, self.runs_dir)
+            run = Run(self.runs_dir / ref) if self._is_run(ref) else self._of_sweep(ref) or resolve(ref, self.runs_dir)
         except UserError as error:
             raise NotFound(str(error)) from None
-        if run.path.is_symlink() or run.path.resolve().parent != self.runs_dir.resolve():
+        place, here = run.path.resolve(), self.runs_dir.resolve()
+        if run.path.is_symlink() or not (place.parent == here or place.is_relative_to(here / SWEEPS)):
             raise NotFound(f"{ref!r} is not in the folder of the runs.")
         return run
+
+    def _of_sweep(self, name: str) -> Run | None:
+        """A run of a sweep's cell, by its id: it can be looked at, and is in no list."""
+        found = (self.runs_dir / SWEEPS).glob(f"*/runs/*/{glob.escape(name)}/run.json")
+        return next((Run(path.parent) for path in found), None)
 
     @contextmanager
     def reading(self, ref: str) -> Iterator[FollowedRun]:
@@ -210,6 +218,11 @@ class Library:
             return _Entry(stamp, {**row_of(RunFacts(run, damaged)), "problem": str(error)}, complete=True)
 
 
+def sweep_of(path: Path) -> str | None:
+    """The sweep that a run belongs to, by where it is."""
+    return path.parents[2].name if path.parents[3].name == SWEEPS else None
+
+
 def _newest(row: dict[str, Any]) -> tuple[str, str]:
     return row["created"], row["id"]
 
@@ -221,6 +234,7 @@ def row_of(facts: RunFacts) -> dict[str, Any]:
     interval = summary.get("interval") or (None, None)
     return {
         **{name: getattr(info, name) for name in OF_INFO},
+        "on": info.on,
         "changes": info.changed or {},
         "score": facts.score if live else info.score,
         "score_kind": facts.best_kind if live and summary.get("eval_mean") is None else None,  # None: of fresh episodes

@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from starlette.requests import Request
-from starlette.responses import FileResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
 from gymnast import __version__
@@ -28,21 +28,12 @@ from gymnast.report.run_facts import RunFacts
 from gymnast.report.verdict import judge, meaning
 from gymnast.runs.references import Run, runs_dir_option
 from gymnast.sinks.jsonl import read_lines
-from gymnast.studio.answers import Json, NotFound
+from gymnast.studio.answers import Json, NotFound, file_answer, inside
 from gymnast.studio.launch import OUTPUT, startable, words_of
-from gymnast.studio.library import Library, complete_row
+from gymnast.studio.library import Library, complete_row, sweep_of
 from gymnast.studio.series import POINTS, clock_of, columns
 
 LAST_LINES = 200  # of the log
-NO_SCRIPTS = (
-    "default-src 'none'; img-src 'self' data:; media-src 'self' data:; style-src 'unsafe-inline'; "
-    "sandbox allow-same-origin"
-)
-TYPES = {
-    ".mp4": "video/mp4",
-    ".html": "text/html",
-    **dict.fromkeys((".txt", ".md", ".yaml", ".json", ".jsonl", ".csv"), "text/plain"),
-}
 OF_METRIC = ("name", "label", "unit", "low", "high", "warn_low", "warn_high", "better", "style", "precision")
 GROUPS = {
     "rollout": "Training episodes",
@@ -132,6 +123,7 @@ def one_run(request: Request) -> Json:
                 "versions": facts.info.versions,
                 "machine": facts.info.machine,
                 "host": facts.info.host,
+                "sweep": sweep_of(facts.run.path),
                 "command": shlex.join(facts.info.command),
                 "resumed_at": facts.info.resumed_at,
                 "resumes_at": facts.resumes_at,
@@ -223,20 +215,12 @@ def diagnostics(request: Request) -> Json:
 
 
 def file(request: Request) -> Response:
-    """A file of a run's folder, and of no other place. No script in it is run: a run may come from somebody else."""
-    folder = library_of(request).find(request.path_params["ref"]).path.resolve()
+    """A file of a run's folder, and of no other place."""
     asked = request.path_params["path"]
-    try:
-        path = (folder / asked).resolve()
-        fits = path.is_relative_to(folder) and path.is_file()
-    except (OSError, ValueError):
-        fits = False
-    if not fits:
+    path = inside(library_of(request).find(request.path_params["ref"]).path, asked)
+    if path is None or not path.is_file():
         raise NotFound(f"there is no file {printable(asked)!r} in this run.")
-    kind = TYPES.get(path.suffix, "application/octet-stream")
-    return FileResponse(
-        path, media_type=kind, headers={"content-security-policy": NO_SCRIPTS, "cache-control": "no-cache"}
-    )
+    return file_answer(path)
 
 
 def _read(path: Path) -> str:

@@ -27,6 +27,9 @@ def print_benchmark(result: Benchmarked) -> None:
         if row.equal_steps:
             console.print(Text(f"{row.target}, {number(row.steps)} steps", style="bold"))
             console.print(table(console, [Column(""), *right(*titles)], _equal_rows(row)))
+    for row in result.rows:
+        for node, runs in row.nodes.items():
+            console.print(Text(f"{row.target} on {node}: {', '.join(runs)}"))
     print(f"wrote {result.results}")
 
 

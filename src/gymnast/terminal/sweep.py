@@ -25,4 +25,6 @@ def print_sweep(result: Swept) -> None:
         console.print(Text(line))
     for config, why in result.failed.items():
         console.print(Text(f"{config} failed: {why}", style="red"))
+    for node, cells in result.nodes.items():
+        console.print(Text(f"{len(cells)} cells on {node}"))
     print(f"wrote {result.report}")

@@ -6,8 +6,8 @@ import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from gymnast.core.errors import UserError
-from gymnast.core.ray_cluster import NAMESPACE, connect
+from gymnast.core.errors import Lost, UserError
+from gymnast.core.ray_cluster import NAMESPACE, Head, connect, last_line
 
 if TYPE_CHECKING:
     from gymnast.jobs.mirror import Change, Known
@@ -19,15 +19,15 @@ EMBEDDED = "ray"
 class RayRun:
     """One job on the cluster, which ends with this process."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: Job, head: Head) -> None:
         from gymnast.jobs.launchers.ray_actors import Control
 
-        self._job, self._control = job, Control()
+        self._job, self._control, self._head = job, Control(), head
 
     def __iter__(self) -> Iterator[Event]:
         from gymnast.jobs.launchers.ray_actors import on_nodes
 
-        return on_nodes(self._job, self._control)
+        return on_nodes(self._job, self._control, self._head)
 
     def close(self) -> None:
         self._control.closed.set()
@@ -36,29 +36,32 @@ class RayRun:
 class RayKept:
     """A detached job, by its keeper on the head node."""
 
-    def __init__(self, keeper: Any) -> None:
-        self._keeper = keeper
+    def __init__(self, keeper: Any, head: Head) -> None:
+        self._keeper, self._head = keeper, head
 
     def news(self, known: Known, heard: int) -> tuple[list[Event], list[Change]]:
-        return _answer(self._keeper.news.remote(known, heard))
+        events, changed = self._answer(self._keeper.news.remote(known, heard))
+        return events, changed
 
     def stop(self) -> None:
-        _answer(self._keeper.stop.remote())
+        self._answer(self._keeper.stop.remote())
 
     def forget(self) -> None:
         import ray
 
-        _answer(self._keeper.forget.remote())
+        self._answer(self._keeper.forget.remote())
         ray.kill(self._keeper)
 
+    def _answer(self, call: Any) -> Any:
+        import ray
 
-def _answer(call: Any) -> Any:
-    import ray
-
-    try:
-        return ray.get(call)
-    except ray.exceptions.RayError as error:
-        raise UserError(f"the cluster does not answer any more: {type(error).__name__}") from error
+        try:
+            return self._head.answer(call)
+        except ray.exceptions.RayActorError as error:
+            self._head.wait()  # where the head is there, Ray starts the keeper again
+            raise Lost(f"the keeper of this run does not answer: {type(error).__name__}") from None
+        except ray.exceptions.RayTaskError as error:
+            raise UserError(f"the keeper of this run failed: {last_line(error)}") from None
 
 
 class RayLauncher:
@@ -68,9 +71,10 @@ class RayLauncher:
         address = address or os.environ.get("RAY_ADDRESS") or None
         connect(address, "--on")
         self.address = address or EMBEDDED
+        self._head = Head(address)
 
     def run(self, job: Job) -> RayRun:
-        return RayRun(job)
+        return RayRun(job, self._head)
 
     def room(self, cores: int) -> int:
         return max(1, sum(int(node.get("CPU", 0)) // cores for node in self._nodes()))
@@ -82,13 +86,13 @@ class RayLauncher:
     def submit(self, name: str, job: Job) -> RayKept:
         from gymnast.jobs.launchers.ray_actors import keep
 
-        return RayKept(keep(name, job))
+        return RayKept(keep(name, job), self._head)
 
     def find(self, name: str) -> RayKept | None:
         import ray
 
         try:
-            return RayKept(ray.get_actor(name, NAMESPACE))
+            return RayKept(ray.get_actor(name, NAMESPACE), self._head)
         except ValueError:
             return None
 
@@ -96,7 +100,7 @@ class RayLauncher:
         """What a call with so many bytes costs."""
         from gymnast.jobs.launchers.ray_actors import call_seconds
 
-        return call_seconds(size)
+        return call_seconds(size, self._head)
 
     @staticmethod
     def _nodes() -> list[dict[str, float]]:

@@ -22,8 +22,9 @@ from typing import Any
 
 import ray
 
-from gymnast.core.errors import UserError
+from gymnast.core.errors import Lost, UserError
 from gymnast.core.machine import RESERVED
+from gymnast.core.ray_cluster import Head, last_line
 from gymnast.jobs.mirror import Change, Known, apply, changes, stamps
 from gymnast.jobs.pool import ENDS
 from gymnast.jobs.worker import Event, Job, Worker, WorkerLost
@@ -76,50 +77,54 @@ class Control:
         self.closed = threading.Event()  # it shall be gone
 
 
-def on_nodes(job: Job, control: Control) -> Iterator[Event]:
+def on_nodes(job: Job, control: Control, head: Head) -> Iterator[Event]:
     """The events of a job; `placed` says on which node it goes on. Its folder is brought up to date before each."""
     for _ in range(MOST_LOST):
+        head.wait()
         files = [] if job.folder is None else changes(job.folder, {})
         actor: Any = ray.remote(num_cpus=job.cores)(NodeWorker).remote(job, files)
         try:
-            yield from _on_node(actor, job, control)
+            yield from _on_node(actor, job, control, head)
             return
         except ray.exceptions.RayActorError as error:
             if error.actor_init_failed:  # no node would do better
-                yield Event("error", {"why": f"it cannot be started there: {_last_line(error)}"})
+                yield Event("error", {"why": f"it cannot be started there: {last_line(error)}"})
                 return
+        except ray.exceptions.RayTaskError as error:  # its disk is full, or the like
+            yield Event("error", {"why": last_line(error)})
+            return
         finally:
-            with suppress(ray.exceptions.RayError):
-                ray.kill(actor)
+            with suppress(Lost, ray.exceptions.RayError, ConnectionError):
+                if head.listens():
+                    ray.kill(actor)
     yield Event("error", {"why": f"{MOST_LOST} nodes died under it"})
 
 
-def _on_node(actor: Any, job: Job, control: Control) -> Iterator[Event]:
+def _on_node(actor: Any, job: Job, control: Control, head: Head) -> Iterator[Event]:
     started = actor.start.remote()
-    while not _is_there(started):
+    while not head.has_answer(started, NEWS_SECONDS):
         if control.stopping.is_set() or control.closed.is_set():
             yield Event("error", {"why": "it was stopped before it began"})
             return
-    node, known = ray.get(started)
+        head.has_nodes()
+    node, known = head.answer(started)
     yield Event("placed", {"node": node})
     while not control.closed.is_set():
-        events, changed = ray.get(actor.news.remote(known, control.stopping.is_set()))
+        events, changed = head.answer(actor.news.remote(known, control.stopping.is_set()))
         if job.folder is not None:
             apply(job.folder, changed, known)
         yield from events
         if events and events[-1].kind in ENDS:
-            ray.get(actor.leave.remote())
+            _leave(actor, head)
             return
-    ray.get(actor.leave.remote())
+    _leave(actor, head)
     yield Event("error", {"why": "it was stopped"})
 
 
-def _is_there(call: Any) -> bool:
-    return bool(ray.wait([call], timeout=NEWS_SECONDS)[0])
-
-
-def _last_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[-1].strip()
+def _leave(actor: Any, head: Head) -> None:
+    """What it had to say has been heard: nothing is lost with a node that dies now."""
+    with suppress(Lost, ray.exceptions.RayError):
+        head.answer(actor.leave.remote())
 
 
 class Keeper:
@@ -142,10 +147,12 @@ class Keeper:
 
     def _run(self) -> None:
         try:
-            for event in on_nodes(self._job, self._control):
+            for event in on_nodes(self._job, self._control, Head(None)):
                 self._events.append(event)
+        except Lost:  # whoever follows sees that as well, and can say more
+            return
         except Exception as error:  # whatever Ray raises: whoever follows must learn of it
-            self._events.append(Event("error", {"why": f"{type(error).__name__}: {_last_line(error)}"}))
+            self._events.append(Event("error", {"why": f"{type(error).__name__}: {last_line(error)}"}))
 
     def news(self, known: Known, heard: int) -> tuple[list[Event], list[Change]]:
         """The events after the first `heard`, and what has changed in the folder since `known`. Waits a moment where
@@ -187,11 +194,11 @@ class Echo:
         return len(data)
 
 
-def call_seconds(size: int, calls: int = 20, windows: int = 10) -> float:
+def call_seconds(size: int, head: Head, calls: int = 20, windows: int = 10) -> float:
     """What one call of an actor with so many bytes takes, until its answer is here: the mean of the best window."""
     actor: Any = ray.remote(num_cpus=0)(Echo).remote()
     data, found = bytes(size), []
-    ray.get(actor.size.remote(data))
+    head.answer(actor.size.remote(data))
     for _ in range(windows):
         before = time.perf_counter()
         for _ in range(calls):

@@ -59,3 +59,6 @@ export const nameOf = (row) => row.name || row.token;
 
 /** Its variant, or the algorithm where that says the same. */
 export const algoOf = (row) => (row.variant && row.variant !== row.algo ? `${row.algo} (${row.variant})` : row.algo);
+
+/** Where it is (or was) trained, if that is not this machine alone. */
+export const placeOf = (row) => (row.on === "ray" ? "Ray on this machine" : row.on ? `${row.on === "modal" ? "" : "Ray at "}${row.on}` : null);

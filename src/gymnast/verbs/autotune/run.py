@@ -17,7 +17,7 @@ from typing_extensions import TypedDict
 
 from gymnast import config as configs
 from gymnast.config.files import is_preset
-from gymnast.config.layers import override_layer, split_target
+from gymnast.config.layers import split_target
 from gymnast.core.errors import Stopped, UserError
 from gymnast.core.files import parse_json
 from gymnast.core.text import setting as as_text
@@ -201,11 +201,11 @@ def result_of(start: Subject, tuner: Tuner, side: Side, runs_dir: Path) -> Autot
     path = tuner.journal.folder / "config.yaml"
     kept = [text for text in start.overrides if text.partition("=")[0].strip() not in settings]
     overrides = [*kept, *(f"{key}={as_text(value)}" for key, value in settings.items())]
-    resolved = resolve_config(start.target, overrides, start.asked.seed)
+    found = resolve_config(start.target, overrides).config  # the command has the seed
     said = "solved" if outcome.solved else "not solved"
     said += "" if side.reproduced or not outcome.solved else ", with other settings before"
     head = f"# Found by `gymnast autotune`: run {outcome.run}, {said}.\n"
-    write_variant(path, resolved, override_layer([("--set", text) for text in overrides]).data, head)
+    write_variant(path, start.target, found, head)
     command = f"gymnast train {shlex.quote(str(path))} --seed {start.config.train.seed}{runs_dir_option(runs_dir)}"
     return Autotuned(
         name=start.name,

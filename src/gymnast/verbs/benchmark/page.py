@@ -82,6 +82,8 @@ def page(summaries: Sequence[RowSummary], machines: Sequence[str]) -> str:
     notes = [f"- `{summary.target}`: {note}" for summary in summaries for note in summary.notes]
     if notes:
         parts += ["### Settings that another library does not have", "\n".join(dict.fromkeys(notes))]
+    if any(summary.nodes for summary in summaries):
+        parts += ["## Which node trained what", nodes_table(summaries)]
     pictures = [f"![{summary.target}](pictures/{summary.picture})" for summary in summaries if summary.picture]
     if pictures:
         caption = (
@@ -153,6 +155,15 @@ def equal_cells(summary: RowSummary, side: SideSummary) -> list[str]:
     score = "" if summary.target_score is None else f" (>= {summary.target_score:g})"
     times = [or_never(side.steps_to_target) + score, seconds(side.seconds_to_target), seconds(side.seconds)]
     return [runs, *estimates, number(side.median), *times]
+
+
+def nodes_table(summaries: Sequence[RowSummary]) -> str:
+    rows = [
+        [summary.target, node, str(len(runs)), ", ".join(runs)]
+        for summary in summaries
+        for node, runs in summary.nodes.items()
+    ]
+    return table(rows, ("env", "node", "runs", "which"))
 
 
 def improvement_table(summaries: Sequence[RowSummary]) -> str:

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from gymnast.core.errors import Stopped, UserError
+from gymnast.core.errors import Lost, Stopped, UserError
 from gymnast.core.text import number
 from gymnast.jobs.launchers import open_launcher
 from gymnast.jobs.pool import ENDS, Launcher
@@ -71,11 +71,11 @@ def benchmark(
     try:
         at_once = jobs or (launcher.room(cores=1) if on else LOCAL_JOBS)
         failed = run_and_keep(left, at_once, launcher, store, progress)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, Lost) as end:
         store = write_all(out, tasks)[0]
         kept = sum(store.has(trial.task, trial.who, trial.seed) for trial in wanted)
-        message = f"stopped; {kept} of {len(wanted)} runs are kept in {out}. The same command does the others."
-        raise Stopped(message) from None
+        said = f"{kept} of {len(wanted)} runs are kept in {out}. The same command does the others."
+        raise (UserError(f"{end}; {said}") if isinstance(end, Lost) else Stopped(f"stopped; {said}")) from None
     store, summaries, path = write_all(out, tasks)
     keys = [task.row.key for task in tasks]
     mine = [summary for key, summary in zip(store.rows, summaries, strict=True) if key in keys or not keys]
@@ -121,10 +121,12 @@ def run_and_keep(
     """The names of those that failed."""
     progress.plan(sum(trial.steps for trial in trials))
     reached = dict.fromkeys(trials, 0)
+    nodes: dict[Trial, list[str]] = {trial: [] for trial in trials}
     ended, failed = 0, []
     with closing(run_trials(trials, at_once, launcher)) as events:
         for trial, event in events:
             if event.kind == "placed":
+                nodes[trial].append(event.data["node"])
                 progress.say(f"{trial.name}: on {event.data['node']}")
                 continue
             steps = min(event.data["steps"], trial.steps) if event.kind == "event" else trial.steps
@@ -135,7 +137,7 @@ def run_and_keep(
                 share = f"{ended} of {len(trials)}"
                 if event.kind == "result":
                     notes = [] if trial.baseline is None else trial.baseline.notes
-                    record = make_record(trial.task, trial.who, trial.seed, event.data, notes)
+                    record = make_record(trial.task, trial.who, trial.seed, event.data, notes, nodes[trial])
                     store.keep(record)
                     progress.say(f"{share}  {trial.name}: {brief(record)}")
                 else:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -110,8 +110,11 @@ def _read(path: Path) -> Record:
     return data
 
 
-def make_record(task: Task, who: str, seed: int, done: dict[str, Any], notes: list[str]) -> Record:
-    """What is kept of a run, from what its process has reported."""
+def make_record(
+    task: Task, who: str, seed: int, done: dict[str, Any], notes: list[str], nodes: Sequence[str] = ()
+) -> Record:
+    """What is kept of a run, from what its process has reported. `nodes`: of a cluster, that trained it one after the
+    other."""
     config = task.config
     solved = done["solved_at"]
     return {
@@ -138,6 +141,7 @@ def make_record(task: Task, who: str, seed: int, done: dict[str, Any], notes: li
         "notes": notes,
         "versions": done["versions"],
         "machine": done.get("machine") or {"cpu": cpu_model(), "cores": cores()},
+        **({"nodes": list(nodes)} if nodes else {}),
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
     }
 

@@ -48,6 +48,7 @@ class RowSummary:
     notes: list[str]
     picture: str | None
     improvement: dict[str, Estimates]  # over each other library, at equal steps
+    nodes: dict[str, list[str]]  # of a cluster: the runs that each has finished
 
 
 def summarise(store: Store) -> list[RowSummary]:
@@ -72,7 +73,19 @@ def summary_of(row: Row, runs: Mapping[str, Sequence[Record]]) -> RowSummary:
         notes=sorted({f"{record['who']}: {note}" for record in done for note in record["notes"]}),
         picture=f"{slug(name_of(row))}.svg" if done else None,
         improvement=improvements(sides) if row.equal_steps else {},
+        nodes=nodes_of(done),
     )
+
+
+def nodes_of(records: Sequence[Record]) -> dict[str, list[str]]:
+    """The runs that each node of a cluster has finished; one that was begun elsewhere names the nodes that died."""
+    found: dict[str, list[str]] = {}
+    for record in records:
+        *died, last = record.get("nodes") or [None]
+        if last is not None:
+            name = f"{'' if record['who'] == OURS else record['who'] + ' '}seed {record['seed']}"
+            found.setdefault(last, []).append(f"{name} (begun on {', '.join(died)})" if died else name)
+    return dict(sorted(found.items()))
 
 
 def target_score(row: Row, records: Sequence[Record]) -> float | None:

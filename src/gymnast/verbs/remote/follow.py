@@ -15,17 +15,18 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gymnast.core.errors import UserError
+from gymnast.core.errors import Lost, UserError
 from gymnast.core.files import write_json
 from gymnast.jobs.launchers import open_detaching
 from gymnast.jobs.mirror import Known, apply
 from gymnast.jobs.pool import ENDS
 from gymnast.jobs.worker import Event, Job
 from gymnast.runs.folder import ENDINGS, STAGE, Run
+from gymnast.runs.references import runs_dir_option
 
 if TYPE_CHECKING:
     from gymnast.jobs.child import Channel
-    from gymnast.jobs.pool import Kept
+    from gymnast.jobs.pool import Detaching, Kept
 
 ABOUT = "run.json"
 PRICE = "GYMNAST_CORE_HOUR_PRICE"  # an environment variable, in whatever money
@@ -91,19 +92,38 @@ def cost_of(core_seconds: float) -> dict[str, float]:
 
 def hold(
     channel: Channel, on: str, folder: str, facts: dict[str, Any], job: dict[str, Any] | None = None, once: bool = False
-) -> dict[str, Any] | None:
+) -> dict[str, Any]:
     """In a process of its own: starts a job elsewhere (or finds the run's, without one), says `begun` when its first
     files are here, and brings the others until it ends. `once`: only what is there now."""
-    path = Path(folder)
-    launcher = open_detaching(on)
+    run = Run(Path(folder))
+    launcher: Detaching | None = None
+    try:
+        launcher = open_detaching(on)
+        return bring_all(channel, launcher, submitted(launcher, run, job, on), run.path, facts, once)
+    except Lost as lost:
+        if not (run.path / ABOUT).exists() or (job is not None and launcher is None):
+            raise
+        # Another cluster may have the same address in another network: the user's word counts where this process has
+        # not seen it die
+        given_up = lost.gone and (launcher is not None or run.stopping_path.exists())
+        raise UserError(f"{str(lost).removesuffix('.')}. {without_cluster(run, given_up)}") from None
+
+
+def submitted(launcher: Detaching, run: Run, job: dict[str, Any] | None, on: str) -> Kept:
+    name = run.path.name
     if job is not None:
         cores = min(job["cores"], launcher.most_cores)
-        kept: Kept | None = launcher.submit(path.name, Job(job["work"], job["arguments"], cores=cores, folder=path))
-    else:
-        kept = launcher.find(path.name)
+        return launcher.submit(name, Job(job["work"], job["arguments"], cores=cores, folder=run.path))
+    kept = launcher.find(name)
     if kept is None:
-        Run(path).update(pid=0, host=socket.gethostname(), on=None)  # nobody trains it
-        raise UserError(f"run {path.name} is not known on {on} any more; what was brought here is intact.")
+        nobody_trains(run)
+        raise UserError(f"run {name} is not known on {on} any more; what was brought here is intact.")
+    return kept
+
+
+def bring_all(
+    channel: Channel, launcher: Detaching, kept: Kept, path: Path, facts: dict[str, Any], once: bool
+) -> dict[str, Any]:
     follower = Follower(kept, path, {**facts, "on": launcher.address})
     listen(channel, kept)
     placed = said = False
@@ -127,6 +147,22 @@ def hold(
             kept.stop()
         if once:
             return {"run": path.name}
+
+
+def without_cluster(run: Run, given_up: bool) -> str:
+    """What becomes of a run whose cluster does not answer. `given_up`: nobody trains it any more."""
+    token, where = run.path.name.partition("-")[0], runs_dir_option(run.path.parent)
+    if not given_up:
+        return f"If that cluster is gone for good: gymnast runs stop {token}{where}."
+    run.stopping_path.unlink(missing_ok=True)
+    nobody_trains(run)
+    if not run.checkpoint_path("last").exists():
+        return f"No checkpoint of run {run.path.name} had arrived here."
+    return f"Run {run.path.name} can go on from its last checkpoint: gymnast resume {token}{where}."
+
+
+def nobody_trains(run: Run) -> None:
+    run.update(pid=0, host=socket.gethostname(), on=None)
 
 
 def listen(channel: Channel, kept: Kept) -> None:

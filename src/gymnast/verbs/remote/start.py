@@ -116,6 +116,8 @@ def see(run: Run, config: RunConfig, worker: Worker | None, quiet: bool) -> Scor
         ) from None
     if run.read().status == "crashed":
         raise EnvFailure(why or f"run {run.id} crashed; see {run.log_path}.")
+    if why is not None:  # its cluster, or the way to it
+        raise UserError(why)
     return result_of(run, config)
 
 

@@ -30,19 +30,19 @@ def watch(run: Run, config: RunConfig, worker: Worker | None, quiet: bool) -> st
     info = RunInfo(run.path, run.id, threshold=threshold, quiet=quiet, config=config.model_dump(mode="json"))
     console = ConsoleSink(info)
     pulse, shown, seen = Pulse(), 0, 0  # rows, bytes
-    why: str | None = None
+    why, over = None, False  # `over`: the process that brings its files has ended
     console.follow(pulse)
     try:
-        while why is None and run.live():
+        while not over and run.live():
             try:
                 if worker is None:
                     time.sleep(LOOK_SECONDS)
                 elif (event := worker.hear(LOOK_SECONDS)) is not None and "placed" in event.data:
                     console.notice(f"it goes on, on {event.data['placed']}")
                 elif event is not None and event.kind == "result":
-                    break
+                    over = True
             except WorkerLost as lost:
-                why = str(lost)
+                why, over = str(lost), True
             if run.metrics_path.exists() and (size := run.metrics_path.stat().st_size) != seen:
                 seen = size
                 rows = read_metrics(run.metrics_path)
@@ -54,7 +54,11 @@ def watch(run: Run, config: RunConfig, worker: Worker | None, quiet: bool) -> st
                 shown = len(rows)
             if run.alerts_path.exists():
                 console.alerts(0, read_alerts(run.alerts_path))
+        if worker is not None and not over:  # the folder says that it has ended; why comes a moment later
+            worker.wait_for("result")
         pulse.begin(DONE)
+    except WorkerLost as lost:
+        why = str(lost)
     finally:
         console.close()
     return why

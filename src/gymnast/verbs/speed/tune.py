@@ -11,10 +11,9 @@ import math
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gymnast import config as configs
-from gymnast.config.layers import override_layer
 from gymnast.config.tuned import Tuned, keep
 from gymnast.core.errors import UserError
 from gymnast.core.machine import cores, cpu_model
@@ -28,7 +27,7 @@ from gymnast.verbs.train import resolve_config
 from gymnast.verbs.variant_file import write_variant
 
 if TYPE_CHECKING:
-    from gymnast.config import Resolved, RunConfig
+    from gymnast.config import RunConfig
 
 ENVS = (4, 8, 16, 32, 64, 128, 256)
 SHORT_ROLLOUT = 2_048  # samples: a longer one says no more about speed and takes the time of several windows
@@ -61,7 +60,7 @@ def tune(
         best = now  # nothing is clearly better: it stays as it is
     cached = keep(config.env.id, Tuned(best.n_envs, best.engine, search.engines(best), best.rate))
     if write is not None:
-        write_choice(write, resolved, target, overrides, best, now)
+        write_choice(write, resolved.config, target, best, now)
     return Tuning(
         target=resolved.target,
         env=config.env.id,
@@ -206,17 +205,10 @@ def shorter(config: RunConfig) -> RunConfig:
     return configs.override(config, [f"algo.n_steps={min(n_steps, config.algo.n_steps)}"])
 
 
-def write_choice(
-    path: Path, resolved: Resolved, target: str, overrides: Sequence[str], best: Candidate, now: Candidate
-) -> None:
-    """A config that extends the target by the choice and by what the user has set."""
-    own: dict[str, Any] = override_layer([("--set", text) for text in overrides]).data
-    own.setdefault("env", {}).update(n_envs=best.n_envs, engine=best.engine)
-    own.setdefault("algo", {})["n_steps"] = best.n_steps
-    if best.threads != now.threads:
-        own.setdefault("train", {})["threads"] = best.threads
+def write_choice(path: Path, config: RunConfig, target: str, best: Candidate, now: Candidate) -> None:
+    """The target with the choice, and with what the user has set."""
     head = (
         f"# Measured by `gymnast speed {target} --tune` on {cpu_model()}, {cores()} cores:\n"
         f"# {best.rate:,.0f} steps/s here, {now.rate:,.0f} as it was.\n"
     )
-    write_variant(path, resolved, own, head)
+    write_variant(path, target, configs.override(config, best.overrides()), head)

@@ -7,6 +7,7 @@ from collections.abc import Generator, Iterable
 from contextlib import closing
 from dataclasses import dataclass
 from statistics import median
+from typing import Any
 
 from gymnast import config as configs
 from gymnast.jobs.pool import ENDS, Events, Launcher, run_all
@@ -66,10 +67,13 @@ def run_cells(
     """How many steps a cell has made, as it goes; and in the end its record, which is kept, or its failure."""
     running: dict[Cell, Events] = {}
     reached: dict[Cell, Event] = {}
+    nodes: dict[Cell, list[str]] = {}
     hopeless: set[Cell] = set()
     stopper = Stopper()
 
     def launch(cell: Cell) -> Events:
+        before = store.records.get((cell.candidate.id, cell.seed))
+        nodes[cell] = [] if before is None else [*before.nodes]
         running[cell] = launcher.run(cell.job(plan, store))
         return running[cell]
 
@@ -83,7 +87,9 @@ def run_cells(
 
     with closing(run_all(pulled(), at_once, launch)) as events:
         for cell, event in events:
-            if event.kind == "event":
+            if event.kind == "placed":
+                nodes[cell].append(event.data["node"])
+            elif event.kind == "event":
                 reached[cell] = event
                 if cell not in hopeless and stopper.add(cell, event.data["curve"]):
                     hopeless.add(cell)
@@ -92,7 +98,12 @@ def run_cells(
             elif event.kind in ENDS and (event.kind == "result" or cell in hopeless):
                 story = event.data if event.kind == "result" else reached[cell].data
                 stopped = event.kind == "error"
-                record = Record.of(**story, config=cell.candidate.id, seed=cell.seed, stopped=stopped)
+                facts: dict[str, Any] = {
+                    "config": cell.candidate.id,
+                    "seed": cell.seed,
+                    "values": cell.candidate.values,
+                }
+                record = Record.of(**story, **facts, stopped=stopped, nodes=nodes[cell])
                 store.keep(record)
                 yield cell, record
             elif event.kind in ENDS:

@@ -73,6 +73,7 @@ def write_page(
         *_standings(table),
         *_importance(importances),
         *_slices(plan, slices),
+        *_nodes(store),
         *_files(store),
     ]
     path = store.folder / "report.md"
@@ -141,6 +142,12 @@ def _dots(dim: Dimension, points: Sequence[tuple[Any, float]]) -> tuple[list[Poi
     )
 
 
+def _nodes(store: Store) -> list[Block]:
+    """Of a cluster. A cell of several rounds may have been on several nodes."""
+    rows = tuple((node, str(len(cells)), ", ".join(cells)) for node, cells in store.nodes.items())
+    return [Heading("Which node trained what"), Table(("node", "cells", "which"), rows, right=(1,))] if rows else []
+
+
 def _files(store: Store) -> list[Block]:
     journal = store.journal.name
     return [
@@ -150,6 +157,7 @@ def _files(store: Store) -> list[Block]:
                 (Link("report.html", "report.html"), ": this page with pictures"),
                 (Link(journal, journal), ": Optuna's journal; ", Mono(f"optuna-dashboard {journal}"), " opens it"),
                 (Link("cells", "cells"), ": every cell, a config trained with a seed"),
+                (Link("runs", "runs"), ": the runs of the best configs and of the confirmation"),
             )
         ),
     ]

@@ -11,19 +11,22 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from gymnast.core.errors import Stopped, UserError
+from gymnast import config as configs
+from gymnast.core.errors import Lost, Stopped, UserError
 from gymnast.core.statistics import median
+from gymnast.core.text import number
 from gymnast.jobs.launchers import open_launcher
 from gymnast.verbs.progress import SILENT, Progress
 from gymnast.verbs.sweep.asked import base_of, make_plan
 from gymnast.verbs.sweep.compare import Comparison
 from gymnast.verbs.sweep.page import Found, write_page
-from gymnast.verbs.sweep.plan import Candidate
+from gymnast.verbs.sweep.plan import Candidate, Plan
 from gymnast.verbs.sweep.search import Search
+from gymnast.verbs.sweep.space import with_values
 from gymnast.verbs.sweep.standings import Standing
 from gymnast.verbs.sweep.store import Store
 from gymnast.verbs.sweep.study import require_optuna
-from gymnast.verbs.sweep.variant import write_variant
+from gymnast.verbs.variant_file import write_variant
 
 LOCAL_JOBS = 2  # trainings at the same time on this machine
 
@@ -41,6 +44,7 @@ class Swept:
     variant: Path | None  # None: no better one found
     report: Path
     failed: dict[str, str]  # by config: why
+    nodes: dict[str, list[str]]  # of a cluster: the cells that each has trained, or a part of them
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -59,6 +63,7 @@ class Swept:
             "standings": [asdict(standing) for standing in self.standings],
             "importances": self.importances,
             "failed": self.failed,
+            "nodes": self.nodes,
         }
 
 
@@ -93,9 +98,9 @@ def sweep(
         work = Search(plan, store, launcher, trials, at_once, minutes, progress)
         finalists = work.search()
         return finish(work, finalists[0], work.confirm(finalists[0]), out)
-    except KeyboardInterrupt:
-        message = f"stopped; {len(store.records)} cells are kept in {store.folder}. The same command does the others."
-        raise Stopped(message) from None
+    except (KeyboardInterrupt, Lost) as end:
+        said = f"{len(store.records)} cells are kept in {store.folder}. The same command does the others."
+        raise (UserError(f"{end}; {said}") if isinstance(end, Lost) else Stopped(f"stopped; {said}")) from None
     finally:
         store.close()
 
@@ -103,9 +108,11 @@ def sweep(
 def finish(work: Search, winner: Candidate, confirmed: dict[str, Comparison], out: Path | None) -> Swept:
     """The result, its page, and the variant if there is a better one."""
     plan, store = work.plan, work.store
-    path, seeds = None, plan.fresh_seeds
+    path: Path | None = None
+    seeds = plan.fresh_seeds
     if confirmed[plan.label].better:
-        path = write_variant(out or store.folder / "best.yaml", plan, winner, confirmed[plan.label])
+        path = out or store.folder / "best.yaml"
+        write_best(path, plan, winner, confirmed[plan.label])
     everybody = {"winner": winner, **plan.opponents}
     scores = {name: work.scores(candidate, seeds, plan.steps) for name, candidate in everybody.items()}
     records = {name: [store.records[c.id, seed] for seed in seeds] for name, c in everybody.items()}
@@ -126,4 +133,16 @@ def finish(work: Search, winner: Candidate, confirmed: dict[str, Comparison], ou
         variant=path,
         report=page,
         failed=work.failed,
+        nodes=store.nodes,
     )
+
+
+def write_best(path: Path, plan: Plan, winner: Candidate, confirmed: Comparison) -> None:
+    """The confirmed winner as a file that `gymnast train` takes."""
+    found = confirmed.difference
+    low, high = number(found.low), number(found.high)
+    head = (
+        f"# Made by `gymnast sweep`. Its score on {confirmed.pairs} fresh seeds of {plan.steps:,} steps (the area\n"
+        f"# under the curve) is {number(found.value)} above that of {plan.label}; 95 % interval {low} to {high}.\n"
+    )
+    write_variant(path, plan.target, configs.validate(with_values(plan.asked, winner.values)), head)

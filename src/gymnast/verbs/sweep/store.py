@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +52,8 @@ class Record:
     curve: Curve
     stopped: bool = False  # as hopeless, before its steps were made
     final: float | None = None  # mean return of the last agent on fresh episodes, of a full run
+    nodes: list[str] = field(default_factory=list)  # of a cluster, that trained it one after the other
+    values: dict[str, Any] = field(default_factory=dict)  # of the config, where they are not the base's
 
     @classmethod
     def of(cls, curve: Sequence[Sequence[float]], **facts: Any) -> Record:
@@ -104,6 +106,15 @@ class Store:
         """The cell, if it is finished for these steps."""
         record = self.records.get((candidate.id, seed))
         return record if record is not None and (record.stopped or record.steps >= steps) else None
+
+    @property
+    def nodes(self) -> dict[str, list[str]]:
+        """Of a cluster: the cells that each has trained, or a part of them."""
+        found: dict[str, list[str]] = {}
+        for record in self.records.values():
+            for node in dict.fromkeys(record.nodes):
+                found.setdefault(node, []).append(f"{record.config}-s{record.seed}")
+        return dict(sorted(found.items()))
 
     def keep(self, record: Record) -> None:
         """On the disk before it counts."""

@@ -4,7 +4,7 @@ import { Chart } from "../chart.js";
 import { useLive } from "../live.js";
 import { AXES, MetricCard, aboutOf, levels, lines, subjectOf, useSubjects, xFormat } from "../metrics.js";
 import { go, setQuery, url } from "../router.js";
-import { algoOf, nameOf, useRows } from "../rows.js";
+import { algoOf, nameOf, placeOf, useRows } from "../rows.js";
 import { Badge, Button, Card, Empty, ErrorLine, Loading, Panel, Progress, RelTime, Segmented, Slider, Stat, StatusBadge, Switch, Tabs, attempt, colour, count, duration, html, num, toast, useData, useEffect, useMemo, useState } from "../ui.js";
 import { Alerts, Diagnostics, Files, Log, Next, Settings, TimeBudget, Verdict } from "./run_parts.js";
 import { DeleteDialog, TagDialog } from "./runs.js";
@@ -116,15 +116,15 @@ function Head({ row, data, reload }) {
   const again = url("/start", { env: row.variant ? `${row.env}:${row.variant}` : row.env, set: Object.entries(row.changes).map(([key, value]) => `${key}=${typeof value === "object" ? JSON.stringify(value) : value}`) });
   return html`<div class="page-head run-head"><a class="button quiet only-icon" href="/runs" aria-label="All runs" title="All runs">←</a>
       <span class="swatch big" style=${{ background: colour(data.colour) }}></span><div class="two-lines"><h1>${nameOf(row)}</h1>
-      <div class="hint">${row.env} · ${algoOf(row)} · seed ${row.seed} · <span class="mono">${row.id}</span></div></div>
+      <div class="hint">${row.env} · ${algoOf(row)} · seed ${row.seed} · <span class="mono">${row.id}</span>${row.on && html` · ${running ? "is trained" : "was trained"} on ${placeOf(row)}`}${data.sweep && html` · of sweep <a href=${`/sweeps/${encodeURIComponent(data.sweep)}`}>${data.sweep}</a>`}</div></div>
       <${StatusBadge} status=${row.status} />${row.solved && html`<${Badge} kind="green">solved</${Badge}>`}
       ${row.tags.map((tag) => html`<${Badge} key=${tag} kind="tag">${tag}</${Badge}>`)}
       <span class="spacer"></span>
-      <div class="row">${running && html`<${Button} icon="stop" busy=${busy === "stop"} onClick=${() => act("stop")}>Stop</${Button}>`}
+      ${!data.sweep && html`<div class="row">${running && html`<${Button} icon="stop" busy=${busy === "stop"} onClick=${() => act("stop")}>Stop</${Button}>`}
       ${!running && data.resumes_at && html`<${Button} icon="play" busy=${busy === "resume"} title=${`Resume at ${data.resumes_at}`} onClick=${() => act("resume")}>Resume</${Button}>`}
       <a class="button" href=${url("/inspect", { ref: row.id })}>Inspect</a><a class="button" href=${url("/play", { ref: row.id })}>Watch</a>
       <a class="button" href=${url("/compare", { ref: row.id })}>Compare</a><a class="button" href=${again} title="A new run with these settings, to be changed first">Start again</a>
-      <${Button} icon="tag" label="Tags" onClick=${() => setDialog("tag")} /><${Button} icon="trash" danger label="Delete" disabled=${running} onClick=${() => setDialog("delete")} /></div></div>
+      <${Button} icon="tag" label="Tags" onClick=${() => setDialog("tag")} /><${Button} icon="trash" danger label="Delete" disabled=${running} onClick=${() => setDialog("delete")} /></div>`}</div>
     <${Card} class="run-stats"><div class="stats">
       <${Stat} label=${row.score_kind ? `Best ${row.score_kind}` : "Score"} value=${num(row.score)} sub=${row.low !== null ? `95 %: ${num(row.low)} to ${num(row.high)}` : row.threshold !== null ? `solved at ${num(row.threshold)}` : ""} />
       <${Stat} label="Training return" value=${num(row.training_return)} sub="last 100 episodes" />
@@ -149,7 +149,7 @@ function Overview({ row, data, chart, names, tools, onFix }) {
   return html`<div class="side"><div class="stack">${tools}
       <${Card} title="Return" class="return-chart"><${Chart} series=${curves} height=${280} log=${log} sync="metrics" xFormat=${xFormat(axis)} label="Return" empty=${row.status === "running" ? "No episode has ended yet." : "No episode ended."} /></${Card}>
       <div class="grid-cards">${names.filter((name) => !SCORES.includes(name)).map((name) => html`<${MetricCard} key=${name} name=${name} data=${series[name]} color=${color} axis=${axis} smoothing=${smoothing} log=${log} value=${chart.latest[name]} height=${120} />`)}</div></div>
-    <div class="stack"><${Verdict} run=${data} />${data.alerts.length > 0 && html`<${Alerts} run=${data} most=${2} onFix=${onFix} />`}<${TimeBudget} run=${data} /><${Next} run=${data} /></div></div>`;
+    <div class="stack"><${Verdict} run=${data} />${data.alerts.length > 0 && html`<${Alerts} run=${data} most=${2} onFix=${onFix} />`}<${TimeBudget} run=${data} />${!data.sweep && html`<${Next} run=${data} />`}</div></div>`;
 }
 
 function Metrics({ names, known, subjects, chart, tools, open, setOpen, search, setSearch }) {

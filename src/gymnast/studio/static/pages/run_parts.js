@@ -162,10 +162,10 @@ export function Files({ run, reload }) {
   const has = run.files.some((one) => one.path === "report.html");
   return html`<div class="stack">
     <${Card} title="Checkpoints">${run.checkpoints.length === 0 ? html`<p class="hint">None yet.</p>` : html`<${Grid} head=${["name", "env steps", "evaluation", "training return", ""]}
-      rows=${run.checkpoints.map((one) => [one.name, count(one.step), num(one.metrics["eval/mean_reward"]), num(one.metrics["rollout/ep_rew_mean"]), html`<a href=${url("/inspect", { ref: `${run.id}@${one.name}` })}>Inspect</a> · <a href=${url("/play", { ref: `${run.id}@${one.name}` })}>Watch</a>`])} />`}</${Card}>
+      rows=${run.checkpoints.map((one) => [one.name, count(one.step), num(one.metrics["eval/mean_reward"]), num(one.metrics["rollout/ep_rew_mean"]), !run.sweep && html`<a href=${url("/inspect", { ref: `${run.id}@${one.name}` })}>Inspect</a> · <a href=${url("/play", { ref: `${run.id}@${one.name}` })}>Watch</a>`])} />`}</${Card}>
     ${run.videos.length > 0 && html`<${Card} title="Videos"><div class="grid-cards">${run.videos.map((one) => html`<figure class="video" key=${one.path}><video controls preload="metadata" src=${file(run, one.path)}></video><figcaption class="hint">${one.path}: ${one.about}</figcaption></figure>`)}</div></${Card}>`}
-    <${Card} title="Report" actions=${html`${has && html`<${Button} small onClick=${() => setReport(!report)}>${report ? "Hide" : "Show"}</${Button}>`}<${Button} small busy=${busy} onClick=${make}>${has ? "Make again" : "Make"}</${Button}>`}>
-      ${report ? html`<iframe class="report" sandbox="allow-same-origin" title="Report" src=${file(run, "report.html")}></iframe>` : html`<p class="hint">All about this run on a page that can be sent to somebody.</p>`}</${Card}>
+    ${!run.sweep && html`<${Card} title="Report" actions=${html`${has && html`<${Button} small onClick=${() => setReport(!report)}>${report ? "Hide" : "Show"}</${Button}>`}<${Button} small busy=${busy} onClick=${make}>${has ? "Make again" : "Make"}</${Button}>`}>
+      ${report ? html`<iframe class="report" sandbox="allow-same-origin" title="Report" src=${file(run, "report.html")}></iframe>` : html`<p class="hint">All about this run on a page that can be sent to somebody.</p>`}</${Card}>`}
     <${Card} title="Files"><table class="plain"><tbody>${run.files.map((one) => html`<tr key=${one.path}><td class="mono"><a href=${file(run, one.path)} target="_blank">${one.path}</a></td><td class="hint">${one.about}</td></tr>`)}</tbody></table></${Card}></div>`;
 }
 

@@ -1,7 +1,7 @@
 // All runs: live list with search, filters, selection.
 import { post } from "../api.js";
 import { go, setQuery, url } from "../router.js";
-import { algoOf, nameOf, useRows } from "../rows.js";
+import { algoOf, nameOf, placeOf, useRows } from "../rows.js";
 import { Table } from "../table.js";
 import { Badge, Button, Dialog, Empty, Field, Loading, Progress, RelTime, Select, Spark, StatusBadge, attempt, colour, count, duration, html, num, toast, useEffect, useMemo, useState } from "../ui.js";
 
@@ -26,7 +26,7 @@ function Name({ row }) {
       <span class="muted narrow"> ${row.env}</span>
       ${row.tags.map((tag) => html`<span class="badge tag" key=${tag}>${tag}</span>`)}
       ${row.alerts > 0 && html`<${Badge} kind="amber" title=${`${row.alerts} alerts`}>▲ ${row.alerts}</${Badge}>`}</div>
-    <div class="hint ellipsis" title=${changes.join(" ")}>seed ${row.seed}${changes.length > 0 && ` · ${changes.join(" ")}`}</div></div></div>`;
+    <div class="hint ellipsis" title=${[row.on && `on ${placeOf(row)}`, ...changes].filter(Boolean).join(" ")}>seed ${row.seed}${row.on && ` · on ${placeOf(row)}`}${changes.length > 0 && ` · ${changes.join(" ")}`}</div></div></div>`;
 }
 
 function State({ row }) {
@@ -51,7 +51,7 @@ const FILTERS = {
 
 function matches(row, words) {
   if (!words.length) return true;
-  const text = [row.id, row.name, row.env, row.algo, row.variant, row.status, ...row.tags, `seed=${row.seed}`, ...Object.entries(row.changes).map(([key, value]) => `${key}=${value}`)].join(" ").toLowerCase();
+  const text = [row.id, row.name, row.env, row.algo, row.variant, row.status, row.on ?? "", ...row.tags, `seed=${row.seed}`, ...Object.entries(row.changes).map(([key, value]) => `${key}=${value}`)].join(" ").toLowerCase();
   return words.every((word) => text.includes(word));
 }
 
