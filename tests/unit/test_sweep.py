@@ -136,6 +136,7 @@ parameters:
       n_epochs: {min: 2, max: 10}
       clip_range: {min: 0.1, max: 0.3}
   algo.n_steps: {values: [32, 64]}
+  algo.batch_size: {distribution: q_log_uniform_values, min: 32, max: 64, q: 1}
   env.n_envs: {value: 16}
 """
     )
@@ -146,10 +147,18 @@ parameters:
         "algo.n_epochs": "int(2, 10)",
         "algo.clip_range": "uniform(0.1, 0.3)",
         "algo.n_steps": "[32, 64]",
+        "algo.batch_size": "logint(32, 64)",
         "env.n_envs": "[16]",
     }
     assert sampler == "tpe"
     assert "metric" in notes[0]
+
+    theirs.write_text("method: bayes\nparameters: {}\n")
+    with pytest.raises(ConfigError, match="parameters: must be a mapping that is not empty"):
+        read_space(theirs)
+    theirs.write_text("parameters:\n  algo.gamma: {values: [0.9, 0.99], probabilities: [0.1, 0.9]}\n")
+    with pytest.raises(ConfigError, match=r"algo.gamma = .*not a parameter that is understood"):
+        read_space(theirs)
 
     theirs.write_text("method: bayes\nparameters:\n  algo.gamma: {distribution: normal, mu: 0, sigma: 1}\n")
     with pytest.raises(ConfigError, match=r"wandb.yaml:3: algo.gamma = .*not a parameter that is understood"):
@@ -248,6 +257,8 @@ def test_the_median_rule_stops_within_a_seed_and_by_steps() -> None:
     assert not stopper.add(cell(seed=2), line(1, 60))  # nobody else had that seed
     assert not stopper.add(cell(may_stop=False), line(1, 60))
     assert not stopper.add(cell(), line(1, 100))  # it is over
+    assert not stopper.add(cell(), [])  # nothing is known of it yet
+    assert stopper.add(cell(), line(1, 60))  # which stops no comparison
 
 
 def test_cells_are_kept_and_found_again(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import math
 import re
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import pytest
 from gymnast.config import load
 from gymnast.core.errors import EnvFailure, Lost, Stopped, UserError
 from gymnast.core.schedule import Schedule
+from gymnast.core.seeds import derive_seed
 from gymnast.jobs.worker import Event, Job
 from gymnast.verbs.sweep import run as sweeps
 from gymnast.verbs.sweep.asked import base_of, make_plan
@@ -193,6 +195,41 @@ def test_interrupted_anywhere_nothing_is_lost_or_done_twice(tmp_path: Path, monk
     assert result.standings == straight.standings
     again = run(Lines(peak, stop_after=0), tmp_path / "cut", monkeypatch, trials=5)  # there is nothing left to do
     assert (again.ran, again.found) == (0, straight.found)
+
+
+def test_a_sweep_whose_second_round_stops_cells_is_finished_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A cell that is stopped there has made all steps of the first round, which must choose the same survivors."""
+    first = run(Lines(peak), tmp_path, monkeypatch, trials=24)
+    stored = Store(tmp_path / "sweeps" / first.name)
+    half = 40_000 // 4
+    key = next(key for key, r in stored.records.items() if half < r.steps <= 2 * half and key[1] not in first.seeds)
+    stored.keep(replace(stored.records[key], steps=half + 2_000, stopped=True))  # as the stopper would have left it
+    again = run(Lines(peak, stop_after=0), tmp_path, monkeypatch, trials=24)
+    assert again.ran == 0
+    assert again.found == first.found
+
+
+def test_half_a_line_at_the_end_of_the_journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = run(Lines(peak), tmp_path, monkeypatch, trials=5)
+    journal = tmp_path / "sweeps" / whole.name / "journal.log"
+    journal.write_bytes(journal.read_bytes()[:-20])
+    again = run(Lines(peak, stop_after=0), tmp_path, monkeypatch, trials=5)
+    assert again.found == whole.found
+
+
+def test_a_file_of_a_winner_does_not_outlive_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def first_seeds(rate: float, seed: int) -> float:
+        return peak(rate, seed) if seed in few.seeds or seed not in many else -peak(rate, seed)
+
+    many = {derive_seed(0, "fresh", index) for index in range(8)}
+    few = run(Lines(peak), tmp_path, monkeypatch, trials=5, seeds=3)
+    assert few.variant is not None
+    assert few.variant.is_file()
+    more = run(Lines(first_seeds), tmp_path, monkeypatch, trials=5, seeds=8)
+    assert more.variant is None
+    assert not few.variant.exists()
 
 
 def test_a_lost_cluster_is_one_line_and_what_is_finished_is_kept(

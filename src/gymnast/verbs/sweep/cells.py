@@ -57,7 +57,7 @@ class Stopper:
         if not cell.may_stop or not curve or not 0.5 * cell.steps <= curve[-1][0] < cell.steps:
             return False
         now = curve[-1][0]
-        others = [area(other, now) for peer, other in peers.items() if peer is not cell and other[-1][0] >= now]
+        others = [area(o, now) for peer, o in peers.items() if peer is not cell and o and o[-1][0] >= now]
         return len(others) >= FEWEST_PEERS and area(curve, now) < median(others)
 
 
@@ -97,6 +97,9 @@ def run_cells(
                 yield cell, int(event.data["steps"])
             elif event.kind in ENDS and (event.kind == "result" or cell in hopeless):
                 story = event.data if event.kind == "result" else reached[cell].data
+                if not story["curve"]:
+                    yield cell, Failure(f"no episode has ended in {story['steps']:,} steps: it has no score")
+                    continue
                 stopped = event.kind == "error"
                 facts: dict[str, Any] = {
                     "config": cell.candidate.id,

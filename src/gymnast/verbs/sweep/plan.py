@@ -84,6 +84,11 @@ class Plan:
         return self.candidate({})
 
     @cached_property
+    def init_digest(self) -> str | None:
+        """Of the checkpoint: the file of a run that trains on has other contents under the same name."""
+        return None if self.init_from is None else hashlib.sha256(self.init_from.read_bytes()).hexdigest()
+
+    @cached_property
     def search_seeds(self) -> list[int]:
         return [derive_seed(self.seed, "search", index) for index in range(rounds_of(1, self.steps)[-1].seeds)]
 
@@ -98,7 +103,7 @@ class Plan:
 
     def measured(self, config: configs.RunConfig, values: Mapping[str, Any]) -> Candidate:
         config = configs.override(config, MEASURED)
-        return Candidate(fingerprint(config, self.init_from), config, dict(values))
+        return Candidate(fingerprint(config, self.init_digest), config, dict(values))
 
     @cached_property
     def opponents(self) -> dict[str, Candidate]:
@@ -124,7 +129,7 @@ class Plan:
             "space": {dim.key: dim.text for dim in self.space},
             "sampler": self.sampler,
             "seed": self.seed,
-            "init_from": None if self.init_from is None else str(self.init_from),
+            "init_from": None if self.init_from is None else f"{self.init_from}, sha256 {self.init_digest}",
             "against": None if self.against is None else self.against[0],
         }
 
@@ -135,10 +140,10 @@ class Plan:
         return "-".join([*words, digest])
 
 
-def fingerprint(config: configs.RunConfig, init_from: Path | None) -> str:
+def fingerprint(config: configs.RunConfig, init_digest: str | None) -> str:
     """The same for the same training, whatever its seed."""
     data = config.model_dump(mode="json", exclude_defaults=True)
     data["algo"] = {**data.get("algo", {}), "name": config.algo.name}
     data.get("train", {}).pop("seed", None)
-    text = json.dumps([data, str(init_from)], sort_keys=True)
+    text = json.dumps([data, str(init_digest)], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:8]

@@ -28,6 +28,7 @@ from gymnast.verbs.sweep.store import Store
 from gymnast.verbs.sweep.study import require_optuna
 from gymnast.verbs.variant_file import write_variant
 
+BEST = "best.yaml"
 LOCAL_JOBS = 2  # trainings at the same time on this machine
 
 
@@ -111,8 +112,10 @@ def finish(work: Search, winner: Candidate, confirmed: dict[str, Comparison], ou
     path: Path | None = None
     seeds = plan.fresh_seeds
     if confirmed[plan.label].better:
-        path = out or store.folder / "best.yaml"
+        path = out or store.folder / BEST
         write_best(path, plan, winner, confirmed[plan.label])
+    else:  # with fewer seeds or trials there may have been one
+        (store.folder / BEST).unlink(missing_ok=True)
     everybody = {"winner": winner, **plan.opponents}
     scores = {name: work.scores(candidate, seeds, plan.steps) for name, candidate in everybody.items()}
     records = {name: [store.records[c.id, seed] for seed in seeds] for name, c in everybody.items()}
@@ -145,4 +148,6 @@ def write_best(path: Path, plan: Plan, winner: Candidate, confirmed: Comparison)
         f"# Made by `gymnast sweep`. Its score on {confirmed.pairs} fresh seeds of {plan.steps:,} steps (the area\n"
         f"# under the curve) is {number(found.value)} above that of {plan.label}; 95 % interval {low} to {high}.\n"
     )
+    if plan.init_from is not None:
+        head += f"# Every training began with the agent of {plan.target}: train it with --init-from {plan.target}.\n"
     write_variant(path, plan.target, configs.validate(with_values(plan.asked, winner.values)), head)

@@ -164,7 +164,9 @@ class Search:
         there = [c for c in candidates if np.isfinite(means[c.id]) and c.id not in self.failed]
         if not there:
             raise EnvFailure(f"no config is left: {next(iter(self.failed.values()), 'none was drawn')}")
-        whole = [c for c in there if not any(self.store.records[c.id, seed].stopped for seed in seeds)]
+        whole = [
+            c for c in there if not any(self.store.records[c.id, seed].was_stopped_before(steps) for seed in seeds)
+        ]
         return sorted(whole or there, key=lambda c: -means[c.id])
 
     def let_go(self, before: Sequence[Candidate], after: Sequence[Candidate]) -> None:

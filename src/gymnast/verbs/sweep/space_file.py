@@ -26,8 +26,8 @@ def read_space(path: Path) -> tuple[Forms, str | None, list[str]]:
     file = read_file(path)
     if "parameters" not in file.data:
         return {key: (form, file.at(tuple(at))) for key, (form, at) in flat(file.data).items()}, None, []
-    if not isinstance(file.data["parameters"], dict):
-        raise configs.ConfigError([f"{file.at(('parameters',))}: parameters: must be a mapping of keys."])
+    if not isinstance(file.data["parameters"], dict) or not file.data["parameters"]:
+        raise configs.ConfigError([f"{file.at(('parameters',))}: parameters: must be a mapping that is not empty."])
     method = file.data.get("method")
     if method not in (None, *SAMPLERS):
         where = file.at(("method",))
@@ -80,10 +80,12 @@ def range_of(spec: dict[str, Any]) -> Any:
     if "value" in spec:
         return [spec["value"]]
     if "values" in spec:
-        return spec["values"]
+        return None if "probabilities" in spec else spec["values"]
     if "min" not in spec or "max" not in spec:
         return None
-    low, high = spec["min"], spec["max"]
+    low, high, distribution = spec["min"], spec["max"], spec.get("distribution")
     whole = isinstance(low, int) and isinstance(high, int)
-    kind = RANGES.get(str(spec["distribution"])) if "distribution" in spec else "int" if whole else "uniform"
+    kind = RANGES.get(str(distribution)) if distribution is not None else "int" if whole else "uniform"
+    if str(distribution).startswith("q_") and whole and spec.get("q", 1) == 1:  # W&B's way to search whole numbers
+        kind = "logint" if kind == "log" else "int"
     return None if kind is None else f"{kind}({low}, {high})"

@@ -63,6 +63,10 @@ class Record:
     def score(self, steps: int) -> float:
         return area(self.curve, steps)
 
+    def was_stopped_before(self, steps: int) -> bool:
+        """One that a later round stopped has made the steps of the rounds before."""
+        return self.stopped and self.steps < steps
+
 
 class Store:
     """The finished cells of a sweep. One process at a time."""

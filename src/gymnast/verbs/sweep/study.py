@@ -42,6 +42,7 @@ class Journal:
         from optuna.storages.journal import JournalFileBackend
 
         optuna.logging.set_verbosity(optuna.logging.ERROR)
+        drop_half_a_line(path)
         self.plan, self._name = plan, path.parent.name
         self._storage = JournalStorage(JournalFileBackend(str(path)))
         self._distributions = {dim.name: dim.distribution() for dim in plan.space}
@@ -175,6 +176,14 @@ class Journal:
             dim.key: [(dim.value(t.params[dim.name]), t.value) for t in done if t.value is not None]
             for dim in self.plan.space
         }
+
+
+def drop_half_a_line(path: Path) -> None:
+    """What a full disk or a power cut leaves at the end of the journal, on which Optuna fails from then on. Nobody else
+    writes while a sweep is open. What the line said is in the cells, or is drawn again."""
+    if path.is_file() and not (written := path.read_bytes()).endswith(b"\n"):
+        with path.open("rb+") as file:
+            file.truncate(written.rfind(b"\n") + 1)
 
 
 def _trial(study: Study, number: int) -> Any:
