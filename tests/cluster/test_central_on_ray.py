@@ -26,6 +26,12 @@ def two_nodes() -> Iterator[Any]:
         yield cluster
 
 
+def ask_for_ever(actor: Any) -> None:
+    """Its process sees a moment later that its node is gone."""
+    while True:
+        ray.get(actor.__ray_ready__.remote())
+
+
 @pytest.mark.timeout(300)
 def test_actors_on_two_nodes_one_of_which_dies(two_nodes: Any, make_session: Any) -> None:
     central = {"n_actors": 2, "where": two_nodes.address}
@@ -44,9 +50,8 @@ def test_actors_on_two_nodes_one_of_which_dies(two_nodes: Any, make_session: Any
             doomed = next(iter(two_nodes.worker_nodes))
             there = next(index for index, node in actors.nodes.items() if doomed.node_id.startswith(node))
             two_nodes.remove_node(doomed, allow_graceful=False)
-            with pytest.raises(ray.exceptions.RayActorError):  # its process sees a moment later that the node is gone
-                while True:
-                    ray.get(actors._handles[there].__ray_ready__.remote())
+            with pytest.raises(ray.exceptions.RayActorError):
+                ask_for_ever(actors._handles[there])
 
     expected: list[dict[str, float]] = []
     train(plain, observer=expected.append)
