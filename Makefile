@@ -28,8 +28,9 @@ train: setup
 check: lint types
 	$(BIN)/pytest -n 2 tests/unit tests/contract/test_every_engine.py
 
-test: lint types  # three at once on two cores: many tests wait for a process or a page
-	$(BIN)/pytest -n 3
+# Three at once on two cores: many tests wait for a process or a page. Neighbours stay together and share what they set up.
+test: lint types
+	$(BIN)/pytest -n 3 --dist worksteal
 
 lint: setup
 	$(BIN)/ruff check .

@@ -11,11 +11,11 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from unittest.mock import patch
 
 import numpy as np
@@ -23,6 +23,7 @@ import numpy as np
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page
 
+T = TypeVar("T")
 WIDE, PHONE = (1280, 800), (390, 844)
 LIMIT = 120_000  # milliseconds that a page may take on a busy machine
 
@@ -97,24 +98,41 @@ class Window:
         self.wait("() => window.__studio?.ready")
         return self.page
 
+    def until(self, condition: Callable[[], T], what: str) -> T:
+        """Asks until the answer is true, and returns it; what the page says meanwhile is heard."""
+        deadline = time.monotonic() + LIMIT / 1000
+        while not (answer := condition()):
+            assert time.monotonic() < deadline, f"no {what}"
+            self.page.wait_for_timeout(30)
+        return answer
+
     def answer(self, do: str) -> dict[str, Any]:
         """The answer to the newest command of this kind; waits for it."""
         number = [sent["id"] for sent in self.sent if sent["do"] == do][-1]
-        deadline = time.monotonic() + LIMIT / 1000
-        while not (found := [message for message in self.messages if message.get("re") == number]):
-            assert time.monotonic() < deadline, f"no answer to {do}"
-            self.page.wait_for_timeout(30)
-        return found[-1]
+        return self.until(
+            lambda: [message for message in self.messages if message.get("re") == number], f"answer to {do}"
+        )[-1]
 
     def pushed(self, kind: str) -> list[dict[str, Any]]:
         return [message for message in self.messages if message.get("type") == kind]
 
     def wait(self, condition: str, argument: Any = None) -> None:
         """Until a JavaScript function is true. Asked from here: the page's policy forbids it to evaluate a text."""
-        deadline = time.monotonic() + LIMIT / 1000
-        while not self.page.evaluate(condition, argument):
-            assert time.monotonic() < deadline, f"never true: {condition} of {argument}"
-            self.page.wait_for_timeout(30)
+        self.until(lambda: self.page.evaluate(condition, argument), f"{condition} of {argument}")
+
+    def wait_for_change(self, selector: str, before: np.ndarray) -> None:
+        """Until a canvas shows something else."""
+        self.until(lambda: not np.array_equal(self.pixels(selector), before), f"change of {selector}")
+
+    def wait_for_last(self, selector: str, frames: list[np.ndarray]) -> None:
+        """Until a canvas shows the last of these frames, and none of the others."""
+
+        def nearest() -> int:
+            shown = self.pixels(selector)
+            return int(np.argmin([difference(shown, frame) for frame in frames]))
+
+        self.until(lambda: nearest() == len(frames) - 1, f"frame {len(frames) - 1} in {selector}")
+        assert difference(self.pixels(selector), frames[-1]) < 1.0
 
     def pixels(self, selector: str) -> np.ndarray:
         """What a canvas shows, [height, width, 3]."""

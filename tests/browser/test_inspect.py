@@ -96,7 +96,9 @@ def test_a_branch_takes_another_action_and_rollouts_compare_them(window: Open, t
     branch = one.answer("episode")
     assert (branch["parent"], branch["at"], branch["exact"]) == (parent["n"], 6, True)
     assert branch["action"][:7] == [*parent["action"][:6], other]
-    assert one.page.get_by_role("group", name="Branches").get_by_role("button").count() == 2
+    branches = one.page.get_by_role("group", name="Branches").get_by_role("button")
+    branches.nth(1).wait_for()
+    assert branches.count() == 2
     frames = frames_of(branch["action"][:7], seed=5)
     assert difference(one.pixels(".frame-box canvas"), frames[7]) < 1.0
 

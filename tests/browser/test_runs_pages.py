@@ -72,7 +72,7 @@ def test_the_list_is_searched_filtered_and_sorted(window: Open, shared: Studio) 
     assert everything == sorted(created, key=lambda name: created[name], reverse=True)
     page.get_by_label("Search runs").fill("lake")
     one.wait("() => document.querySelectorAll('tbody tr[data-key]').length === 1")
-    assert "q=lake" in page.url  # the address holds it
+    one.until(lambda: "q=lake" in page.url, "search in the address")
     page.get_by_role("button", name="Clear").click()
     page.get_by_label("Any tag").select_option("wild")
     one.wait("() => document.querySelectorAll('tbody tr[data-key]').length === 2")
@@ -81,8 +81,8 @@ def test_the_list_is_searched_filtered_and_sorted(window: Open, shared: Studio) 
     page.get_by_role("button", name="Score").click()
     one.wait("() => location.search.includes('sort=-score')")
     scores = {path.name: Run(path).read().score for path in shared.runs_dir.glob("[!.]*")}
-    found = [scores[name] for name in shown(one)]
-    assert found == sorted(found, key=lambda score: -float(score or 0))
+    ranks = sorted((float(score or 0) for score in scores.values()), reverse=True)
+    one.until(lambda: [float(scores[name] or 0) for name in shown(one)] == ranks, "order by score")
     page.locator("tbody tr[data-key]").first.focus()
     page.keyboard.press("Enter")
     page.wait_for_selector(".run-head h1")
@@ -116,7 +116,7 @@ def test_a_training_is_started_moves_and_is_stopped_tagged_and_deleted(window: O
         page.locator(".field.invalid .field-error", has_text="a name is one word").wait_for()
         one.errors.clear()  # the browser itself logs the refused request
         page.get_by_label("Name").fill("moving")
-        assert page.locator(".field.invalid").count() == 0
+        one.wait("() => !document.querySelector('.field.invalid')")
         command = page.locator(".command code").inner_text()
         assert command.startswith("gymnast train CartPole-v1 --set algo.gamma=0.98 --set train.total_timesteps=1000")
         page.locator("button.primary:not([disabled])", has_text="Start").click()
@@ -128,8 +128,7 @@ def test_a_training_is_started_moves_and_is_stopped_tagged_and_deleted(window: O
         one.wait(f"{points.replace('() =>', '() => 5 <=')}")
         before, picture = page.evaluate(points), one.pixels(".return-chart canvas")
         one.wait(f"(old) => {points.removeprefix('() => ')} >= old + 3", before)
-        page.wait_for_timeout(200)
-        assert (one.pixels(".return-chart canvas") != picture).any()  # the curve has moved
+        one.wait_for_change(".return-chart canvas", picture)  # the curve moves
 
         page.get_by_role("button", name="Stop").click()
         page.wait_for_selector(".run-head .badge:text('interrupted')")
@@ -216,15 +215,16 @@ def test_runs_are_compared(window: Open, shared: Studio) -> None:
     assert page.locator(".legend li").count() >= 3  # two sides and what they are measured against
     page.get_by_text("the band is the 95 % interval of that mean").wait_for()
     page.locator(".sides button.as-link").first.click()
-    assert page.get_by_role("dialog").get_by_role("link").count() == 2
+    links = page.get_by_role("dialog").get_by_role("link")
+    links.nth(1).wait_for()
+    assert links.count() == 2
     page.keyboard.press("Escape")
     assert page.locator("td.mono:text-is('algo.learning_rate')").count() == 1
     page.mouse.move(0, 0)
     page.wait_for_timeout(200)
     before = one.pixels(".chart canvas")
     page.locator(".sides tbody tr").first.hover()  # its curve stands out
-    page.wait_for_timeout(200)
-    assert (one.pixels(".chart canvas") != before).any()
+    one.wait_for_change(".chart canvas", before)
     page.locator("label.switch", has_text="group seeds").click()
     one.wait("() => document.querySelectorAll('.sides tbody tr').length === 4")
     page.get_by_label("Metric", exact=True).select_option("train/approx_kl")
@@ -233,12 +233,20 @@ def test_runs_are_compared(window: Open, shared: Studio) -> None:
     one.wait("() => location.search.includes('axis=seconds')")
     box = page.locator(".chart .u-over").bounding_box()
     assert box is not None
-    for share in (0.2, 0.5, 0.8):  # somewhere near a line
-        for height in (0.1, 0.5, 0.9):
-            if "/compare" in page.url:
-                page.mouse.move(box["x"] + share * box["width"], box["y"] + height * box["height"])
-                page.wait_for_timeout(100)
-                page.mouse.click(box["x"] + share * box["width"], box["y"] + height * box["height"])
+    shares = [(x, y) for x in (0.2, 0.5, 0.8) for y in (0.1, 0.5, 0.9)]
+    places = [(box["x"] + x * box["width"], box["y"] + y * box["height"]) for x, y in shares]
+
+    def a_click_has_led_away() -> bool:
+        """Somewhere near a line; what is drawn may still be on its way."""
+        for place in places:
+            page.mouse.move(*place)
+            page.mouse.click(*place)
+            page.wait_for_timeout(50)
+            if "/compare" not in page.url:
+                return True
+        return False
+
+    one.until(a_click_has_led_away, "page behind a line")
     page.wait_for_selector(".run-head .mono")  # a click on a line leads to its run
     assert "/runs/" in page.url
 

@@ -13,10 +13,9 @@ from typing import Any
 
 import pytest
 
-from tests.cli.conftest import ROOT, Command, environment
+from tests.cli.conftest import ONE_THREAD, ROOT, Command, environment
 from tests.processes import running, wait_for
 
-ONE_THREAD = {"OMP_NUM_THREADS": "1"}
 # 4 rollouts of 8 envs x 32 steps; evaluations of 2 episodes and a verdict of 4: seconds a run
 TINY = ("--steps", "1024", "--set", "eval.episodes=2", "--set", "stop.episodes=4")
 

@@ -133,8 +133,9 @@ def test_a_terminal_without_our_letters_gets_a_summary(gymnast: Command, tmp_pat
 
 
 def test_a_check_ends_when_its_time_is_up(gymnast: Command) -> None:
-    """A thousand steps of four envs of 50 ms take minutes."""
-    data = gymnast("envs", "check", SLOW, "--seconds", "0.3", "--json", *settings(*ENDLESS)).json
+    """A thousand steps of four envs of 5 ms take 20 seconds."""
+    slow = settings(*ENDLESS[1:], "env.kwargs.seconds=0.005")
+    data = gymnast("envs", "check", SLOW, "--seconds", "0.3", "--json", *slow).json
     assert 0 < data["steps"] < 4000
     assert f"stopped after 0.3 s: {data['steps'] // 4} of 1,000 vector steps" in data["notes"][-1]
 

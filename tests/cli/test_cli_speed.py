@@ -7,11 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Command
+from tests.cli.conftest import ONE_THREAD, Command
 
 QUICK = ("--seconds", "0.05", "--windows", "1")
-# A library that takes all cores by default is slow beyond patience where other tests run beside it
-ONE_THREAD = {"OMP_NUM_THREADS": "1"}
 
 
 @pytest.fixture(scope="module")

@@ -11,10 +11,9 @@ from typing import Any
 
 import pytest
 
-from tests.cli.conftest import ROOT, Command, environment
+from tests.cli.conftest import ONE_THREAD, ROOT, Command, environment
 from tests.processes import running, wait_for
 
-ONE_THREAD = {"OMP_NUM_THREADS": "1"}
 # Rollouts of 8 envs x 32 steps, evaluations of 2 episodes: a second a cell, and two to start its process
 TINY = ("--steps", "1024", "--set", "eval.episodes=2", "--set", "stop.episodes=4", "--trials", "1", "--seeds", "2")
 

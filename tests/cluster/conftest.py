@@ -30,6 +30,7 @@ def nodes_here(patch: pytest.MonkeyPatch, **head: Any) -> Iterator[Any]:
     from ray.cluster_utils import Cluster
 
     patch.setenv("RAY_worker_niceness", "0")  # with Ray's 15 they would wait for every other test
+    patch.setenv("RAY_health_check_period_ms", "500")  # a dead node is noticed after five of them, not after 15 seconds
     for name, value in LOOPBACK.items():
         patch.setenv(name, value)  # for the processes of the cluster, and here:
     patch.setattr("ray._private.ray_constants.ENABLE_RAY_CLUSTER", False)

@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +18,10 @@ from gymnast.sinks.jsonl import read_metrics
 from gymnast.verbs.train import start
 from tests.cluster.conftest import kill_node
 from tests.processes import is_alive, wait_for
+from tests.warm import warm
 
 pytestmark = pytest.mark.timeout(600)
 
-ROOT = Path(__file__).parents[2]
 CLOCK = ("time/elapsed", "time/fps", "time/updates_per_second", "time/share/", "eval/seconds")
 # Rollouts of 256 steps; a checkpoint after each of them
 SETTINGS = ("env.n_envs=8", "algo.n_steps=32", "eval.episodes=2", "stop.episodes=4", "train.checkpoint_seconds=1e-6")
@@ -30,8 +29,7 @@ SET = [word for setting in SETTINGS for word in ("--set", setting)]
 
 
 def gymnast(*words: str, runs: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "gymnast", *words, "--runs-dir", str(runs)]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    return warm.run((*words, "--runs-dir", runs))
 
 
 def numbers(run: Path) -> list[dict[str, str]]:

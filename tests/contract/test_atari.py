@@ -224,12 +224,12 @@ def test_fire_is_pressed_after_every_lost_life(make: Make, engine: str, role: st
     """Breakout waits for FIRE: an agent that never presses it still loses all five balls, one by one."""
     vec = make(engine, role=role)
     vec.reset(1)
-    records = [record for _ in range(300) for record in vec.step(np.zeros(N, int)).episodes]
+    records = [record for _ in range(160) for record in vec.step(np.zeros(N, int)).episodes]
     assert {record.env for record in records} == set(range(N))
     assert all(record.terminated and record.length < 150 for record in records)
     waits = make(engine, role=role, kwargs={"fire_reset": False})
     waits.reset(1)
-    assert not any(waits.step(np.zeros(N, int)).episodes for _ in range(300))
+    assert not any(waits.step(np.zeros(N, int)).episodes for _ in range(160))
 
 
 @pytest.mark.parametrize("engine", ENGINES)

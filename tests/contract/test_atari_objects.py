@@ -62,7 +62,7 @@ def test_pongs_objects_are_where_the_screen_shows_them() -> None:
     """Frame by frame: the visible part of each lies in its box, a pixel more or less, and there are no others."""
     colours = {"ball": (236, 236, 236), "player": (92, 186, 92), "enemy": (213, 130, 74)}
     seen, wrong = dict.fromkeys(colours, 0), []
-    for screen, ram, _, reader in watch("Pong", (54, 51), 4000):
+    for screen, ram, _, reader in watch("Pong", (54, 51), 1600):
         boxes = {box.name: box for box in reader.boxes(ram)}
         assert len(boxes) == len(reader.boxes(ram))
         for name, colour in colours.items():
@@ -76,8 +76,8 @@ def test_pongs_objects_are_where_the_screen_shows_them() -> None:
                 assert x + width <= box.x + box.width
                 assert box.y - 1 <= y
                 assert y + height <= box.y + box.height + 1
-    assert min(seen.values()) > 1500
-    assert len(wrong) < 12, wrong  # of 12,000: the frames in which a ball leaves or enters
+    assert min(seen.values()) > 600
+    assert len(wrong) < 5, wrong  # of 4,800: the frames in which a ball leaves or enters
 
 
 def test_breakouts_objects_are_where_the_screen_shows_them() -> None:
@@ -91,7 +91,7 @@ def test_breakouts_objects_are_where_the_screen_shows_them() -> None:
         4: {1: 4, 3: 3, 5: 2, 7: 1},
         5: {6: 0},
     }
-    for screen, ram, env, reader in watch("Breakout", (99, 72), 6000):
+    for screen, ram, env, reader in watch("Breakout", (99, 72), 3000):
         boxes = {box.name: box for box in reader.boxes(ram)}
         observation = dict(zip(reader.names, reader.read(ram, None).tolist(), strict=True))
         assert observation["lives"] == pytest.approx(env.ale.lives() / 5 * 2 - 1)
@@ -115,9 +115,9 @@ def test_breakouts_objects_are_where_the_screen_shows_them() -> None:
         differ = int((told != wall).sum())
         assert differ <= 2  # the ball itself is in front of a hole at most
         bricks_gone = max(bricks_gone, int(108 - told.sum()))
-    assert balls > 1500
-    assert bricks_gone >= 10
-    assert wrong < 20
+    assert balls > 750
+    assert bricks_gone >= 6
+    assert wrong < 10
 
 
 TASKS = {
@@ -324,6 +324,9 @@ SMALL = [
     "algo.batch_size=16",
     "algo.n_epochs=1",
     "eval.every=0",
+    "eval.episodes=2",
+    "stop.episodes=2",
+    "stop.max_episodes=2",
     "log.sinks=[]",
 ]
 

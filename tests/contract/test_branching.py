@@ -21,7 +21,13 @@ from gymnast.runs.saved_agent import SavedAgent
 
 STEPS = 2 * ANCHOR_EVERY + 8  # two copies on the way, and some steps after them
 REPLAYED = {"box2d", "vizdoom"}  # families whose suites have no copies
-IDS = [env_id for env_id in preset_ids() if not env_id.startswith("defaults/")]
+# Scenarios of Doom are one engine with other maps, and take seconds each: these stand for all but in `make learn`
+DOOM = ("VizdoomBasic-v1", "VizdoomDeathmatch-v1")
+IDS = [
+    pytest.param(env_id, marks=[pytest.mark.slow] if env_id.startswith("Vizdoom") and env_id not in DOOM else [])
+    for env_id in preset_ids()
+    if not env_id.startswith("defaults/")
+]
 
 
 def session_of(target: str, *overrides: str, pictures: bool = False) -> PlaySession:
@@ -89,12 +95,16 @@ def check_that_branches_go_on(session: PlaySession) -> None:
 
 
 @pytest.mark.parametrize("session", IDS, indirect=True)
-def test_a_branch_goes_on_as_the_episode_did(session: PlaySession) -> None:
+def test_a_branch_goes_on_as_the_episode_did_and_another_action_leaves_the_past_as_it_was(session: PlaySession) -> None:
     check_that_branches_go_on(session)
+    check_that_the_past_stays(session)
+    facts = configs.load_facts(session.game.config.id)
+    assert facts is not None
+    assert session.game.has_copies == (facts.family not in REPLAYED)
 
 
-@pytest.mark.parametrize("session", IDS, indirect=True)
-def test_another_action_leaves_the_past_as_it_was(session: PlaySession) -> None:
+def check_that_the_past_stays(session: PlaySession) -> None:
+    """Another action than the one that was taken, in the middle of an episode."""
     trace = played(session, 11)
     at = trace.length // 2
     action = other_action(session, trace, at)
@@ -109,13 +119,6 @@ def test_another_action_leaves_the_past_as_it_was(session: PlaySession) -> None:
     assert trace.marks == before  # and the parent's future too
     # back to the parent's end, from wherever the branch has led
     assert session.go_to(trace, trace.length)
-
-
-@pytest.mark.parametrize("session", IDS, indirect=True)
-def test_which_families_have_copies(session: PlaySession) -> None:
-    facts = configs.load_facts(session.game.config.id)
-    assert facts is not None
-    assert session.game.has_copies == (facts.family not in REPLAYED)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.contract.test_recipes_envs import SMALL, command, follow, python
+from tests.contract.test_recipes_envs import SMALL, follow, python, train_and_resume
 
 RECIPES = ("an algorithm", "an extension", "an encoder")
 EXTENSION = "algo.extensions=[{count_bonus: {states: 16}}]"
@@ -28,18 +28,12 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ids=RECIPES,
 )
 def test_what_a_recipe_adds_trains_saves_loads_and_resumes(package: Path, target: str, settings: list[str]) -> None:
-    sets = [word for setting in settings for word in ("--set", setting)]
-    first = command(package, "train", target, "--steps", "384", "--seed", "5", *sets, "--quiet")
-    assert (package / "runs" / first["run"] / "checkpoints" / "last.safetensors").is_file()
-    second = command(package, "resume", first["run"], "--steps", "640", "--quiet")
-    assert second["env_steps"] == 640
-    loaded = python(package, "-c", LOAD, str(package / "runs" / second["run"] / "last"))
-    assert loaded.split() == ["640", "2"]
+    assert train_and_resume(package, target, settings, LOAD) == ["640 2"]
 
 
 LOAD = """
-import sys, gymnast
-model = gymnast.load(sys.argv[1])
+import gymnast
+model = gymnast.load(f"runs/{second['run']}/last")
 scores, _ = gymnast.evaluate_policy(model, model.config.env.id, 2, return_episode_rewards=True)
 print(model.num_timesteps, len(scores))
 """

@@ -93,6 +93,36 @@ def command(package: Path, *args: str) -> dict[str, Any]:
     return data
 
 
+# `gymnast train`, and `gymnast resume` of that run, in one process; the last line is what both say as JSON
+TRAIN_AND_RESUME = """
+import json, sys
+from contextlib import redirect_stdout
+from io import StringIO
+from gymnast.cli import main
+def command(*words):
+    sys.argv = ["gymnast", *words, "--runs-dir", "runs", "--quiet", "--json"]
+    with redirect_stdout(StringIO()) as shown:
+        try:
+            main()
+        except SystemExit as end:
+            assert end.code == 0, shown.getvalue()
+    return json.loads(shown.getvalue().splitlines()[-1])
+first = command("train", *sys.argv[1:], "--steps", "384")
+second = command("resume", first["run"], "--steps", "640")
+print(json.dumps([first, second]))
+"""
+
+
+def train_and_resume(package: Path, target: str, settings: list[str], then: str = "") -> list[str]:
+    """384 steps and 256 more; returns the lines that `then` prints, which knows the result of the second command."""
+    sets = [word for setting in settings for word in ("--set", setting)]
+    shown = python(package, "-c", TRAIN_AND_RESUME + then, target, *sets).splitlines()
+    first, second = json.loads(shown[0])
+    assert (first["env_steps"], second["env_steps"]) == (384, 640)
+    assert (package / "runs" / first["run"] / "checkpoints" / "last.safetensors").is_file()
+    return shown[1:]
+
+
 @pytest.mark.parametrize(
     "target,settings",
     [
@@ -104,12 +134,7 @@ def command(package: Path, *args: str) -> dict[str, Any]:
     ids=RECIPES,
 )
 def test_what_a_recipe_adds_trains_saves_and_resumes(package: Path, target: str, settings: list[str]) -> None:
-    sets = [word for setting in (*SMALL, *settings) for word in ("--set", setting)]
-    first = command(package, "train", target, "--steps", "384", *sets, "--quiet")
-    assert first["env_steps"] == 384
-    assert (package / "runs" / first["run"] / "checkpoints" / "last.safetensors").is_file()
-    second = command(package, "resume", first["run"], "--steps", "640")
-    assert second["env_steps"] == 640
+    train_and_resume(package, target, [*SMALL, *settings])
 
 
 def test_the_preset_is_listed_and_its_optimum_holds(package: Path) -> None:

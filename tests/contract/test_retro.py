@@ -255,7 +255,7 @@ def test_a_game_without_known_variables_needs_them(made: Any) -> None:
 
 def test_games_of_one_process_take_turns(cartridge: Path, made: Any) -> None:
     """Two of one game and one of another, step by step in turn, are what they are alone."""
-    actions = np.random.default_rng(0).integers(3, size=10).tolist()
+    actions = np.random.default_rng(0).integers(3, size=4).tolist()
     three = [made(shaping={"progress": 1.0}, life_loss="go_on"), made(state="Level2-1"), made(AIRSTRIKER)]
     alone = []
     for env in three:

@@ -32,8 +32,8 @@ FAMILIES = {
     "retro": ["Retro/Airstriker-Genesis"],
 }
 TARGETS = [target for targets in FAMILIES.values() for target in targets]
-N = 8
-STEPS = 150
+N = 4
+STEPS = 120
 
 
 def env_of(target: str) -> EnvConfig:

@@ -113,11 +113,13 @@ def both_ways(
 
 @pytest.mark.parametrize("env, algo", [("CartPole-v1", "ppo"), ("Pendulum-v1", "a2c"), ("FrozenLake-v1", "reinforce")])
 def test_every_number_is_the_same(env: str, algo: str, make_session: Any, heard: type[Heard]) -> None:
-    inline, behind = both_ways(make_session, name=algo, env_id=env, agent=NORMALISED, eval={"policy": "both"})
-    # 4096 steps, evaluated every 1024: three looks in the background, the last one inline
+    often = {"every": 512, "episodes": 2, "policy": "both"}
+    budget = {"total_timesteps": 2048, "seed": 1}
+    inline, behind = both_ways(make_session, name=algo, env_id=env, agent=NORMALISED, eval=often, train=budget)
+    # 2048 steps, evaluated every 512: three looks in the background, the last one inline
     assert heard.reports == 3
     assert judged(inline[2]) == judged(behind[2])
-    assert [step for kind, step in judged(behind[2]) if kind == "eval"] == [1024, 2048, 3072, 4096]
+    assert [step for kind, step in judged(behind[2]) if kind == "eval"] == [512, 1024, 1536, 2048]
     equal(training(inline[2]), training(behind[2]))
     for name, tensor in inline[0].agent.state_dict().items():
         assert torch.equal(tensor, behind[0].agent.state_dict()[name]), name

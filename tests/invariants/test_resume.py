@@ -27,6 +27,11 @@ from tests.invariants.conftest import small_config
 from tests.processes import running, wait_for
 
 NORMALISED = {"normalize_obs": True, "normalize_reward": True, "hidden": [16]}
+# Evaluated before and after the interruption, which comes after five rows: 320 steps of A2C, 1,280 of REINFORCE
+SHORT: dict[str, Any] = {
+    "train": {"total_timesteps": 2048, "seed": 1},
+    "eval": {"every": 512, "episodes": 2, "policy": "both"},
+}
 SCHEDULED = {"learning_rate": {"start": 1e-3, "end": 1e-4, "shape": "cosine"}, "ent_coef": "lin_0.01"}
 
 
@@ -73,7 +78,7 @@ def interrupt_after(updates: int) -> Any:
 def test_resumed_equals_uninterrupted(
     algo: str, env: str, agent: dict[str, Any], tmp_path: Path, make_session: Any
 ) -> None:
-    config = small_config(algo, env, agent=NORMALISED | agent, algo=SCHEDULED, eval={"policy": "both"})
+    config = small_config(algo, env, agent=NORMALISED | agent, algo=SCHEDULED, **SHORT)
     resumes_exactly(config, tmp_path, make_session)
 
 

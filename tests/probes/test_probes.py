@@ -32,7 +32,7 @@ def trained(make: Callable[[], Probe], algo: str, steps: int = 8192, **sections:
             "algo": ALGOS[algo],
             "train": {"total_timesteps": steps, "seed": 3},
             "eval": {"every": 0},
-            "stop": {"on_solved": False},
+            "stop": {"on_solved": False, "episodes": 2},
         }
     )
     state = build(config, None, factory=make)

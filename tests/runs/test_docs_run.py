@@ -15,9 +15,10 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
+
+from tests.warm import warm
 
 ROOT = Path(__file__).parents[2]
 # In the order in which they are read: all blocks share a folder, so that `@last` is the run of a block before.
@@ -78,16 +79,13 @@ def run(command: str, folder: Path) -> str:
     """What a terminal would show."""
     words = shlex.split(command, comments=True)
     assert words[0] == "gymnast", f"{command}: only gymnast is run"
-    return python("-m", "gymnast", *words[1:], folder=folder).stdout
+    return warm.run(words[1:], environment(folder), folder, both=True).stdout
 
 
-def python(*words: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    """Both streams of a process, in the order in which they were written."""
+def environment(folder: Path) -> dict[str, str]:
     left_out = ("GYMNAST_RUNS", "COLUMNS", "FORCE_COLOR", "WANDB_API_KEY")
-    environment = {name: value for name, value in os.environ.items() if name not in left_out}
-    environment |= {"PYTHONUNBUFFERED": "1", "XDG_CACHE_HOME": str(folder / "cache")}
-    streams: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-    return subprocess.run([sys.executable, *words], cwd=folder, env=environment, check=False, **streams)
+    kept = {name: value for name, value in os.environ.items() if name not in left_out}
+    return kept | {"PYTHONUNBUFFERED": "1", "XDG_CACHE_HOME": str(folder / "cache")}
 
 
 @pytest.mark.timeout(600)  # some 20 commands, a process each
@@ -113,8 +111,9 @@ def test_python_blocks_run(tmp_path: Path) -> None:
             if language == "python" and page != "CONTRIBUTING.md" and not FILE.match(body):
                 script.append(f"print({page!r})\n{body}")
     assert len(script) >= 5
-    done = python("-c", "\n".join(script), folder=tmp_path)
-    assert done.returncode == 0, done.stdout
+    command = [sys.executable, "-c", "\n".join(script)]
+    done = subprocess.run(command, cwd=tmp_path, env=environment(tmp_path), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_a_block_that_is_not_run_says_why_and_others_are_run() -> None:

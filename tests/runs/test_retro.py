@@ -27,14 +27,14 @@ env:
   shaping: {{progress: 1, level: 50, death: 25, time: 0.1}}
   reward: {{scale: 0.1}}
 agent: {{encoder: small_cnn, hidden: [], shared: true}}
-algo: {{n_steps: 64, batch_size: 64, n_epochs: 2, gamma: 0.9}}
-train: {{total_timesteps: 256, seed: 1}}
-eval: {{every: 128, episodes: 2}}
+algo: {{n_steps: 32, batch_size: 32, n_epochs: 2, gamma: 0.9}}
+train: {{total_timesteps: 128, seed: 1}}
+eval: {{every: 64, episodes: 2, n_envs: 1}}
 stop: {{episodes: 2, max_episodes: 2}}
 """
 CURRICULUM = f"""{BASE}
 stages:
-  Level1-1: {{advance: {{steps: 128}}}}
+  Level1-1: {{advance: {{steps: 64}}}}
   Level2-1: {{env: {{kwargs: {{state: Level2-1, {RULES}}}}}}}
 """
 LEVELS = f"""{BASE}
@@ -65,7 +65,7 @@ def test_a_curriculum_over_levels(folder: Path) -> None:
     (folder / "curriculum.yaml").write_text(CURRICULUM)
     runs = folder / "runs"
     result = gymnast("train", folder / "curriculum.yaml", "--runs-dir", runs)
-    assert [(one["stage"], one["steps"]) for one in result["stages"]] == [("Level1-1", 128), ("Level2-1", 128)]
+    assert [(one["stage"], one["steps"]) for one in result["stages"]] == [("Level1-1", 64), ("Level2-1", 64)]
     assert (runs / result["run"] / "checkpoints" / "stage_Level1-1.safetensors").exists()
     rows = read_metrics(runs / result["run"] / "metrics.jsonl")
     assert 0 <= rows[-1]["stage/Level1-1/mean_reward"] <= 1

@@ -23,6 +23,7 @@ from gymnast.sinks.csv import CsvSink
 from gymnast.sinks.jsonl import JsonlSink
 from gymnast.sinks.trackers.sink import MOST_BEHIND, TrackerSink, require_sinks
 from tests import trackers_for_tests
+from tests.processes import wait_for
 from tests.sinks_for_tests import run_info
 
 ROOT = Path(__file__).parents[2]
@@ -147,7 +148,7 @@ def test_the_process_of_a_failed_tracker_is_gone(tmp_path: Path) -> None:
     run_rows(group, 6)
     group.close()
     assert sink._worker is not None
-    assert sink._worker.wait(10) == -signal.SIGKILL
+    assert sink._worker.wait(60) == -signal.SIGKILL
     assert [
         thread.name for thread in threading.enumerate() if thread.name.startswith("hangs") and thread.is_alive()
     ] in (
@@ -209,10 +210,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
     run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False)
     assert run.returncode == -signal.SIGKILL
-    for _ in range(1000):
-        if heard_by(tmp_path)[-1][0] == "close":
-            break
-        time.sleep(0.02)
+    wait_for(lambda: heard_by(tmp_path)[-1][0] == "close", "end in the tracker")
     assert heard_by(tmp_path)[-1] == ["close", 0, "killed"]
 
 

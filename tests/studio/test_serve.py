@@ -14,13 +14,13 @@ import pytest
 from gymnast.runs.references import Run
 from tests.processes import is_alive, running, wait_for
 from tests.studio.conftest import ROOT, TOKEN, Studio, studio_of
+from tests.warm import warm
 
 ENDLESS = {"train.total_timesteps": 10**9, "stop.on_solved": False, "env.n_envs": 4, "eval.every": 0, "log.every": 256}
 
 
 def refused(*options: str) -> str:
-    command = [sys.executable, "-m", "gymnast", *options]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100, check=False)
+    done = warm.run(options)
     assert done.returncode == 2, done
     assert len(done.stderr.splitlines()) == 1, done.stderr
     return done.stderr

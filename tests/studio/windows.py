@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import struct
 import threading
 import time
@@ -69,6 +70,15 @@ class Served:
     def window(self, **options: Any) -> Iterator[Window]:
         with connect(f"ws://127.0.0.1:{self.port}/ws", max_size=None, **options) as connection:
             yield Window(connection)
+
+    @contextmanager
+    def sleeper(self) -> Iterator[Window]:
+        """A window that does not read: the buffers between the two are small, and soon full."""
+        with socket.socket() as narrow:
+            narrow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 14)
+            narrow.connect(("127.0.0.1", self.port))
+            with self.window(sock=narrow, max_queue=1) as window:
+                yield window
 
 
 class Window:

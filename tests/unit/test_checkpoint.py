@@ -163,10 +163,10 @@ def test_every_cut_of_a_file_is_noticed(tmp_path: Path) -> None:
 def test_a_header_whose_length_begins_like_a_zip_file(tmp_path: Path) -> None:
     """A file begins with the length of its header: 19,280 is 0x4B50, whose bytes are "PK"."""
     path = tmp_path / "last.safetensors"
-    for padding in range(18_000, 19_280):
+    padding = 0
+    for _ in range(2):  # the second time with what the first header lacked
         save(path, {"a": torch.ones(1)}, {"counters": {"env_steps": 5}, "padding": "x" * padding}, {}, readable=False)
-        if path.read_bytes()[:2] == b"PK":
-            break
+        padding = 19_280 - int.from_bytes(path.read_bytes()[:8], "little")
     assert path.read_bytes()[:8] == (19_280).to_bytes(8, "little")
     assert load(path).step == 5
 
