@@ -40,7 +40,7 @@ def connect(address: str | None, asked_by: str) -> Any:
 
     if ray.is_initialized():
         return ray
-    # Of a node that dies Ray prints the last lines of its log, whatever log_to_driver is. This is what its debugger sets
+    # Of a node that dies Ray prints the last lines of its log, whatever log_to_driver is. Its debugger sets this too
     ray._private.worker._worker_logs_enabled = False
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR", "namespace": NAMESPACE}
     if address is None:
