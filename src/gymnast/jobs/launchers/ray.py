@@ -102,6 +102,12 @@ class RayLauncher:
 
         return call_seconds(size, self._head)
 
+    def leave(self) -> None:
+        """A cluster of its own ends with that."""
+        import ray
+
+        ray.shutdown()
+
     @staticmethod
     def _nodes() -> list[dict[str, float]]:
         import ray

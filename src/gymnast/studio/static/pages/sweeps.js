@@ -39,7 +39,7 @@ function Sweep({ name }) {
   if (problem && !data) return html`<${Empty} title="This sweep cannot be shown" icon="warning"><p>${problem}</p><a href="/sweeps">All sweeps</a></${Empty}>`;
   if (!data) return html`<${Loading} />`;
   const file = (path) => `/api/sweep/${encodeURIComponent(name)}/file/${path}`;
-  return html`<div class="page-head"><a class="button quiet only-icon" href="/sweeps" aria-label="All sweeps" title="All sweeps">←</a>
+  return html`<div class="page-head run-head"><a class="button quiet only-icon" href="/sweeps" aria-label="All sweeps" title="All sweeps">←</a>
       <div class="two-lines"><h1>${data.name}</h1><div class="hint">${data.target} · ${data.cells} trainings${data.result ? ` · ${data.result}` : ""}</div></div><${StatusBadge} status=${data.status} /></div>
     <div class="stack">${problem && html`<${ErrorLine}>${problem}</${ErrorLine}>`}
       ${data.result && html`<${Card} title="Report" actions=${html`<a class="button small" href=${file("report.html")} target="_blank">Open alone</a>`}>
