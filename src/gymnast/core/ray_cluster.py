@@ -40,6 +40,8 @@ def connect(address: str | None, asked_by: str) -> Any:
 
     if ray.is_initialized():
         return ray
+    # Of a node that dies Ray prints the last lines of its log, whatever log_to_driver is. Its debugger sets this too
+    ray._private.worker._worker_logs_enabled = False
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR", "namespace": NAMESPACE}
     if address is None:
         try:
@@ -127,27 +129,31 @@ class Head:
         self.listens()  # an actor may go on answering for a while after its cluster has died
         while not self.has_answer(call, ASK_SECONDS):
             self.has_nodes()
-        with self._or_lost():
+        with self.or_lost():
             return ray.get(call)
 
     def has_answer(self, call: Any, seconds: float) -> bool:
         """Waits that long for it."""
         import ray
 
-        with self._or_lost():
+        with self.or_lost():
             return bool(ray.wait([call], timeout=seconds)[0])
 
     @contextmanager
-    def _or_lost(self) -> Iterator[None]:
+    def or_lost(self) -> Iterator[None]:
+        """Whatever Ray or, with ray://, its connection raises where there is no cluster any more."""
         import ray
+        from grpc import RpcError
 
         errors = ray.exceptions
         try:
             yield
         except (errors.RayActorError, errors.RayTaskError):
             raise
-        except (errors.RayError, ConnectionError) as error:
-            raise self._lost(f"{type(error).__name__}: {_first_line(error)}") from None
+        except (errors.RayError, ConnectionError, RpcError) as error:
+            details = getattr(error, "details", None)  # of gRPC: its text has five lines
+            said = str(details()) if callable(details) else _first_line(error)
+            raise self._lost(f"{type(error).__name__.lstrip('_')}: {said}") from None
 
     def _lost(self, why: str, error: Exception | None = None) -> Lost:
         gone = error is None or _is_gone(error)

@@ -26,5 +26,5 @@ def print_sweep(result: Swept) -> None:
     for config, why in result.failed.items():
         console.print(Text(f"{config} failed: {why}", style="red"))
     for node, cells in result.nodes.items():
-        console.print(Text(f"{len(cells)} cells on {node}"))
+        console.print(Text(f"{len(cells)} {'cell' if len(cells) == 1 else 'cells'} on {node}"))
     print(f"wrote {result.report}")

@@ -45,7 +45,7 @@ def new_run(
         seed=config.train.seed,
         variant=variant,
         parent=parent,
-        machine=f"{cpu_model()}, {cores()} cores",
+        machine=f"{cpu_model()}, {cores()} core{'' if cores() == 1 else 's'}",
         versions=versions(),
         command=[program, *sys.argv[1:]],
         **facts,

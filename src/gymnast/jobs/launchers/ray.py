@@ -40,23 +40,24 @@ class RayKept:
         self._keeper, self._head = keeper, head
 
     def news(self, known: Known, heard: int) -> tuple[list[Event], list[Change]]:
-        events, changed = self._answer(self._keeper.news.remote(known, heard))
+        events, changed = self._answer(self._keeper.news, known, heard)
         return events, changed
 
     def stop(self) -> None:
-        self._answer(self._keeper.stop.remote())
+        self._answer(self._keeper.stop)
 
     def forget(self) -> None:
         import ray
 
-        self._answer(self._keeper.forget.remote())
+        self._answer(self._keeper.forget)
         ray.kill(self._keeper)
 
-    def _answer(self, call: Any) -> Any:
+    def _answer(self, method: Any, *arguments: Any) -> Any:
         import ray
 
         try:
-            return self._head.answer(call)
+            with self._head.or_lost():
+                return self._head.answer(method.remote(*arguments))
         except ray.exceptions.RayActorError as error:
             self._head.wait()  # where the head is there, Ray starts the keeper again
             raise Lost(f"the keeper of this run does not answer: {type(error).__name__}") from None
@@ -101,6 +102,12 @@ class RayLauncher:
         from gymnast.jobs.launchers.ray_actors import call_seconds
 
         return call_seconds(size, self._head)
+
+    def leave(self) -> None:
+        """A cluster of its own ends with that."""
+        import ray
+
+        ray.shutdown()
 
     @staticmethod
     def _nodes() -> list[dict[str, float]]:

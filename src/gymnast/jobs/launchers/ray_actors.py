@@ -82,9 +82,11 @@ def on_nodes(job: Job, control: Control, head: Head) -> Iterator[Event]:
     for _ in range(MOST_LOST):
         head.wait()
         files = [] if job.folder is None else changes(job.folder, {})
-        actor: Any = ray.remote(num_cpus=job.cores)(NodeWorker).remote(job, files)
+        with head.or_lost():
+            actor: Any = ray.remote(num_cpus=job.cores)(NodeWorker).remote(job, files)
         try:
-            yield from _on_node(actor, job, control, head)
+            with head.or_lost():
+                yield from _on_node(actor, job, control, head)
             return
         except ray.exceptions.RayActorError as error:
             if error.actor_init_failed:  # no node would do better
@@ -94,7 +96,7 @@ def on_nodes(job: Job, control: Control, head: Head) -> Iterator[Event]:
             yield Event("error", {"why": last_line(error)})
             return
         finally:
-            with suppress(Lost, ray.exceptions.RayError, ConnectionError):
+            with suppress(Lost, ray.exceptions.RayError), head.or_lost():
                 if head.listens():
                     ray.kill(actor)
     yield Event("error", {"why": f"{MOST_LOST} nodes died under it"})

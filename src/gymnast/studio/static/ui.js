@@ -182,7 +182,12 @@ function arrows(event, values, value, onChange) {
 
 /** tabs: {id, label, count}. */
 export function Tabs({ value, tabs, onChange, label = "Sections" }) {
-  return html`<div class="tabs" role="tablist" aria-label=${label}>${tabs.map((tab) => html`<button type="button" role="tab" key=${tab.id} id="tab-${tab.id}"
+  const bar = useRef();
+  useEffect(() => { // on a phone some are out of sight
+    const chosen = bar.current.querySelector("[aria-selected=true]");
+    if (chosen) bar.current.scrollLeft = chosen.offsetLeft - bar.current.offsetLeft - (bar.current.clientWidth - chosen.offsetWidth) / 2;
+  }, [value]);
+  return html`<div class="tabs" role="tablist" aria-label=${label} ref=${bar}>${tabs.map((tab) => html`<button type="button" role="tab" key=${tab.id} id="tab-${tab.id}"
     aria-selected=${String(tab.id === value)} tabindex=${tab.id === value ? 0 : -1}
     onKeyDown=${(e) => arrows(e, tabs.map((one) => one.id), value, onChange)} onClick=${() => onChange(tab.id)}>
     ${tab.label}${tab.count !== undefined && html`<span class="tab-count">${tab.count}</span>`}</button>`)}</div>`;

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from gymnast.core.errors import UserError
 from gymnast.core.machine import cores, cpu_model
 from gymnast.jobs.launchers import open_launcher
+from gymnast.jobs.launchers.ray import RayLauncher
 from gymnast.jobs.pool import ENDS, Launcher, run_all
 from gymnast.jobs.worker import Job
 from gymnast.report.charts.model import Chart, Curve
@@ -75,21 +76,21 @@ def measure_elsewhere(
     most = launcher.room(reserved)
     counts = sorted({2**n for n in range(most.bit_length()) if 2**n <= most} | {most})
     progress.plan(len(counts) + 1)
-    progress.step("training here")
-    sides = [(HERE, 1, measure(config, open_launcher(), 1, reserved, seconds, windows))]
-    progress.done()
+    there = []
     for count in counts:
         progress.step(f"{count} of {most} actors on {on}")
-        sides.append((on, count, measure(config, launcher, count, reserved, seconds, windows)))
+        there.append((on, count, measure(config, launcher, count, reserved, seconds, windows)))
         progress.done()
-    one = sides[1][2].rate
+    size = there[0][2].batch_bytes
+    calls = call_costs(launcher, (0, size))
+    progress.step("training here")
+    sides = [(HERE, 1, measure(config, open_launcher(), 1, reserved, seconds, windows)), *there]
+    progress.done()
+    one = there[0][2].rate
     rows = [
         {"where": where, "actors": n, "rate": found.rate, "each": found.rate / n, "of_linear": found.rate / (n * one)}
         for where, n, found in sides
     ]
-    size = sides[0][2].batch_bytes
-    cost = getattr(launcher, "call_seconds", None)
-    calls = [] if cost is None else [{"bytes": float(n), "seconds": cost(n)} for n in (0, size)]
     settings = {"n_envs": config.env.n_envs, "cores": reserved, "seconds": seconds, "windows": windows}
     machine = {"cpu": cpu_model(), "cores": cores(), "versions": versions()}
     found = Elsewhere(target, on, machine, settings, rows, sides[-1][2].nodes, calls, out)
@@ -97,6 +98,15 @@ def measure_elsewhere(
         from gymnast.report.charts.figure import save_charts
 
         save_charts(out, [found.chart], f"{target} on {on}")
+    return found
+
+
+def call_costs(launcher: Launcher, sizes: Sequence[int]) -> list[dict[str, float]]:
+    """Of a cluster, which is left afterwards: on this machine it would take part in what is measured next."""
+    if not isinstance(launcher, RayLauncher):
+        return []
+    found = [{"bytes": float(size), "seconds": launcher.call_seconds(size)} for size in sizes]
+    launcher.leave()
     return found
 
 

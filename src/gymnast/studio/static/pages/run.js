@@ -4,7 +4,7 @@ import { Chart } from "../chart.js";
 import { useLive } from "../live.js";
 import { AXES, MetricCard, aboutOf, levels, lines, subjectOf, useSubjects, xFormat } from "../metrics.js";
 import { go, setQuery, url } from "../router.js";
-import { algoOf, nameOf, placeOf, useRows } from "../rows.js";
+import { algoOf, nameOf, useRows } from "../rows.js";
 import { Badge, Button, Card, Empty, ErrorLine, Loading, Panel, Progress, RelTime, Segmented, Slider, Stat, StatusBadge, Switch, Tabs, attempt, colour, count, duration, html, num, toast, useData, useEffect, useMemo, useState } from "../ui.js";
 import { Alerts, Diagnostics, Files, Log, Next, Settings, TimeBudget, Verdict } from "./run_parts.js";
 import { DeleteDialog, TagDialog } from "./runs.js";
@@ -116,7 +116,7 @@ function Head({ row, data, reload }) {
   const again = url("/start", { env: row.variant ? `${row.env}:${row.variant}` : row.env, set: Object.entries(row.changes).map(([key, value]) => `${key}=${typeof value === "object" ? JSON.stringify(value) : value}`) });
   return html`<div class="page-head run-head"><a class="button quiet only-icon" href="/runs" aria-label="All runs" title="All runs">←</a>
       <span class="swatch big" style=${{ background: colour(data.colour) }}></span><div class="two-lines"><h1>${nameOf(row)}</h1>
-      <div class="hint">${row.env} · ${algoOf(row)} · seed ${row.seed} · <span class="mono">${row.id}</span>${row.on && html` · ${running ? "is trained" : "was trained"} on ${placeOf(row)}`}${data.sweep && html` · of sweep <a href=${`/sweeps/${encodeURIComponent(data.sweep)}`}>${data.sweep}</a>`}</div></div>
+      <div class="hint">${row.env} · ${algoOf(row)} · seed ${row.seed}<span class="run-id"> · <span class="mono">${row.id}</span></span>${data.sweep && html` · of sweep <a href=${`/sweeps/${encodeURIComponent(data.sweep)}`}>${data.sweep}</a>`}</div></div>
       <${StatusBadge} status=${row.status} />${row.solved && html`<${Badge} kind="green">solved</${Badge}>`}
       ${row.tags.map((tag) => html`<${Badge} key=${tag} kind="tag">${tag}</${Badge}>`)}
       <span class="spacer"></span>
@@ -131,7 +131,8 @@ function Head({ row, data, reload }) {
       <${Stat} label="Env steps" value=${count(row.env_steps)} sub=${row.total_steps ? `of ${count(row.total_steps)}` : ""} />
       <${Stat} label="Time" value=${duration(row.seconds)} sub=${row.eta !== null ? `${duration(row.eta)} to go` : ""} />
       <${Stat} label="Steps a second" value=${count(row.fps)} sub="mean of the run" />
-      <${Stat} label="Started" value=${html`<${RelTime} at=${row.created || null} />`} sub=${data.machine} /></div>
+      <${Stat} label="Started" value=${html`<${RelTime} at=${row.created || null} />`} sub=${data.machine} />
+      ${row.on && html`<${Stat} label=${running ? "Trains on" : "Trained on"} value=${row.on === "modal" ? "Modal" : "Ray"} sub=${row.on === "modal" ? "" : row.on === "ray" ? "on this machine" : `at ${row.on}`} />`}</div>
       ${running && html`<${Progress} value=${row.progress} />`}</${Card}>
     ${dialog === "tag" && html`<${TagDialog} rows=${[row]} onClose=${() => { setDialog(null); reload(); }} />`}
     ${dialog === "delete" && html`<${DeleteDialog} rows=${[row]} onClose=${() => setDialog(null)} onDone=${() => go("/runs")} />`}`;

@@ -23,15 +23,14 @@ function Name({ row }) {
   const changes = Object.entries(row.changes).map(([key, value]) => `${key.replace(/^(algo|agent|train)\./, "")}=${typeof value === "object" ? JSON.stringify(value) : value}`);
   return html`<div class="run-name"><span class="swatch" style=${{ background: colour(row.colour) }}></span><div class="two-lines">
     <div class="ellipsis"><a href=${`/runs/${encodeURIComponent(row.id)}`} title=${row.id}>${nameOf(row)}</a>
-      <span class="muted narrow"> ${row.env}</span>
       ${row.tags.map((tag) => html`<span class="badge tag" key=${tag}>${tag}</span>`)}
       ${row.alerts > 0 && html`<${Badge} kind="amber" title=${`${row.alerts} alerts`}>▲ ${row.alerts}</${Badge}>`}</div>
-    <div class="hint ellipsis" title=${[row.on && `on ${placeOf(row)}`, ...changes].filter(Boolean).join(" ")}>seed ${row.seed}${row.on && ` · on ${placeOf(row)}`}${changes.length > 0 && ` · ${changes.join(" ")}`}</div></div></div>`;
+    <div class="hint ellipsis" title=${[row.on && `on ${placeOf(row)}`, ...changes].filter(Boolean).join(" ")}><span class="narrow">${row.env} · </span>seed ${row.seed}${row.on && ` · on ${placeOf(row)}`}${changes.length > 0 && ` · ${changes.join(" ")}`}</div></div></div>`;
 }
 
 function State({ row }) {
   if (row.status !== "running") return html`<${StatusBadge} status=${row.status} />`;
-  return html`<div class="state"><div class="row"><${StatusBadge} status=${row.status} /><span class="hint">${row.eta === null ? "" : duration(row.eta)}</span></div>
+  return html`<div class="state"><div class="row"><${StatusBadge} status=${row.status} /><span class="hint" title="until its steps are made">${row.eta === null ? "" : duration(row.eta).split(" ").slice(0, 2).join(" ")}</span></div>
     <${Progress} value=${row.progress} label=${`Progress of ${nameOf(row)}`} /></div>`;
 }
 

@@ -39,7 +39,7 @@ function Sweep({ name }) {
   if (problem && !data) return html`<${Empty} title="This sweep cannot be shown" icon="warning"><p>${problem}</p><a href="/sweeps">All sweeps</a></${Empty}>`;
   if (!data) return html`<${Loading} />`;
   const file = (path) => `/api/sweep/${encodeURIComponent(name)}/file/${path}`;
-  return html`<div class="page-head"><a class="button quiet only-icon" href="/sweeps" aria-label="All sweeps" title="All sweeps">←</a>
+  return html`<div class="page-head run-head"><a class="button quiet only-icon" href="/sweeps" aria-label="All sweeps" title="All sweeps">←</a>
       <div class="two-lines"><h1>${data.name}</h1><div class="hint">${data.target} · ${data.cells} trainings${data.result ? ` · ${data.result}` : ""}</div></div><${StatusBadge} status=${data.status} /></div>
     <div class="stack">${problem && html`<${ErrorLine}>${problem}</${ErrorLine}>`}
       ${data.result && html`<${Card} title="Report" actions=${html`<a class="button small" href=${file("report.html")} target="_blank">Open alone</a>`}>
@@ -52,9 +52,9 @@ function Trainings({ rows }) {
   if (!rows.length) return html`<${Empty} title="No training yet">The first one begins in a moment.</${Empty}>`;
   return html`<${Card} title="Trainings"><div class="grid-box"><table class="plain trainings" aria-label="Trainings">
     <thead><tr><th>Config</th><th class="wide">Settings</th><th class="right wide">Seed</th><th>Status</th><th class="right" title="Mean height of the evaluation curve over the steps that were made">Score</th><th class="wide">Evaluations</th><th class="right">Steps</th><th class="right wide">Time</th>${nodes && html`<th class="wide">Trained on</th>`}</tr></thead>
-    <tbody>${rows.map((row) => html`<tr key=${row.name}><td class="mono">${row.run ? html`<a href=${`/runs/${encodeURIComponent(row.run)}`} title=${`run ${row.run}`}>${row.config}</a>` : row.config}</td>
+    <tbody>${rows.map((row) => html`<tr key=${row.name}><td class="mono nowrap">${row.run ? html`<a href=${`/runs/${encodeURIComponent(row.run)}`} title=${`run ${row.run}`}>${row.config}</a>` : row.config}</td>
       <td class="wide">${row.settings ?? html`<span class="muted">–</span>`}</td><td class="right wide">${row.seed}</td>
       <td><${StatusBadge} status=${row.status} />${row.status === "running" && html`<${Progress} value=${row.progress} label=${`Progress of ${row.name}`} />`}</td>
-      <td class="right">${num(row.score)}</td><td class="wide"><${Spark} values=${row.curve} /></td><td class="right nowrap">${count(row.steps)}</td><td class="right nowrap wide">${duration(row.seconds)}</td>${nodes && html`<td class="wide">${row.nodes.join(", then ")}</td>`}</tr>`)}</tbody>
+      <td class="right">${num(row.score)}</td><td class="wide"><${Spark} values=${row.curve} /></td><td class="right nowrap">${count(row.steps)}</td><td class="right nowrap wide">${duration(row.seconds)}</td>${nodes && html`<td class="wide">${[...new Set(row.nodes)].join(", ")}</td>`}</tr>`)}</tbody>
   </table></div></${Card}>`;
 }
