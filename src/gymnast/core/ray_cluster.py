@@ -99,7 +99,8 @@ class Head:
         except OSError as error:
             self._silent_since = self._silent_since or monotonic()
             if monotonic() - self._silent_since > LOST_SECONDS:
-                raise self._lost(f"its head does not answer any more ({error.strerror or error})", error) from None
+                why = f"its head does not answer any more ({error.strerror or error})"
+                raise self._lost(why, _is_gone(error)) from None
             return False
         self._silent_since = None
         return True
@@ -119,7 +120,7 @@ class Head:
             return True
         self._empty_since = self._empty_since or monotonic()
         if monotonic() - self._empty_since > LOST_SECONDS:
-            raise self._lost("all of its nodes are gone")
+            raise self._lost("all of its nodes are gone", gone=True)
         return False
 
     def answer(self, call: Any) -> Any:
@@ -153,10 +154,16 @@ class Head:
         except (errors.RayError, ConnectionError, RpcError) as error:
             details = getattr(error, "details", None)  # of gRPC: its text has five lines
             said = str(details()) if callable(details) else _first_line(error)
-            raise self._lost(f"{type(error).__name__.lstrip('_')}: {said}") from None
+            raise self._lost(f"{type(error).__name__.lstrip('_')}: {said}", gone=self._refuses()) from None
 
-    def _lost(self, why: str, error: Exception | None = None) -> Lost:
-        gone = error is None or _is_gone(error)
+    def _refuses(self) -> bool:
+        try:
+            socket.create_connection(self._place, ASK_SECONDS).close()
+        except OSError as error:
+            return _is_gone(error)
+        return False
+
+    def _lost(self, why: str, gone: bool) -> Lost:
         return Lost(f"the Ray cluster {self._name} is lost: {why}", gone)
 
 
