@@ -8,20 +8,27 @@ few lines that are executed before it prevent all of that.
 from __future__ import annotations
 
 import os
+import shutil
+import signal
 import sys
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from gymnast.core.errors import UserError
+from gymnast.envs.suites.vizdoom import match
 from gymnast.envs.suites.vizdoom.task import MAX_TICS, DoomTask
 
+START_SECONDS = 5.0  # until a process has said its number
 # prctl(PR_SET_PDEATHSIG, SIGKILL): Linux ends it with whoever started it, however that one ends
 START = """#!{python} -IS
 import ctypes, os, sys
 os.setpgid(0, 0)
 os.chdir({folder!r})
+open("pid", "w").write(str(os.getpid()))
 for stream in (1, 2):
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
 if sys.platform == "linux":
@@ -70,6 +77,7 @@ class DoomProcess:
         if task.hud is not None:
             game.set_render_hud(task.hud)
         game.set_episode_timeout(limit or game.get_episode_timeout() or MAX_TICS)
+        self.connection: str | None = None  # of a match: who hosts, who joins
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._missing = _missing_game(game)
 
@@ -91,7 +99,26 @@ class DoomProcess:
         program.chmod(0o700)
         self.game.set_vizdoom_path(str(program))
         self.game.set_doom_config_path(str(Path(self._folder.name, "doom.ini")))
+        self.game.clear_game_args()
+        if self.connection is not None:
+            shutil.copy(Path(vizdoom.root_path, match.BOTS), self._folder.name)
+            self.game.add_game_args(f"{self.connection} {match.RULES}")
         self.game.init()
+
+    @property
+    def pid_file(self) -> Path:
+        """Has the number of the process that runs."""
+        assert self._folder is not None
+        return Path(self._folder.name, "pid")
+
+    def kill(self) -> None:
+        """From another thread than that of the game, which may be waiting for the process."""
+        deadline = time.monotonic() + START_SECONDS
+        while self._folder is not None and time.monotonic() < deadline:
+            with suppress(OSError, ValueError):  # it has not said its number yet, or is gone already
+                os.kill(int(self.pid_file.read_text()), signal.SIGKILL)
+                return
+            time.sleep(0.01)
 
     def close(self) -> None:
         self.game.close()

@@ -16,7 +16,7 @@ const BACK = { greedy: "the agent", sampled: "the agent, sampled", random: "rand
 
 export default function Play({ query }) {
   const [ref, env] = [query.get("ref"), query.get("env")];
-  const { session, about, error, joined } = useSession(ref, env, query.get("session") ? Number(query.get("session")) : null, query.getAll("set"));
+  const { session, about, error, joined } = useSession(ref, env, query.get("session") ? Number(query.get("session")) : null, query.getAll("set"), query.get("against"));
   if (!ref && !env) return html`<${OpenForm} page="play" title="Play" />`;
   if (error) return html`<div class="stack"><${ErrorLine}>${error.message}</${ErrorLine}><div><a href="/play">Choose something else</a></div></div>`;
   if (!about) return html`<${Loading} text="Starting the environment" />`;
@@ -172,8 +172,10 @@ function Game({ session, about, joined, wanted, wantedSeed }) {
       <div class="stack">
         ${(about.two_players ?? false) && html`<${Card} title="Two players"><${Switch} label="You play the other side" checked=${two} onChange=${switchPlayers} />
           ${two && html`<p class="hint">${policy === "human" ? html`<kbd>W</kbd> up, <kbd>S</kbd> down; the first player has the arrow keys.` : html`<kbd>↑</kbd> or <kbd>W</kbd> up, <kbd>↓</kbd> or <kbd>S</kbd> down, against ${POLICIES.find((p) => p.value === policy).label.toLowerCase()}.`}</p>`}</${Card}>`}
+        ${about.against && html`<${Match} game=${game} about=${about} />`}
         <${KeyMap} about=${about} pressed=${policy === "human" ? pressed.down : []} held=${pressed.held} on=${policy === "human"} />
         <${Now} game=${game} about=${about} />
+        <${Variables} game=${game} about=${about} />
         <${Episodes} game=${game} />
       </div>
     </div></div>`;
@@ -249,7 +251,22 @@ function Now({ game, about }) {
   const step = game.step.value;
   return html`<${Card} title="This step"><div class="stats steady"><${Stat} label="Action" value=${step?.label ?? "–"} /><${Stat} label="Reward" value=${fixed(step?.reward)} />
       <${Stat} label="Value" value=${fixed(step?.value)} title="The return that the network expects from here" /></div>
+    ${Object.keys(step?.components ?? {}).length > 0 && html`<table class="mini" aria-label="Parts of the reward"><tbody>${Object.entries(step.components).map(([name, value]) => html`<tr key=${name}><td class="ellipsis">${name}</td><td class="right">${fixed(value, 3)}</td></tr>`)}</tbody></table>`}
     ${step && (step.probs || step.mean) && html`<${ActionBars} about=${about} probs=${step.probs} mean=${step.mean} std=${step.std} mask=${step.mask} taken=${step.action} />`}</${Card}>`;
+}
+
+/** Two players in one game: the score of each. */
+function Match({ game, about }) {
+  const step = game.step.value;
+  return html`<${Card} title="Match"><div class="stats steady"><${Stat} label="You" title="Whoever plays here" value=${fixed(step?.total)} /><${Stat} label="Opponent" value=${fixed(step?.opponent)} /></div>
+    <p class="hint">${about.against === "random" ? "Random actions play" : html`<span class="mono">${about.against}</span> plays`} against you in the same game.</p></${Card}>`;
+}
+
+/** What the game counts. */
+function Variables({ game, about }) {
+  const now = game.step.value?.variables;
+  if (!about.variables.length) return null;
+  return html`<${Card} title="Game variables"><div class="episodes-box"><table class="mini"><tbody>${about.variables.map((name) => html`<tr key=${name}><td class="ellipsis">${name}</td><td class="right">${num(now?.[name])}</td></tr>`)}</tbody></table></div></${Card}>`;
 }
 
 function Episodes({ game }) {

@@ -1,0 +1,103 @@
+"""A deathmatch: several players in one game, who come back after they die. What each of them kills is the score.
+
+The map of the scenario has no places for other players, so that a match is fought on the small map of the package's
+own competition, where everybody has a rocket launcher. The buttons stay those of the scenario.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable, Mapping
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any
+
+from gymnast.core.errors import EnvFailure, UserError
+
+if TYPE_CHECKING:
+    from gymnast.envs.suites.vizdoom.env import DoomEnv
+
+SCENARIO = "deathmatch.cfg"
+MAP_FILE, MAP = "cig.wad", "map01"
+BOTS = "bots.cfg"  # names and skills of the package's bots
+RULES = (
+    "-deathmatch +sv_forcerespawn 1 +sv_respawnprotect 1 +sv_spawnfarthest 1 +viz_respawn_delay 1 "
+    f"+viz_bots_path {BOTS}"  # in the folder that the process works in: the engine takes no spaces in a path
+)
+# One player of this kind: the engine opens no connection at all, and no port
+ALONE = "-host 1"
+
+
+def prepare(game: Any, scenario: Mapping[str, Any]) -> None:
+    """Has a game that is not running fight on the map of a match."""
+    import vizdoom
+
+    if scenario["scenario_config_file"] != SCENARIO:
+        raise UserError("bots or another player: only VizdoomDeathmatch-v1 has a map for several. Use that env.")
+    game.set_doom_scenario_path(os.path.join(vizdoom.scenarios_path, MAP_FILE))
+    game.set_doom_map(MAP)
+
+
+def is_won(game: Any, frags: float) -> bool:
+    """Whether the player has more frags than anybody else."""
+    state, own = game.get_server_state(), int(game.get_game_variable(_player_number()))
+    others = [
+        count
+        for number, (is_there, count) in enumerate(zip(state.players_in_game, state.players_frags, strict=True))
+        if is_there and number != own
+    ]
+    return frags > max(others, default=0)
+
+
+def _player_number() -> Any:
+    import vizdoom
+
+    return vizdoom.GameVariable.PLAYER_NUMBER
+
+
+class Link:
+    """Between two envs that play one match: the guest makes as many tics as the host, at the same time."""
+
+    def __init__(self, host: DoomEnv) -> None:
+        self._host = host
+        self._tics: SimpleQueue[int | None] = SimpleQueue()
+
+    def tics(self, env: DoomEnv, wanted: int) -> int:
+        """How many an env makes now, which wants so many itself."""
+        if env is self._host:
+            self._tics.put(wanted)
+            return wanted
+        if (found := self._tics.get()) is None:
+            raise EnvFailure("the other player is gone.")
+        return found
+
+    def start(self, env: DoomEnv) -> None:
+        """An episode begins."""
+        while env is self._host and not self._tics.empty():
+            self._tics.get()
+
+    def cut(self) -> None:
+        """Nobody waits any longer."""
+        self._tics.put(None)
+
+
+def connect(host: DoomEnv, guest: DoomEnv) -> Callable[[], None]:
+    """Two envs play one match from their next episodes on. Their engines wait for each other in every tic. Returns what
+    ends both, wherever they are."""
+    link, port = Link(host), free_port()
+    host.join_match(f"-host 2 -port {port}", link)
+    guest.join_match(f"-join 127.0.0.1:{port}", link)
+    guest.game.set_episode_timeout(0)  # the host's time limit ends the match
+
+    def end() -> None:
+        link.cut()
+        host.kill()
+        guest.kill()
+
+    return end
+
+
+def free_port() -> int:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
