@@ -113,10 +113,16 @@ class DoomEnv(gym.Env[Any, Any]):
         low, high = self._skips
         tics = low if low == high else int(self.np_random.integers(low, high + 1))
         tics = min(tics, self._limit - self._tics)
-        tics = tics if self._link is None else self._link.tics(self, tics)
         game = self.game
         try:
-            reward = game.make_action(pressed, tics)
+            if self._link is None:
+                reward = game.make_action(pressed, tics)
+            else:
+                reward, tics = 0.0, self._link.tics(self, tics)
+                game.set_action(pressed)
+                for rest in reversed(range(tics)):
+                    self._link.meet()
+                    game.advance_action(1, rest == 0)
             state = game.get_state()
             over = state is None  # the engine has none of a game that is over; what is seen is what was seen last
             numbers = self._last_numbers() if over else state.game_variables.tolist()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Callable, Mapping
-from queue import SimpleQueue
+from threading import Barrier, BrokenBarrierError
 from typing import TYPE_CHECKING, Any
 
 from gymnast.core.errors import EnvFailure, UserError
@@ -56,29 +56,37 @@ def _player_number() -> Any:
 
 
 class Link:
-    """Between two envs that play one match: the guest makes as many tics as the host, at the same time."""
+    """Between two envs that play one match, in two threads: both make the same tics, one by one, at the same time.
+
+    Engines that make several tics at once get stuck sooner or later: the guest's adapts its clock to the host's.
+    """
 
     def __init__(self, host: DoomEnv) -> None:
-        self._host = host
-        self._tics: SimpleQueue[int | None] = SimpleQueue()
+        self._host, self._tics = host, 0
+        self._gate = Barrier(2)
 
     def tics(self, env: DoomEnv, wanted: int) -> int:
-        """How many an env makes now, which wants so many itself."""
+        """How many a step has: as many as the host wants."""
         if env is self._host:
-            self._tics.put(wanted)
-            return wanted
-        if (found := self._tics.get()) is None:
-            raise EnvFailure("the other player is gone.")
-        return found
+            self._tics = wanted
+        self.meet()
+        return self._tics
+
+    def meet(self) -> None:
+        """Waits for the other one."""
+        try:
+            self._gate.wait()
+        except BrokenBarrierError:
+            raise EnvFailure("the other player is gone.") from None
 
     def start(self, env: DoomEnv) -> None:
         """An episode begins."""
-        while env is self._host and not self._tics.empty():
-            self._tics.get()
+        if env is self._host:
+            self._gate.reset()
 
     def cut(self) -> None:
         """Nobody waits any longer."""
-        self._tics.put(None)
+        self._gate.abort()
 
 
 def connect(host: DoomEnv, guest: DoomEnv) -> Callable[[], None]:
