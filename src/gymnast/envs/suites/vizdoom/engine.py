@@ -15,6 +15,7 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +23,13 @@ from gymnast.core.errors import UserError
 from gymnast.envs.suites.vizdoom import match
 from gymnast.envs.suites.vizdoom.task import MAX_TICS, DoomTask
 
+PROGRAM = "start"
 START_SECONDS = 5.0  # until a process has said its number
 # prctl(PR_SET_PDEATHSIG, SIGKILL): Linux ends it with whoever started it, however that one ends
 START = """#!{python} -IS
 import ctypes, os, sys
 os.setpgid(0, 0)
-os.chdir({folder!r})
+os.chdir(os.path.dirname(sys.argv[sys.argv.index("-config") + 1].strip('"')))
 open("pid", "w").write(str(os.getpid()))
 for stream in (1, 2):
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
@@ -80,6 +82,7 @@ class DoomProcess:
         self.connection: str | None = None  # of a match: who hosts, who joins
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._missing = _missing_game(game)
+        self._program = str(Path(_starter().name, PROGRAM))
 
     def use(self, buttons: Sequence[str], variables: Sequence[str]) -> None:
         """What of the engine is pressed and read, in this order."""
@@ -94,10 +97,7 @@ class DoomProcess:
         if self._missing:
             raise UserError(self._missing)
         self._folder = tempfile.TemporaryDirectory(prefix="gymnast-doom-", ignore_cleanup_errors=True)
-        program = Path(self._folder.name, "start")
-        program.write_text(START.format(python=sys.executable, folder=self._folder.name, doom=vizdoom.exe_path))
-        program.chmod(0o700)
-        self.game.set_vizdoom_path(str(program))
+        self.game.set_vizdoom_path(self._program)
         self.game.set_doom_config_path(str(Path(self._folder.name, "doom.ini")))
         self.game.clear_game_args()
         if self.connection is not None:
@@ -110,6 +110,11 @@ class DoomProcess:
         """Has the number of the process that runs."""
         assert self._folder is not None
         return Path(self._folder.name, "pid")
+
+    @property
+    def is_there(self) -> bool:
+        """Whether the process has begun."""
+        return self._folder is not None and self.pid_file.exists()
 
     def kill(self) -> None:
         """From another thread than that of the game, which may be waiting for the process."""
@@ -125,6 +130,19 @@ class DoomProcess:
         if self._folder is not None:
             self._folder.cleanup()
             self._folder = None
+
+
+@cache
+def _starter() -> tempfile.TemporaryDirectory[str]:
+    """The folder of the program that starts Doom. It is written once: a program that is executed just after it was
+    written is refused ("text file busy") if another thread started a process in between."""
+    import vizdoom
+
+    folder = tempfile.TemporaryDirectory(prefix="gymnast-doom-", ignore_cleanup_errors=True)
+    program = Path(folder.name, PROGRAM)
+    program.write_text(START.format(python=sys.executable, doom=vizdoom.exe_path))
+    program.chmod(0o700)
+    return folder
 
 
 def _missing_game(game: Any) -> str | None:

@@ -73,6 +73,10 @@ class DoomEnv(gym.Env[Any, Any]):
         match.prepare(self.game, self._scenario)
         self._process.connection, self._link = connection, link
 
+    @property
+    def has_process(self) -> bool:
+        return self._process.is_there
+
     def kill(self) -> None:
         """Ends the game, whatever another thread is doing in it."""
         self._process.kill()
@@ -83,8 +87,6 @@ class DoomEnv(gym.Env[Any, Any]):
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         super().reset(seed=seed)
-        if self._link is not None:
-            self._link.start(self)
         # the seed that the package's wrapper gives its engine
         self.game.set_seed(int(self.np_random.integers(0, 2**32, dtype=np.uint32)))
         try:
@@ -104,6 +106,8 @@ class DoomEnv(gym.Env[Any, Any]):
         if self.game.is_running():
             self.game.new_episode()
         else:
+            if self._link is not None:
+                self._link.start(self)
             self._process.start()
         for _ in range(self._bots):
             self.game.send_game_command("addbot")  # they are there after the first tics

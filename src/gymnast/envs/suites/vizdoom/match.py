@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import os
 import socket
+import time
 from collections.abc import Callable, Mapping
-from threading import Barrier, BrokenBarrierError
+from contextlib import suppress
+from threading import Barrier, BrokenBarrierError, Event
 from typing import TYPE_CHECKING, Any
 
 from gymnast.core.errors import EnvFailure, UserError
@@ -61,9 +63,11 @@ class Link:
     Engines that make several tics at once get stuck sooner or later: the guest's adapts its clock to the host's.
     """
 
-    def __init__(self, host: DoomEnv) -> None:
-        self._host, self._tics = host, 0
+    def __init__(self, host: DoomEnv, guest: DoomEnv) -> None:
+        self._host, self._guest, self._tics = host, guest, 0
         self._gate = Barrier(2)
+        self._guest_starts = Event()  # its last game is closed
+        self._is_cut = False
 
     def tics(self, env: DoomEnv, wanted: int) -> int:
         """How many a step has: as many as the host wants."""
@@ -73,26 +77,37 @@ class Link:
         return self._tics
 
     def meet(self) -> None:
-        """Waits for the other one."""
-        try:
+        """Waits for the other one. If that one is gone, the own process is being killed: its game will notice, and
+        must, before it can be closed."""
+        with suppress(BrokenBarrierError):
             self._gate.wait()
-        except BrokenBarrierError:
-            raise EnvFailure("the other player is gone.") from None
 
     def start(self, env: DoomEnv) -> None:
-        """An episode begins."""
-        if env is self._host:
-            self._gate.reset()
+        """Before the process of an env is started. The host's comes second: two threads that fork at the same time can
+        block each other for ever, in handlers that libraries of linear algebra bring."""
+        if env is self._guest:
+            self._is_cut = False
+            self._guest_starts.set()
+            return
+        self._guest_starts.wait()
+        self._guest_starts.clear()
+        self._gate.reset()
+        while not self._guest.has_process:
+            if self._is_cut:
+                raise EnvFailure("the other player did not start.")
+            time.sleep(0.01)
 
     def cut(self) -> None:
         """Nobody waits any longer."""
+        self._is_cut = True
+        self._guest_starts.set()
         self._gate.abort()
 
 
 def connect(host: DoomEnv, guest: DoomEnv) -> Callable[[], None]:
     """Two envs play one match from their next episodes on. Their engines wait for each other in every tic. Returns what
     ends both, wherever they are."""
-    link, port = Link(host), free_port()
+    link, port = Link(host, guest), free_port()
     host.join_match(f"-host 2 -port {port}", link)
     guest.join_match(f"-join 127.0.0.1:{port}", link)
     guest.game.set_episode_timeout(0)  # the host's time limit ends the match
