@@ -55,6 +55,7 @@ class DoomEnv(gym.Env[Any, Any]):
         self._view = View(task, self._read, colour)
         self._skips, self._limit = task.skips, self.game.get_episode_timeout()
         self._tics, self._paid = 0, False  # of the episode so far; whether it brought any reward above 0
+        self._numbers = [0.0] * len(self._read)
         self._frags, self._frag_count = 0.0, self._read.index(FRAGS)
         self._has_goal = str(scenario["scenario_config_file"]).startswith(GOALS)
         self.render_mode = render_mode
@@ -95,7 +96,8 @@ class DoomEnv(gym.Env[Any, Any]):
         except self._failures as error:
             raise self._gone(error) from error
         self._tics, self._paid = 0, False
-        self._measures.start(numbers := state.game_variables.tolist())
+        self._numbers = numbers = state.game_variables.tolist()
+        self._measures.start(numbers)
         self._frags = numbers[self._frag_count]
         return self._view.start(state, numbers), {"action_mask": self._measures.mask(numbers)}
 
@@ -134,6 +136,7 @@ class DoomEnv(gym.Env[Any, Any]):
             late = over and not dead and game.is_episode_timeout_reached()
         except self._failures as error:
             raise self._gone(error) from error
+        self._numbers = numbers
         self._tics += tics
         self._paid |= reward > 0
         parts, mask = self._measures.step(numbers), self._measures.mask(numbers)
@@ -161,8 +164,8 @@ class DoomEnv(gym.Env[Any, Any]):
 
     @property
     def variables(self) -> dict[str, float]:
-        """What the engine says of the game now, by name."""
-        return dict(zip(self._read, self._last_numbers(), strict=True))
+        """What the engine said of the game last, by name."""
+        return dict(zip(self._read, self._numbers, strict=True))
 
     def render(self) -> Any:
         if self.render_mode is None or self._view.picture is None:

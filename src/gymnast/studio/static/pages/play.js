@@ -164,7 +164,7 @@ function Game({ session, about, joined, wanted, wantedSeed }) {
           <input class="input seed" inputmode="numeric" placeholder="seed" aria-label="Seed of the next episode" value=${seed} onInput=${(e) => setSeed(e.target.value.replace(/\D/g, ""))} />
           <${Button} icon="reset" onClick=${restart} title="Start a new episode">New episode</${Button}>
         </div>
-        <div class="transport"><${Slider} label="Speed" min="1" max=${Math.max(120, about.fps * 2)} step="1" value=${fps} onInput=${setSpeed} format=${(v) => `${v} fps`} />
+        <div class="transport"><${Slider} label="Speed" min="1" max=${Math.max(120, about.fps * 2)} step="1" value=${fps} onInput=${setSpeed} format=${(v) => `${num(v, 3)} fps`} />
           <${Button} small quiet onClick=${() => setSpeed(about.fps)} disabled=${fps === about.fps}>Real speed</${Button}><span class="spacer"></span>
           <${Drawn} game=${game} />
           <${Button} small icon="record" class=${recording && "recording"} active=${recording} onClick=${() => record(!recording)} title="Save every step as a Minari dataset">${recording ? "Stop recording" : "Record"}</${Button}></div>
@@ -236,7 +236,7 @@ function useKeys({ session, about, area, on: active, onEscape }) {
 function KeyMap({ about, pressed, held, on: active }) {
   const rows = about.key_rows ?? [];
   return html`<${Card} title="Keys" class=${!active && "dim"} actions=${html`<span class="hint"><kbd>esc</kbd> pause</span>`}>
-    <ul class=${cls("keys", rows.some((row) => row.keys.length > 2) && "long")}>${rows.map((row, i) => {
+    <ul class=${cls("keys", rows.some((row) => row.keys.length > 2 || (row.together && row.label.length > 12)) && "long")}>${rows.map((row, i) => {
       const codes = row.together ? row.keys : row.keys.slice(0, 1);
       const lit = row.keys.length > 0 && (row.together ? row.keys.every((code) => pressed.includes(code)) : row.keys.some((code) => pressed.includes(code)));
       const release = () => held.current.release(codes);
