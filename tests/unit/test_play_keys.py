@@ -105,6 +105,26 @@ def test_buttons_and_several_choices() -> None:
     assert reached == {(1, 0), (2, 0), (0, 1)}
 
 
+def test_who_can_turn_turns_by_arrows_and_steps_aside_by_letters() -> None:
+    """As in Doom."""
+    names = ["NOOP", "ATTACK", "MOVE_FORWARD", "MOVE_FORWARD+TURN_LEFT", "MOVE_LEFT", "TURN_LEFT", "TURN_LEFT+ATTACK"]
+    keys = discrete(*names, "MOVE_FORWARD+SPEED", "SELECT_WEAPON3", "SELECT_NEXT_WEAPON")
+    wanted = {
+        ("ArrowLeft",): "TURN_LEFT",
+        ("KeyA",): "MOVE_LEFT",
+        ("KeyW",): "MOVE_FORWARD",
+        ("ArrowUp", "ArrowLeft"): "MOVE_FORWARD+TURN_LEFT",
+        ("ArrowLeft", "Space"): "TURN_LEFT+ATTACK",
+        ("KeyW", "ShiftLeft"): "MOVE_FORWARD+SPEED",
+        ("Digit3",): "SELECT_WEAPON3",
+        ("Digit1",): "SELECT_NEXT_WEAPON",
+        (): "NOOP",
+    }
+    assert {codes: keys.labels.actions[keys.action(codes)] for codes in wanted} == wanted
+    buttons = Keys(gym.spaces.MultiBinary(3), Labels(["MOVE_LEFT", "TURN_LEFT", "ATTACK"], {}, None))
+    assert buttons.action(["KeyA", "ArrowLeft"]).tolist() == [1, 1, 0]
+
+
 def test_a_turned_action_is_called_by_the_direction_that_people_see() -> None:
     turned = {"right": "up", "left": "down"}
     shown = {"NOOP": "NOOP", "FIRE": "FIRE", "RIGHT": "up (RIGHT)", "LEFTFIRE": "down + fire (LEFTFIRE)"}

@@ -48,15 +48,24 @@ def studio(ref: str | None, runs_dir: Path, **where: Any) -> None:
 
 @app.command(short_help="Play an env, or watch an agent, in the browser.")
 @click.argument("target", metavar="ENV|REF")
+@click.option("--against", metavar="REF|random", help="Who plays against you in the same game (VizdoomDeathmatch-v1).")
 @served
-def play(target: str, runs_dir: Path, **where: Any) -> None:
+def play(target: str, against: str | None, runs_dir: Path, **where: Any) -> None:
     """Open Studio on its player: keyboard, a trained agent, a random or untrained one, and take-over in mid-episode.
 
     \b
     gymnast play CartPole-v1                  with the keyboard
     gymnast play @best                        watch an agent, take over, give back
+    gymnast play VizdoomDeathmatch-v1 --against @best
     """
-    _serve(f"/play?{urlencode(_what(target, runs_dir))}", runs_dir, **where)
+    what = _what(target, runs_dir)
+    if against is not None:
+        from gymnast.runs.references import resolve_checkpoint
+
+        if against != "random":
+            resolve_checkpoint(against, runs_dir)  # a typo is answered here, not on the page
+        what["against"] = against
+    _serve(f"/play?{urlencode(what)}", runs_dir, **where)
 
 
 def _what(target: str, runs_dir: Path) -> dict[str, str]:

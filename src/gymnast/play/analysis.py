@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from gymnast.config import load_facts
-from gymnast.envs.shaping.components import TRUE_REWARD
 from gymnast.play.trace import CUT, Trace
 from gymnast.rl.returns import discounted_returns, gae
 
@@ -117,19 +116,20 @@ def advantages(trace: Trace, gamma: float, lam: float, final_value: float) -> di
     return {"advantage": found[:, 0].tolist(), "return": returns[:, 0].tolist()}
 
 
-def ledger(trace: Trace) -> dict[str, Any]:
-    """What the return is made of. Parts and rest add up to the total; a rest is what the env did not name."""
+def ledger(trace: Trace, shaped: bool = False) -> dict[str, Any]:
+    """What the return is made of. Parts and rest add up to the total; a rest is what the env did not name. `shaped`:
+    the parts are what the learner is paid, which is not the return."""
     parts: dict[str, float] = {}
     for step in trace.steps:
         for name, value in step.components.items():
             parts[name] = parts.get(name, 0.0) + value
-    # an env that shapes its reward names its own as one of the parts: together they are what the learner is paid
-    total = sum(parts.values()) if TRUE_REWARD in parts else trace.total
+    total = sum(parts.values()) if shaped else trace.total
     rest = total - sum(parts.values())
     return {
         "total": total,
         "parts": [{"name": name, "sum": value} for name, value in parts.items()],
         "rest": rest,
+        "shaped": shaped,
     }
 
 

@@ -37,6 +37,7 @@ class Step:
     value: float | None = None
     reward: float = 0.0
     components: dict[str, float] = field(default_factory=dict)  # named parts of the reward
+    variables: dict[str, float] = field(default_factory=dict)  # what the game counted before it
     terminated: bool = False
     truncated: bool = False
     learned: dict[str, float] = field(default_factory=dict)  # return and advantage, of a step that was learned from

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import gymnasium as gym
@@ -26,6 +26,7 @@ from gymnast.play.stage import DEFAULT_FPS, picture_of
 if TYPE_CHECKING:
     from gymnast.config import EnvConfig, RunConfig
     from gymnast.envs.types import VecEnv
+    from gymnast.play.opponent import Opponent
 
 
 class Kept(NamedTuple):
@@ -102,6 +103,7 @@ class Game:
             self.vec = TaskVecEnv(task_spaces(config), {number: self.engine})
         self._base = self.env.unwrapped
         self.recorder = recorder_of(self.env)
+        self.opponent: Opponent | None = None  # who plays in the same game
         self.before_frame: Callable[[], None] | None = None  # called around each raw step of the env
         self.after_frame: Callable[[], None] | None = None
         self.recorder.watch(self._before, self._after)
@@ -160,6 +162,16 @@ class Game:
         return deep[0] if len(deep) == 1 else 1
 
     @property
+    def variables(self) -> dict[str, float]:
+        """What the game counts now."""
+        return self.suite.variables(self._base)
+
+    @property
+    def is_shaped(self) -> bool:
+        """Whether the env itself names what the learner is paid in addition to the score."""
+        return bool(self.config.shaping and self.suite.shaping_parts(self.config.id, self.config.kwargs))
+
+    @property
     def over(self) -> bool:
         return self.engine.over
 
@@ -174,14 +186,16 @@ class Game:
 
     def reset(self, seed: int) -> StepBatch:
         self.reward, self.components = 0.0, {}
-        self._batch = self.vec.reset(seed)
+        with nullcontext() if self.opponent is None else self.opponent.resetting(seed):
+            self._batch = self.vec.reset(seed)
         return self._batch
 
     def step(self, action: Any) -> StepBatch:
         """`action`: as the agent's vector takes it, of this one env."""
         self.reward, self.components = 0.0, {}
         before = dict(self.recorder.components)
-        self._batch = self.vec.step(np.asarray(action)[np.newaxis])
+        with nullcontext() if self.opponent is None else self.opponent.stepping():
+            self._batch = self.vec.step(np.asarray(action)[np.newaxis])
         self.components |= {name: value - before.get(name, 0.0) for name, value in self.recorder.components.items()}
         return self._batch
 
@@ -220,6 +234,8 @@ class Game:
 
     def close(self) -> None:
         self.engine.close()
+        if self.opponent is not None:
+            self.opponent.close()
 
 
 def _copy(batch: StepBatch) -> StepBatch:

@@ -23,7 +23,11 @@ CODES = {
     "down": ("ArrowDown", "KeyS"),
     "fire": ("Space",),
     "use": ("Enter",),
+    "run": ("ShiftLeft",),
+    "step left": ("KeyA",),  # of somebody who can turn as well: the arrow keys turn
+    "step right": ("KeyD",),
 }
+SIDESTEPS = {"left": "step left", "right": "step right"}
 WORDS = {
     **{word: word for word in ("left", "right", "up", "down", "fire", "use")},
     "west": "left",
@@ -41,6 +45,7 @@ WORDS = {
     "attack": "fire",
     "shoot": "fire",
     "jump": "fire",
+    "speed": "run",
     "a": "fire",  # the buttons of a console
     "b": "use",
     "-1": "left",
@@ -64,9 +69,17 @@ SPARE = tuple(f"Digit{digit}" for digit in (*range(1, 10), 0)) + tuple(
 )
 
 
-def directions(label: str) -> frozenset[str]:
-    """What an action's name says that it does; nothing: no direction."""
+def directions(label: str, turns: bool = False) -> frozenset[str]:
+    """What an action's name says that it does; nothing: no direction. `turns`: other actions turn, so that moving to
+    the left is something else."""
     name = label.lower().strip()
+    if turns:
+        buttons = name.split("+")
+        return frozenset(
+            SIDESTEPS[one] if button.startswith("move") and one in SIDESTEPS else one
+            for button in buttons
+            for one in directions(button)
+        )
     if name in PHRASES:
         return frozenset(PHRASES[name])
     if name and (held := JOYSTICK.fullmatch(name)):
@@ -93,6 +106,8 @@ class Keys:
         self.rows: list[dict[str, Any]] = []  # for people: keys and what they do together
         self.idle: Any = None
         self._held: dict[str, str] = {}  # a key's direction
+        names = [name.lower() for name in labels.actions]
+        self._turns = any("turn_left" in name for name in names) and any("move_left" in name for name in names)
         if isinstance(space, gym.spaces.Box):
             self.kind = "continuous"
             self._continuous()
@@ -138,7 +153,7 @@ class Keys:
         names = self.labels.actions
         self._wanted: dict[int, frozenset[str]] = {}
         for action, name in enumerate(names):
-            wanted = directions(name)
+            wanted = directions(name, self._turns)
             if name.lower() in IDLE:
                 self.idle = action if self.idle is None else self.idle
             elif wanted and wanted not in self._wanted.values():
@@ -158,7 +173,7 @@ class Keys:
         for action, name in enumerate(names):
             if action in self._wanted or action == self.idle:
                 continue
-            number = re.search(r"\b(\d)$", name)
+            number = re.search(r"(?:\b|WEAPON)(\d)$", name)
             code = f"Digit{number[1]}" if number and f"Digit{number[1]}" in spare else next(iter(spare), None)
             if code is not None:
                 spare.remove(code)
@@ -169,7 +184,8 @@ class Keys:
 
     def _codes(self, direction: str) -> tuple[str, ...]:
         more = self._turned.get(direction)
-        return CODES[direction] + (CODES[more] if more else ())
+        codes = CODES[direction][:1] if self._turns and direction in SIDESTEPS else CODES[direction]
+        return codes + (CODES[more] if more else ())
 
     def _continuous(self) -> None:
         names, bounds = self.labels.actions, self.labels.bounds or []
@@ -210,8 +226,8 @@ class Keys:
         for name, (component, choice) in zip(names, pairs, strict=True):
             if choice == 0:
                 continue
-            wanted = directions(name)
-            codes = list(CODES[next(iter(wanted))]) if len(wanted) == 1 else []
+            wanted = directions(name, self._turns)
+            codes = list(self._codes(next(iter(wanted)))) if len(wanted) == 1 else []
             codes = [code for code in codes if code not in self.by_code] or spare[:1]
             spare = [code for code in spare if code not in codes]
             self.by_code |= {code: [component, choice] for code in codes}

@@ -75,6 +75,7 @@ class PlaySession:
         """A new episode. `checkpoint`: whose agent looks on, or plays."""
         self.thinker(policy, checkpoint)  # a mistake is reported before anything changes
         trace = self.keep(Trace(self._new_number(), seed, policy, checkpoint, noise=seed))
+        trace.second_player = self.game.opponent is not None
         self._now = self.game.reset(seed)
         trace.see(self._now.obs)
         self._drop_anchors()
@@ -99,6 +100,7 @@ class PlaySession:
         thought, chosen = self.choose(now, t, trace.noise, policy, thinker, action)
         total, frames = self.game.total, self.game.frames
         mask = None if now.mask is None else now.mask[0].copy()
+        variables = self.game.variables
         self._place = None  # if the env fails now, it is nowhere
         after = self.game.step(chosen)
         if thinker is not None and thought is not None:
@@ -112,6 +114,7 @@ class PlaySession:
             action=np.asarray(chosen).tolist(),
             reward=self.game.reward,
             components=self.game.components,
+            variables=variables,
             terminated=bool(after.terminated[0]),
             truncated=bool(after.truncated[0]),
             total=total,

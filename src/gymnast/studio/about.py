@@ -36,6 +36,7 @@ def about_session(desk: Desk) -> dict[str, Any]:
         "key_rows": [row | {"label": shown_name(row["label"], game.turned)} for row in keys.rows],
         "waits": keys.idle is None,  # for a key: there is no action that does nothing
         "obs": [_leaf(key, space, desk.labels.observations.get(key, [])) for key, space in _leaves(desk).items()],
+        "against": opened.against,
         "two_players": game.second_player is not None,
         "masks": game.config.action_masks,
         "fps": game.fps,
@@ -46,6 +47,7 @@ def about_session(desk: Desk) -> dict[str, Any]:
         "gamma": config.algo.gamma,
         "gae_lambda": getattr(config.algo, "gae_lambda", 1.0),
         "components": _components(desk),
+        "variables": list(game.variables),
         "tabular": desk.inspection.table is not None,
         "branching": "snapshot" if game.has_copies else "replay",
         "policies": ["greedy", "sampled", "random", "untrained", "human"][0 if opened.checkpoint else 2 :],

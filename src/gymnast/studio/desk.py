@@ -170,6 +170,8 @@ class Desk:
             std=step.choices.get("std"),
             entropy=trace.entropies[-1],
             components=step.components,
+            variables=self.game.variables,
+            opponent=None if self.game.opponent is None else self.game.opponent.game.total,
             mask=None if step.mask is None else step.mask.tolist(),
             over=trace.outcome is not None,
             outcome=trace.outcome,
@@ -199,7 +201,7 @@ class Desk:
             seed = episode_seed(self.root, self._episode)
             self._episode += 1
         trace = self.session.begin(seed, self.policy, self.checkpoint)
-        trace.second_player = self._second is not None
+        trace.second_player |= self._second is not None
         if self._recorded is not None:
             self._recorded.append(trace)
         self._due = now()

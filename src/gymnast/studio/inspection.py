@@ -112,7 +112,10 @@ class Inspection:
             },
             "mask": [step.mask.tolist() for step in steps if step.mask is not None] or None,
             "components": {name: [step.components.get(name, 0.0) for step in steps] for name in parts},
-            "ledger": analysis.ledger(trace),
+            "variables": {
+                name: [step.variables[name] for step in steps] for name in (steps[0].variables if steps else ())
+            },
+            "ledger": analysis.ledger(trace, self.desk.game.is_shaped),
             "obs": {key: [np.ravel(one[key])[:NAMED_COMPONENTS].tolist() for one in seen] for key in shown},
             "hash": trace.marks,
             "return_to_go": returns,

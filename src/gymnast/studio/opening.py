@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from gymnast import config as configs
 from gymnast.core.errors import UserError
 from gymnast.play.game import Game
+from gymnast.play.opponent import Opponent
 from gymnast.runs import checkpoint
 from gymnast.runs.references import CHECKPOINT_NAME, Run, SavedFile, resolve_checkpoint
 from gymnast.runs.saved_agent import SavedAgent
@@ -21,9 +22,14 @@ if TYPE_CHECKING:
 
 
 class Opened:
-    """The config, the env and the agents of a session. `ref`: RUN or RUN@CHECKPOINT; `env`: ENV or ENV:VARIANT."""
+    """The config, the env and the agents of a session. `ref`: RUN or RUN@CHECKPOINT; `env`: ENV or ENV:VARIANT.
 
-    def __init__(self, runs_dir: Path, ref: str | None, env: str | None, changes: Mapping[str, Any]) -> None:
+    `against`: who plays against it in the same game, a run's agent or random actions; None: nobody.
+    """
+
+    def __init__(
+        self, runs_dir: Path, ref: str | None, env: str | None, changes: Mapping[str, Any], against: str | None = None
+    ) -> None:
         overrides = [f"{key}={json.dumps(value)}" for key, value in changes.items()]
         self.runs_dir = runs_dir
         self.run: Run | None = None
@@ -43,8 +49,20 @@ class Opened:
         else:
             raise UserError("open: give ref (a run) or env (an environment).")
         self.game = Game(self.config)
+        self.against = against
+        if against is not None:
+            self.game.opponent = self._opponent(against)
         self.untrained: Net = SavedAgent.build(self.config, self.game.vec).net
         self._nets: dict[str, Net] = {}
+
+    def _opponent(self, against: str) -> Opponent:
+        if against == "random":
+            return Opponent(self.game, Game(self.config, pictures=False), None)
+        saved = checkpoint.load(_inside(self.runs_dir, against)[1])
+        saved.require_env()
+        config = configs.override(saved.in_stage(), ["stop.target=null"])
+        own = Game(config, pictures=False)
+        return Opponent(self.game, own, SavedAgent.build(config, own.vec, saved.agent).net)
 
     @property
     def checkpoints(self) -> list[str]:

@@ -194,10 +194,10 @@ class Sessions:
             await self._close_lonely()
         if len(self.open) >= MOST_SESSIONS:
             raise UserError(f"{MOST_SESSIONS} sessions are open already: close a window first.")
-        opening = {"ref": message.get("ref"), "env": message.get("env"), "changes": message.get("set") or {}}
-        texts = all(value is None or isinstance(value, str) for value in (opening["ref"], opening["env"]))
+        opening = {key: message.get(key) for key in ("ref", "env", "against")} | {"changes": message.get("set") or {}}
+        texts = all(value is None or isinstance(value, str) for key, value in opening.items() if key != "changes")
         if not texts or not isinstance(opening["changes"], dict):
-            raise UserError("open: ref and env must be texts, and set an object.")
+            raise UserError("open: ref, env and against must be texts, and set an object.")
         session, self.spare = self.spare or self._start(), None
         self.open[session.number] = session
         session.clients[client.id] = client
@@ -227,7 +227,8 @@ class Sessions:
 
     async def _list(self, client: Client, message: dict[str, Any]) -> dict[str, Any]:
         shown = [
-            {"session": one.number, "ref": one.opening["ref"], "env": one.opening["env"], "windows": len(one.clients)}
+            {"session": one.number, "windows": len(one.clients)}
+            | {key: one.opening[key] for key in ("ref", "env", "against")}
             for one in self.open.values()
         ]
         return {"sessions": shown}

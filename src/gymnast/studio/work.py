@@ -81,7 +81,7 @@ def serve(channel: Channel, session: int, runs_dir: str) -> None:
 
     opening = inbox.next(None)
     assert opening is not None
-    opened = Opened(Path(runs_dir), opening["ref"], opening["env"], opening["changes"])
+    opened = Opened(Path(runs_dir), opening["ref"], opening["env"], opening["changes"], opening["against"])
     desk = Desk(opened, inbox, Outbox(channel, session))
     channel.ready(about=desk.about)
     while True:

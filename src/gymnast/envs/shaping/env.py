@@ -36,11 +36,15 @@ class Shaped(gym.Wrapper[Any, Any, Any, Any]):
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         observation, reward, terminated, truncated, info = self.env.step(action)
-        found = info[PARTS]
-        paid = {TRUE_REWARD: float(reward)} | {name: weight * found[name] for name, weight in self._weights.items()}
+        found, sums = info[PARTS], self._recorder.components
+        paid = {name: weight * found[name] for name, weight in self._weights.items()}
+        if info.get("reward_components"):  # the env's own reward has names too, and the recorder has added them up
+            sums.pop(TRUE_REWARD, None)
+        else:
+            sums[TRUE_REWARD] += float(reward)
         for name, value in paid.items():
-            self._recorder.components[name] += value
+            sums[name] += value
         if self._recorder.shaped_return is not None:
-            reward = sum(paid.values())
+            reward = sum(paid.values(), float(reward))
             self._recorder.shaped_return += reward
         return observation, reward, terminated, truncated, info

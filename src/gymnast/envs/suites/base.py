@@ -92,9 +92,18 @@ class Suite:
         """Makes what a second player moves with, `move(up, down)` before every frame; None: this game has one side."""
         return None
 
+    def connect(self, host: gym.Env[Any, Any], guest: gym.Env[Any, Any]) -> Callable[[], None]:
+        """Has two envs play in one game from their next episodes on, every step of both at the same time. Returns what
+        ends both, wherever they are: if one of them fails, the other would wait for it for ever."""
+        raise UserError(f"{host.spec.id if host.spec else host}: two players cannot play it against each other.")
+
     def reward_parts(self, game: gym.Env[Any, Any], info: Mapping[str, Any]) -> Mapping[str, float]:
         """What a step's info says that its reward is made of, for people to see; nothing: it does not say."""
         return info.get("reward_components") or {}
+
+    def variables(self, game: gym.Env[Any, Any]) -> dict[str, float]:
+        """What a game counts, as it is now, for people to see: health, lives, places; nothing: it does not say."""
+        return {}
 
     def draw_quickly(self, game: gym.Env[Any, Any]) -> None:
         """Has an env that draws pictures draw them with less care, for somebody who plays it."""

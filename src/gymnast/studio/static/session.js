@@ -17,14 +17,14 @@ export function settingsOf(texts) {
 }
 
 /** Opens a session; a window without control looks on at one that is open already, if there is one of the same. */
-export async function openSession(ref, env, known = null, set = {}) {
+export async function openSession(ref, env, known = null, set = {}, against = null) {
   if (known !== null) return { ...(await ask("join", { session: known })), joined: true };
   if (!control.value) {
     const { sessions } = await ask("sessions");
-    const same = sessions.find((one) => (one.ref ?? null) === (ref || null) && (one.env ?? null) === (env || null));
+    const same = sessions.find((one) => (one.ref ?? null) === (ref || null) && (one.env ?? null) === (env || null) && (one.against ?? null) === (against || null));
     if (same) return { ...(await ask("join", { session: same.session })), joined: true };
   }
-  return ask("open", { ref: ref || null, env: env || null, set });
+  return ask("open", { ref: ref || null, env: env || null, against: against || null, set });
 }
 
 /** Calls when the connection opens (again), and when this window gets control. */
@@ -38,8 +38,8 @@ export function onReady(listener) {
 }
 
 /** Opens a session and leaves it with the page: {session, about, error}. It opens again after a lost connection.
- *  `known`: one that is open already, of the inspector. `settings`: "key=value" texts. */
-export function useSession(ref, env, known = null, settings = []) {
+ *  `known`: one that is open already, of the inspector. `settings`: "key=value" texts. `against`: who plays in the same game. */
+export function useSession(ref, env, known = null, settings = [], against = null) {
   const [state, setState] = useState({});
   useEffect(() => {
     if (!ref && !env) return setState({});
@@ -51,7 +51,7 @@ export function useSession(ref, env, known = null, settings = []) {
       opening = true;
       session = null;
       setState({});
-      openSession(ref, env, known, settingsOf(settings)).catch((problem) => (known === null ? Promise.reject(problem) : openSession(ref, env, null, settingsOf(settings)))).finally(() => (opening = false)).then(
+      openSession(ref, env, known, settingsOf(settings), against).catch((problem) => (known === null ? Promise.reject(problem) : openSession(ref, env, null, settingsOf(settings), against))).finally(() => (opening = false)).then(
         (answer) => {
           session = answer.session;
           if (gone) return leave(session);
@@ -67,7 +67,7 @@ export function useSession(ref, env, known = null, settings = []) {
       stop();
       if (session !== null) leave(session);
     };
-  }, [ref, env, known, settings.join()]);
+  }, [ref, env, known, settings.join(), against]);
   return state;
 }
 
@@ -153,7 +153,7 @@ export function OpenForm({ page, title, runsOnly }) {
 
 const envsOf = (presets) => (presets ?? []).flatMap((family) => family.envs.map((one) => one.id));
 
-const SHORT = { ArrowLeft: "←", ArrowRight: "→", ArrowUp: "↑", ArrowDown: "↓", Space: "space", Enter: "enter" };
+const SHORT = { ArrowLeft: "←", ArrowRight: "→", ArrowUp: "↑", ArrowDown: "↓", Space: "space", Enter: "enter", ShiftLeft: "shift" };
 export const keyName = (code) => SHORT[code] ?? code.replace(/^(Key|Digit)/, "");
 
 /** A horizontal bar for each action: its probability, or mean and standard deviation of a continuous one. */

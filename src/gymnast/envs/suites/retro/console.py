@@ -70,6 +70,10 @@ class Console:
         reward, over, variables = env.compute_step()
         return float(reward), bool(over), dict(variables)
 
+    def now(self) -> dict[str, float]:
+        """The game's variables."""
+        return {name: float(value) for name, value in self._take().data.lookup_all().items()}
+
     def look(self) -> Picture:
         """The screen now; a frame that nobody looks at is not copied."""
         self.screen = self._take().get_screen(apply_rotation=True)

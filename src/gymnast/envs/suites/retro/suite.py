@@ -58,6 +58,10 @@ class RetroSuite(Suite):
         base: Any = game
         return base.task.life_loss == "learner" and "death" in base.referee.parts
 
+    def variables(self, game: gym.Env[Any, Any]) -> dict[str, float]:
+        base: Any = game
+        return base.console.now()
+
     def save_game(self, game: gym.Env[Any, Any]) -> Any:
         from gymnast.envs.snapshot import save_numbers
 

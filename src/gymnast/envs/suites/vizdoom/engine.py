@@ -8,20 +8,29 @@ few lines that are executed before it prevent all of that.
 from __future__ import annotations
 
 import os
+import shutil
+import signal
 import sys
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from gymnast.core.errors import UserError
+from gymnast.envs.suites.vizdoom import match
 from gymnast.envs.suites.vizdoom.task import MAX_TICS, DoomTask
 
+PROGRAM = "start"
+START_SECONDS = 5.0  # until a process has said its number
 # prctl(PR_SET_PDEATHSIG, SIGKILL): Linux ends it with whoever started it, however that one ends
 START = """#!{python} -IS
 import ctypes, os, sys
 os.setpgid(0, 0)
-os.chdir({folder!r})
+os.chdir(os.path.dirname(sys.argv[sys.argv.index("-config") + 1].strip('"')))
+open("pid", "w").write(str(os.getpid()))
 for stream in (1, 2):
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
 if sys.platform == "linux":
@@ -70,8 +79,10 @@ class DoomProcess:
         if task.hud is not None:
             game.set_render_hud(task.hud)
         game.set_episode_timeout(limit or game.get_episode_timeout() or MAX_TICS)
+        self.connection: str | None = None  # of a match: who hosts, who joins
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._missing = _missing_game(game)
+        self._program = str(Path(_starter().name, PROGRAM))
 
     def use(self, buttons: Sequence[str], variables: Sequence[str]) -> None:
         """What of the engine is pressed and read, in this order."""
@@ -86,18 +97,52 @@ class DoomProcess:
         if self._missing:
             raise UserError(self._missing)
         self._folder = tempfile.TemporaryDirectory(prefix="gymnast-doom-", ignore_cleanup_errors=True)
-        program = Path(self._folder.name, "start")
-        program.write_text(START.format(python=sys.executable, folder=self._folder.name, doom=vizdoom.exe_path))
-        program.chmod(0o700)
-        self.game.set_vizdoom_path(str(program))
+        self.game.set_vizdoom_path(self._program)
         self.game.set_doom_config_path(str(Path(self._folder.name, "doom.ini")))
+        self.game.clear_game_args()
+        if self.connection is not None:
+            shutil.copy(Path(vizdoom.root_path, match.BOTS), self._folder.name)
+            self.game.add_game_args(f"{self.connection} {match.RULES}")
         self.game.init()
+
+    @property
+    def pid_file(self) -> Path:
+        """Has the number of the process that runs."""
+        assert self._folder is not None
+        return Path(self._folder.name, "pid")
+
+    @property
+    def is_there(self) -> bool:
+        """Whether the process has begun."""
+        return self._folder is not None and self.pid_file.exists()
+
+    def kill(self) -> None:
+        """From another thread than that of the game, which may be waiting for the process."""
+        deadline = time.monotonic() + START_SECONDS
+        while self._folder is not None and time.monotonic() < deadline:
+            with suppress(OSError, ValueError):  # it has not said its number yet, or is gone already
+                os.kill(int(self.pid_file.read_text()), signal.SIGKILL)
+                return
+            time.sleep(0.01)
 
     def close(self) -> None:
         self.game.close()
         if self._folder is not None:
             self._folder.cleanup()
             self._folder = None
+
+
+@cache
+def _starter() -> tempfile.TemporaryDirectory[str]:
+    """The folder of the program that starts Doom. It is written once: a program that is executed just after it was
+    written is refused ("text file busy") if another thread started a process in between."""
+    import vizdoom
+
+    folder = tempfile.TemporaryDirectory(prefix="gymnast-doom-", ignore_cleanup_errors=True)
+    program = Path(folder.name, PROGRAM)
+    program.write_text(START.format(python=sys.executable, doom=vizdoom.exe_path))
+    program.chmod(0o700)
+    return folder
 
 
 def _missing_game(game: Any) -> str | None:

@@ -24,6 +24,7 @@ COUNTED = {  # parts that are the change of one game variable
     "damage": ("DAMAGECOUNT", "damage done to monsters"),
     "damage_taken": ("DAMAGE_TAKEN", "damage taken; weigh it negatively"),
     "items": ("ITEMCOUNT", "items picked up"),
+    "deaths": ("DEATHCOUNT", "deaths of the player; weigh it negatively"),
 }
 PARTS = {name: meaning for name, (_, meaning) in COUNTED.items()} | {
     "ammo": "rounds of ammunition of all kinds, found or fired",
@@ -31,7 +32,8 @@ PARTS = {name: meaning for name, (_, meaning) in COUNTED.items()} | {
     "progress": "map units farther away from the start than ever before in the episode",
     "cells": f"cells of {CELL} x {CELL} map units that are entered for the first time in the episode",
 }
-READ = [*(variable for variable, _ in COUNTED.values()), *AMMO, *OWNED, "POSITION_X", "POSITION_Y", "ANGLE"]
+FRAGS = "FRAGCOUNT"
+READ = [*(variable for variable, _ in COUNTED.values()), *AMMO, *OWNED, "POSITION_X", "POSITION_Y", "ANGLE", FRAGS]
 
 
 class Measures:
@@ -43,6 +45,8 @@ class Measures:
     def __init__(self, read: Sequence[str], buttons: Sequence[str], actions: Sequence[str] | None) -> None:
         self._counted = [(name, read.index(variable)) for name, (variable, _) in COUNTED.items()]
         self._ammo = [read.index(name) for name in AMMO]
+        self._health = read.index("HEALTH")
+        self._given = [self._health, read.index("ARMOR"), *self._ammo]  # what a player starts with
         self._x, self._y = read.index("POSITION_X"), read.index("POSITION_Y")
         self._fist = read.index("WEAPON1")
         owned = dict(zip(WEAPONS, (read.index(name) for name in OWNED), strict=True))
@@ -64,6 +68,9 @@ class Measures:
     def step(self, now: list[float]) -> dict[str, float]:
         """What changed, by the name of the part."""
         before, self._before = self._before, now
+        if before[self._health] <= 0 < now[self._health]:  # alive again, in a match: at another place, with new weapons
+            before = [now[i] if i in self._given else number for i, number in enumerate(before)]
+            self._start, self._farthest = (now[self._x], now[self._y]), 0.0
         parts = {name: now[i] - before[i] for name, i in self._counted}
         rounds = [now[i] - before[i] for i in self._ammo]
         x, y = now[self._x], now[self._y]

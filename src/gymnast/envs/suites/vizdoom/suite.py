@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from gymnast.core.errors import package_problem
@@ -55,6 +55,15 @@ class DoomSuite(Suite):
 
     def shaping_parts(self, env_id: str, kwargs: Mapping[str, Any]) -> dict[str, str]:
         return PARTS
+
+    def connect(self, host: Any, guest: Any) -> Callable[[], None]:
+        from gymnast.envs.suites.vizdoom.match import connect
+
+        return connect(host, guest)
+
+    def variables(self, game: Any) -> dict[str, float]:
+        found: dict[str, float] = game.variables
+        return found
 
     def new_name(self, spec: EnvSpec) -> str | None:
         return f"{OLD[spec.id]}." if spec.id in OLD else None

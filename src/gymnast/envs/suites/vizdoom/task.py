@@ -14,6 +14,7 @@ from gymnast.envs.suites.vizdoom import buttons as doom
 TICS = 35  # a second
 MAX_TICS = 600 * TICS  # of an episode, where neither the scenario nor env.max_episode_steps has a limit
 SMALLEST = 8  # pixels a side: what the smallest CNN reads
+MOST_BOTS = 15  # as many as the package has names for, and as one game has places for besides the player's
 RESOLUTIONS = (
     *("160x120", "200x125", "200x150", "256x144", "256x160", "256x192", "320x180", "320x200", "320x240"),
     *("320x256", "400x225", "400x250", "400x300", "512x288", "512x320", "512x384", "640x360", "640x480"),
@@ -117,6 +118,10 @@ class DoomTask(Section):
     )
     variables: Annotated[list[str], _known("game variable", VARIABLES)] = Field(
         default=[], description="Game variables that the agent sees next to the picture, like [HEALTH, AMMO2]."
+    )
+    bots: Annotated[int, Field(ge=0, le=MOST_BOTS)] = Field(
+        default=0,
+        description="Computer players to fight in a deathmatch; the score is then frags. VizdoomDeathmatch only.",
     )
     hud: bool | None = Field(default=None, description="Draw the status bar; null: as the scenario does.")
 

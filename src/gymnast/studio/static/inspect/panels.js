@@ -62,10 +62,12 @@ function Ledger({ lane, lanes, desk }) {
   const sum = (values) => values.reduce((total, v) => total + v, 0);
   const parts = Object.entries(columns.components ?? {});
   const rest = columns.reward.map((r, i) => r - parts.reduce((total, [, values]) => total + values[i], 0));
-  const unexplained = parts.length > 0 && rest.some((r) => Math.abs(r) > 1e-6);
+  const shaped = columns.ledger?.shaped; // the parts are what the learner is paid; the score is something else
+  const unexplained = !shaped && parts.length > 0 && rest.some((r) => Math.abs(r) > 1e-6);
+  const paid = columns.reward.map((_, i) => parts.reduce((total, [, values]) => total + values[i], 0));
   const line = (name, values, extra) => html`<tr key=${name} class=${extra}><td class="ellipsis">${name}</td><td class="right">${fixed(values[t] ?? null, 3)}</td><td class="right">${fixed(upto(values))}</td><td class="right">${fixed(sum(values))}</td></tr>`;
   return html`<table class="mini"><thead><tr><th>part</th><th class="right">this step</th><th class="right">so far</th><th class="right">episode</th></tr></thead>
-    <tbody>${parts.map(([name, values]) => line(name, values))}${unexplained && line("in no part", rest)}${line("reward", columns.reward, "total")}</tbody></table>
+    <tbody>${parts.map(([name, values]) => line(name, values))}${unexplained && line("in no part", rest)}${shaped && line("paid to the learner", paid, "total")}${line(shaped ? "score" : "reward", columns.reward, "total")}</tbody></table>
     <${Chart} label="Reward of each step" series=${[{ id: "reward", label: "reward", x: steps(columns.reward), y: columns.reward, color: "#2aa876", step: true, width: 1.2 }]} height=${84} marker=${t}
       onSeek=${(x) => seek(desk, lanes, x)} xFormat=${wholeStep} sync="episode" legend=${false} />`;
 }
@@ -81,6 +83,14 @@ function Observation({ lane }) {
     return html`<table class="mini obs" key=${leaf.key}><tbody>${now.map((value, i) => html`<${ObsRow} key=${i} name=${leaf.names?.[i] ?? (now.length > 1 ? `${leaf.key} ${i}` : leaf.key)} value=${value}
       range=${rangeOf(leaf, rows, i)} whole=${leaf.kind === "number"} />`)}</tbody></table>`;
   });
+}
+
+// What the game itself counts, whether the agent sees it or not.
+function Variables({ lane }) {
+  const columns = lane.columns.value;
+  if (!columns) return html`<${Loading} />`;
+  const t = Math.min(lane.at.value, columns.t.length - 1);
+  return html`<table class="mini obs"><tbody>${Object.entries(columns.variables ?? {}).map(([name, values]) => html`<tr key=${name}><td class="ellipsis">${name}</td><td class="right">${num(values[t])}</td></tr>`)}</tbody></table>`;
 }
 
 // The bounds of the space where it has any, else the extremes of the episode.
@@ -241,6 +251,7 @@ export const PANELS = [
   { id: "reward", title: "Reward", Body: Ledger, each: true, centre: true },
   { id: "whatif", title: "What if", Body: WhatIf },
   { id: "observation", title: "Observation", Body: Observation, each: true, when: (about) => about.obs.some((leaf) => leaf.kind !== "picture") },
+  { id: "variables", title: "Game variables", Body: Variables, each: true, when: (about) => about.variables.length > 0 },
   { id: "inputs", title: "Network input", needs: ["inputs"], Body: Inputs, each: true, when: pictures },
   { id: "map", title: "Map of values", Body: MapPanel, when: (about) => about.tabular },
   { id: "advantage", title: "Advantage", Body: Advantage, centre: true },
@@ -250,4 +261,4 @@ export const PANELS = [
   { id: "filters", title: "Filters", needs: ["filters"], Body: Filters, each: true, when: pictures },
   { id: "memory", title: "Memory", needs: ["memory"], Body: Memory, each: true, when: (about) => about.has_memory },
 ];
-export const OPEN_AT_FIRST = ["action", "value", "reward", "whatif", "observation", "inputs", "map"];
+export const OPEN_AT_FIRST = ["action", "value", "reward", "whatif", "observation", "variables", "inputs", "map"];

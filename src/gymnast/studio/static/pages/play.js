@@ -16,7 +16,7 @@ const BACK = { greedy: "the agent", sampled: "the agent, sampled", random: "rand
 
 export default function Play({ query }) {
   const [ref, env] = [query.get("ref"), query.get("env")];
-  const { session, about, error, joined } = useSession(ref, env, query.get("session") ? Number(query.get("session")) : null, query.getAll("set"));
+  const { session, about, error, joined } = useSession(ref, env, query.get("session") ? Number(query.get("session")) : null, query.getAll("set"), query.get("against"));
   if (!ref && !env) return html`<${OpenForm} page="play" title="Play" />`;
   if (error) return html`<div class="stack"><${ErrorLine}>${error.message}</${ErrorLine}><div><a href="/play">Choose something else</a></div></div>`;
   if (!about) return html`<${Loading} text="Starting the environment" />`;
@@ -164,7 +164,7 @@ function Game({ session, about, joined, wanted, wantedSeed }) {
           <input class="input seed" inputmode="numeric" placeholder="seed" aria-label="Seed of the next episode" value=${seed} onInput=${(e) => setSeed(e.target.value.replace(/\D/g, ""))} />
           <${Button} icon="reset" onClick=${restart} title="Start a new episode">New episode</${Button}>
         </div>
-        <div class="transport"><${Slider} label="Speed" min="1" max=${Math.max(120, about.fps * 2)} step="1" value=${fps} onInput=${setSpeed} format=${(v) => `${v} fps`} />
+        <div class="transport"><${Slider} label="Speed" min="1" max=${Math.max(120, about.fps * 2)} step="1" value=${fps} onInput=${setSpeed} format=${(v) => `${num(v, 3)} fps`} />
           <${Button} small quiet onClick=${() => setSpeed(about.fps)} disabled=${fps === about.fps}>Real speed</${Button}><span class="spacer"></span>
           <${Drawn} game=${game} />
           <${Button} small icon="record" class=${recording && "recording"} active=${recording} onClick=${() => record(!recording)} title="Save every step as a Minari dataset">${recording ? "Stop recording" : "Record"}</${Button}></div>
@@ -172,8 +172,10 @@ function Game({ session, about, joined, wanted, wantedSeed }) {
       <div class="stack">
         ${(about.two_players ?? false) && html`<${Card} title="Two players"><${Switch} label="You play the other side" checked=${two} onChange=${switchPlayers} />
           ${two && html`<p class="hint">${policy === "human" ? html`<kbd>W</kbd> up, <kbd>S</kbd> down; the first player has the arrow keys.` : html`<kbd>↑</kbd> or <kbd>W</kbd> up, <kbd>↓</kbd> or <kbd>S</kbd> down, against ${POLICIES.find((p) => p.value === policy).label.toLowerCase()}.`}</p>`}</${Card}>`}
+        ${about.against && html`<${Match} game=${game} about=${about} />`}
         <${KeyMap} about=${about} pressed=${policy === "human" ? pressed.down : []} held=${pressed.held} on=${policy === "human"} />
         <${Now} game=${game} about=${about} />
+        <${Variables} game=${game} about=${about} />
         <${Episodes} game=${game} />
       </div>
     </div></div>`;
@@ -234,7 +236,7 @@ function useKeys({ session, about, area, on: active, onEscape }) {
 function KeyMap({ about, pressed, held, on: active }) {
   const rows = about.key_rows ?? [];
   return html`<${Card} title="Keys" class=${!active && "dim"} actions=${html`<span class="hint"><kbd>esc</kbd> pause</span>`}>
-    <ul class=${cls("keys", rows.some((row) => row.keys.length > 2) && "long")}>${rows.map((row, i) => {
+    <ul class=${cls("keys", rows.some((row) => row.keys.length > 2 || (row.together && row.label.length > 12)) && "long")}>${rows.map((row, i) => {
       const codes = row.together ? row.keys : row.keys.slice(0, 1);
       const lit = row.keys.length > 0 && (row.together ? row.keys.every((code) => pressed.includes(code)) : row.keys.some((code) => pressed.includes(code)));
       const release = () => held.current.release(codes);
@@ -249,7 +251,22 @@ function Now({ game, about }) {
   const step = game.step.value;
   return html`<${Card} title="This step"><div class="stats steady"><${Stat} label="Action" value=${step?.label ?? "–"} /><${Stat} label="Reward" value=${fixed(step?.reward)} />
       <${Stat} label="Value" value=${fixed(step?.value)} title="The return that the network expects from here" /></div>
+    ${Object.keys(step?.components ?? {}).length > 0 && html`<table class="mini" aria-label="Parts of the reward"><tbody>${Object.entries(step.components).map(([name, value]) => html`<tr key=${name}><td class="ellipsis">${name}</td><td class="right">${fixed(value, 3)}</td></tr>`)}</tbody></table>`}
     ${step && (step.probs || step.mean) && html`<${ActionBars} about=${about} probs=${step.probs} mean=${step.mean} std=${step.std} mask=${step.mask} taken=${step.action} />`}</${Card}>`;
+}
+
+/** Two players in one game: the score of each. */
+function Match({ game, about }) {
+  const step = game.step.value;
+  return html`<${Card} title="Match"><div class="stats steady"><${Stat} label="You" title="Whoever plays here" value=${fixed(step?.total)} /><${Stat} label="Opponent" value=${fixed(step?.opponent)} /></div>
+    <p class="hint">${about.against === "random" ? "Random actions play" : html`<span class="mono">${about.against}</span> plays`} against you in the same game.</p></${Card}>`;
+}
+
+/** What the game counts. */
+function Variables({ game, about }) {
+  const now = game.step.value?.variables;
+  if (!about.variables.length) return null;
+  return html`<${Card} title="Game variables"><div class="episodes-box"><table class="mini"><tbody>${about.variables.map((name) => html`<tr key=${name}><td class="ellipsis">${name}</td><td class="right">${num(now?.[name])}</td></tr>`)}</tbody></table></div></${Card}>`;
 }
 
 function Episodes({ game }) {
