@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -36,6 +37,33 @@ def test_an_address_where_nobody_is(call: Command, tmp_path: Path) -> None:
         assert_answered(answer, where, code=2)
         assert f"--on {where}: no Ray cluster answers there" in answer.err
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("answer", [None, b"", b"HTTP/1.1 400 Bad Request\r\n\r\n"])
+def test_an_address_where_somebody_else_is(
+    answer: bytes | None, call: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that never answers, one that hangs up, a web server."""
+    pytest.importorskip("ray")
+    monkeypatch.setattr("gymnast.core.ray_cluster.CONNECT_SECONDS", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        where = f"127.0.0.1:{server.getsockname()[1]}"
+        Thread(target=answer_once, args=(server, answer), daemon=True).start()
+        said = call("sweep", "CartPole-v1", "--on", where, "--runs-dir", tmp_path / "runs")
+    assert_answered(said, where, code=2)
+    why = "timed out" if answer is None else "what listens there is not Ray"
+    assert said.err == f"gymnast: --on {where}: no Ray cluster answers there ({why}).\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+def answer_once(server: socket.socket, answer: bytes | None) -> None:
+    caller, _ = server.accept()
+    with caller:
+        caller.recv(100)
+        if answer is not None:
+            caller.sendall(answer)
+        else:
+            caller.recv(100)  # until it has hung up
 
 
 @pytest.mark.parametrize("package", ["ray", "modal"])

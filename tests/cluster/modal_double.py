@@ -32,13 +32,15 @@ class DoubleVolume:
     def __init__(self, work: Path, seen: Path) -> None:
         self.work, self.seen = work, seen
         self.commits = 0
+        self._moment = threading.Lock()  # nobody sees half of a commit
         for folder in (work, seen):
             folder.mkdir(parents=True, exist_ok=True)
 
     def commit(self) -> None:
         takes(modal.Volume.commit, None)
         self.commits += 1
-        shutil.copytree(self.work, self.seen, dirs_exist_ok=True)
+        with self._moment:
+            shutil.copytree(self.work, self.seen, dirs_exist_ok=True)
 
     def reload(self) -> None:
         takes(modal.Volume.reload, None)
@@ -46,13 +48,16 @@ class DoubleVolume:
 
     def read_file(self, path: str) -> Iterator[bytes]:
         takes(modal.Volume.read_file, None, path)
-        if not (self.seen / path).is_file():
-            raise FileNotFoundError(path)
-        yield (self.seen / path).read_bytes()
+        with self._moment:
+            if not (self.seen / path).is_file():
+                raise FileNotFoundError(path)
+            data = (self.seen / path).read_bytes()
+        yield data
 
     def remove_file(self, path: str, recursive: bool = False) -> None:
         takes(modal.Volume.remove_file, None, path, recursive=recursive)
-        shutil.rmtree(self.seen / path)
+        with self._moment:
+            shutil.rmtree(self.seen / path)
 
     @contextmanager
     def batch_upload(self, force: bool = False) -> Iterator[Any]:

@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -47,6 +48,27 @@ def test_a_run_whose_cluster_was_switched_off_ends_when_it_is_stopped(tmp_path: 
         stop_runs([Run(run.path)])
     assert Run(run.path).read().status == "killed"
     assert not run.stopping_path.exists()
+
+
+@pytest.mark.parametrize(
+    ("error", "arguments"),
+    [
+        ("ObjectLostError", ("0" * 56, None, "")),
+        ("ObjectReconstructionFailedError", ("0" * 56,)),
+        ("OwnerDiedError", ("0" * 56, None, "")),
+        ("NodeDiedError", ("the node is gone",)),
+    ],
+)
+def test_an_answer_that_is_lost_with_its_node_is_no_lost_cluster(error: str, arguments: tuple[Any, ...]) -> None:
+    """To a job it is the same as an actor that died: it goes on on the next node."""
+    ray = pytest.importorskip("ray")
+    from gymnast.core.ray_cluster import Head
+
+    with pytest.raises(ray.exceptions.RayActorError) as died, Head("127.0.0.1:1")._or_lost():
+        raise getattr(ray.exceptions, error)(*arguments)
+    assert not died.value.actor_init_failed
+    with pytest.raises(Lost), Head("127.0.0.1:1")._or_lost():
+        raise ray.exceptions.LocalRayletDiedError
 
 
 @pytest.mark.slow

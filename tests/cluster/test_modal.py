@@ -11,14 +11,15 @@ import pytest
 modal = pytest.importorskip("modal")
 
 from gymnast.core.errors import UserError  # noqa: E402
+from gymnast.core.files import write_json  # noqa: E402
 from gymnast.jobs.launchers import modal_app, open_launcher  # noqa: E402
-from gymnast.jobs.launchers.modal import ModalLauncher  # noqa: E402
+from gymnast.jobs.launchers.modal import ModalKept, ModalLauncher  # noqa: E402
 from gymnast.jobs.mirror import Known, apply  # noqa: E402
 from gymnast.jobs.pool import ENDS  # noqa: E402
 from gymnast.jobs.worker import Event, Job  # noqa: E402
 from gymnast.runs.folder import Run  # noqa: E402
 from gymnast.verbs.remote.follow import PRICE, Follower  # noqa: E402
-from tests.cluster.modal_double import DoubleModal, DoubleVolume  # noqa: E402
+from tests.cluster.modal_double import DoubleCall, DoubleModal, DoubleVolume  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*executing locally")
 
@@ -86,6 +87,43 @@ def test_a_preempted_job_goes_on_from_what_was_committed(double: DoubleModal, tm
     events = (double.volume.seen / "x" / "events.jsonl").read_text().splitlines()
     assert '"from": 25' in events[-1]
     assert rows_of(double.volume.seen / "x" / "files") == list(range(40))
+
+
+def test_files_of_another_moment_than_the_index_are_read_the_next_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A commit of several files is not one moment, and another one may come between two reads."""
+    volume = DoubleVolume(tmp_path / "container", tmp_path / "volume")
+    monkeypatch.setattr("gymnast.jobs.launchers.modal.LOOK_SECONDS", 0.0)
+    kept = ModalKept("x", DoubleCall("fc-0", lambda: None), volume)  # type: ignore[arg-type]
+    here, known = tmp_path / "here", Known()
+    kept_events = volume.seen / "x" / "events.jsonl"
+
+    def look(complete: bool, index: dict[str, list[int]], **files: bytes) -> dict[str, bytes]:
+        for name, data in files.items():
+            path = volume.seen / "x" / "files" / name.replace("_", ".")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
+        write_json(volume.seen / "x" / "index.json", {"files": index})
+        kept_events.write_text('["result", {}]\n')
+        events, changed = kept.news(known, 0)
+        assert bool(events) == complete  # with the end whoever follows forgets the volume
+        apply(here, changed, known)
+        return {path.name: path.read_bytes() for path in here.iterdir()}
+
+    old = {"a.json": [1, 1, 3], "b.jsonl": [2, 1, 6]}
+    whole = {"a.json": b"old", "b.jsonl": b"1\n2\n3\n"}
+    # one is not there yet, one has rows that the index does not know
+    assert look(False, {**old, "late.json": [3, 1, 4]}, a_json=b"old", b_jsonl=b"1\n2\n3\n4\n") == whole
+    assert set(known) == set(whole)
+    # the index is older than a file that was replaced
+    assert look(False, {**old, "a.json": [4, 2, 4]}, a_json=b"newer") == whole
+    assert look(True, {**old, "a.json": [5, 3, 5]})["a.json"] == b"newer"
+    # rows that were cut off in place
+    assert look(True, {"b.jsonl": [2, 4, 2]}, b_jsonl=b"9\n") == {"b.jsonl": b"9\n"}
+    # an index that cannot be read is not an empty one
+    (volume.seen / "x" / "index.json").unlink()
+    assert kept._changes(known) == ([], False)
 
 
 def test_a_run_of_a_pool(double: DoubleModal, tmp_path: Path) -> None:

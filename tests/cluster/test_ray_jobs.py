@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,11 @@ import pytest
 from gymnast.core.errors import UserError
 from gymnast.jobs.launchers import open_launcher
 from gymnast.jobs.launchers.ray import RayLauncher
-from gymnast.jobs.mirror import Known, apply
+from gymnast.jobs.mirror import Change, Known, apply
 from gymnast.jobs.pool import ENDS, run_all
 from gymnast.jobs.worker import Event, Job
 from tests.cluster.conftest import kill_node
+from tests.processes import wait_for
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -31,6 +33,14 @@ def launcher(cluster: Any) -> RayLauncher:
 
 def rows_of(folder: Path) -> list[int]:
     return [int(line) for line in (folder / "rows.jsonl").read_text().splitlines()]
+
+
+def files_of(number: int) -> list[Change]:
+    """A job that has counted so far."""
+    rows = "".join(f"{one}\n" for one in range(number))
+    checkpoint = json.dumps({"number": number})
+    files = {"rows.jsonl": rows.encode(), "checkpoints/last.json": checkpoint.encode()}
+    return [Change(path, (0, 0, 0), 0, data) for path, data in files.items()]
 
 
 def test_answers_are_those_of_a_worker_here(launcher: RayLauncher) -> None:
@@ -68,6 +78,45 @@ def test_a_node_that_dies_loses_nothing_but_time(launcher: RayLauncher, cluster:
     assert len(placed) == 2
     assert placed[0] != placed[1]
     assert rows_of(folder) == list(range(300))
+
+
+@pytest.mark.slow
+def test_a_large_answer_is_lost_with_its_node(launcher: RayLauncher, cluster: Any) -> None:
+    """It stays in the node's object store until it is fetched; the next node is asked, and nothing crashes."""
+    import ray
+
+    class Large:
+        def node(self) -> str:
+            return str(ray.get_runtime_context().get_node_id())
+
+        def news(self) -> bytes:
+            return bytes(300_000)
+
+    actor: Any = ray.remote(num_cpus=1)(Large).remote()
+    node = ray.get(actor.node.remote())
+    call = actor.news.remote()
+    ray.wait([call], fetch_local=False)
+    kill_node(cluster, node[:6])
+    with pytest.raises(ray.exceptions.RayActorError):
+        launcher._head.answer(call)
+
+
+def test_a_new_submit_is_not_fooled_by_files_of_an_old_one(
+    launcher: RayLauncher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The head died, and its disk still has what the run was then. Here it has got further since."""
+    import ray
+
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    folder = tmp_path / "counted"
+    for number in (5, 10):
+        apply(folder, files_of(number), {})
+        kept = launcher.submit("counted", job("count", folder, until=number))
+        _, changed = kept.news({}, 0)
+        assert {change.path: change.data for change in changed}["checkpoints/last.json"] == files_of(number)[-1].data
+        ray.kill(kept._keeper)
+        wait_for(lambda: launcher.find("counted") is None, "end of the keeper")
+    assert len(list(tmp_path.glob("gymnast-kept-counted-*"))) == 2
 
 
 def test_a_detached_job_is_found_again_stopped_and_forgotten(launcher: RayLauncher, tmp_path: Path) -> None:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
+from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from gymnast import config as configs
 from gymnast.core.errors import UserError
 from gymnast.runs.references import list_runs
+from gymnast.training.state import TrainState
+from gymnast.verbs.autotune import segment
 from gymnast.verbs.autotune.run import autotune
 from gymnast.verbs.train import start
 
@@ -42,22 +47,50 @@ def test_a_damaged_agent_is_replaced_and_the_file_reproduces_it(tmp_path: Path) 
     assert len(list_runs(tmp_path)) == 3
 
 
-def test_a_change_goes_on_from_the_checkpoint_and_a_budget_is_an_end(tmp_path: Path) -> None:
-    """A gamma that sees two steps ahead: the agent is no wreck, and goes on with another one. 30,000 steps are too few
-    to be solved, and more of them go on where it was."""
+def story(runs_dir: Path) -> list[dict[str, Any]]:
+    """What was trained and decided, without names of runs and times."""
+    (path,) = runs_dir.glob("autotune/*/journal.jsonl")
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    segments = ("env_steps", "trained", "reason", "returns", "solved", "row", "diagnosis")
+    decisions = ("step", "patch", "kept", "result", "difference", "why", "cost_steps")
+    told = [{key: line["outcome"][key] for key in segments} for line in lines if line["kind"] == "segment"]
+    return told + [{key: line[key] for key in decisions} for line in lines if line["kind"] == "decision"]
+
+
+def test_kills_and_small_budgets_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Killed after each stretch, before the journal knows of it; and with budgets that end before the first stretch of
+    a comparison, within the control's, within the challenger's. A gamma of 0.5 sees two steps ahead."""
     asked = ("CartPole-v1", ["algo.gamma=0.5", "algo.learning_rate=lin_1e-3"])
-    found = autotune(*asked, budget="20k", seed=1, runs_dir=tmp_path)
+    autotune(*asked, budget="26k", seed=1, runs_dir=tmp_path / "whole")
+    whole = story(tmp_path / "whole")
+    assert [line.get("reason") for line in whole] == ["alert", "reached", "reached", "spent", None]
+
+    for budget in ("2k", "8k", "20k", "26k"):
+        found = autotune(*asked, budget=budget, seed=1, runs_dir=tmp_path / "grown")
+        assert len(found.decisions) == (budget == "26k")  # none before both have made their steps
+    assert 26_000 <= found.used_steps < 26_000 + 2 * 2048
     assert not found.solved
-    assert 20_000 <= found.used_steps < 20_000 + 2 * 2048
-    more = autotune(*asked, budget="30k", seed=1, runs_dir=tmp_path)
-    assert 30_000 <= more.used_steps < 30_000 + 2 * 2048
-    first = more.decisions[0]
-    assert first["rule"] == "horizon_short"
-    assert first["patch"] == {"algo.gamma": 0.99}
-    run, _, step = first["start"].partition("/step_")
-    parents = {info.id: info.parent for info in list_runs(tmp_path)}
-    assert parents[first["patched"]["run"]] == f"{run}/step_{step}"
-    assert int(step) == first["step"]
+    assert story(tmp_path / "grown") == whole
+    (decision,) = found.decisions  # the agent is no wreck: a change goes on from its checkpoint
+    assert (decision["rule"], decision["patch"]) == ("horizon_short", {"algo.gamma": 0.99})
+    run, _, step = decision["start"].partition("/step_")
+    parents = {info.id: info.parent for info in list_runs(tmp_path / "grown")}
+    assert parents[decision["patched"]["run"]] == f"{run}/step_{step}"
+    assert int(step) == decision["step"]
+
+    score_of, calls = segment.score_of, count()
+
+    def killed(session: TrainState) -> tuple[list[float], bool]:
+        if next(calls) % 2 == 0:
+            raise InterruptedError
+        return score_of(session)
+
+    monkeypatch.setattr(segment, "score_of", killed)
+    for _ in range(4):
+        with pytest.raises(InterruptedError):
+            autotune(*asked, budget="26k", seed=1, runs_dir=tmp_path / "killed")
+    autotune(*asked, budget="26k", seed=1, runs_dir=tmp_path / "killed")
+    assert story(tmp_path / "killed") == whole
 
 
 def test_from_a_run(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from gymnast.cli.verbs import Verbs, app, verb
 
 @app.group(cls=Verbs, short_help="Make and see a Ray cluster for --on.")
 def ray() -> None:
-    """A Ray cluster, on which `train`, `resume`, `benchmark` and `sweep` run with --on."""
+    """A Ray cluster, on which `train`, `resume`, `benchmark`, `sweep` and `speed` run with --on."""
 
 
 @ray.command("up", short_help="Print the commands that make a cluster.")

@@ -20,6 +20,8 @@ PATIENCE = {  # how often and how long Ray tries
     "RAY_CLIENT_MAX_CONNECTION_TIMEOUT_S": "5",
 }
 LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}  # Ray's way to say that no other machine can join
+SETTINGS = bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])  # what both sides of gRPC say first: an HTTP/2 frame, type 4, empty here
+GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + SETTINGS
 LOST_SECONDS = 10.0  # without an answer of the head. After 60 Ray ends this process without a word
 ASK_SECONDS = 2.0  # of waiting for an answer, between two questions whether the head is there
 TOKEN = (
@@ -52,7 +54,7 @@ def connect(address: str | None, asked_by: str) -> Any:
         return ray
     host, _, port = address.removeprefix("ray://").rpartition(":")
     try:
-        socket.create_connection((host, int(port)), CONNECT_SECONDS).close()
+        _greet(host, int(port))
     except (OSError, ValueError) as error:
         raise Lost(f"{asked}: no Ray cluster answers there ({error}).", _is_gone(error)) from None
     try:
@@ -62,6 +64,16 @@ def connect(address: str | None, asked_by: str) -> Any:
         refused = isinstance(error, ConnectionError | ray.exceptions.AuthenticationError)
         raise UserError(f"{asked}: {TOKEN if refused else _first_line(error)}") from None
     return ray
+
+
+def _greet(host: str, port: int) -> None:
+    """OSError where nobody listens, or somebody who is not Ray: Ray itself would wait for minutes."""
+    with socket.create_connection((host, port), CONNECT_SECONDS) as way, way.makefile("rb") as answers:
+        if os.environ.get("RAY_USE_TLS", "0").lower() in ("1", "true"):
+            return
+        way.sendall(GREETING)
+        if answers.read(len(SETTINGS))[3:4] != SETTINGS[3:4]:
+            raise OSError("what listens there is not Ray")
 
 
 def _first_line(error: Exception) -> str:
@@ -151,6 +163,11 @@ class Head:
             yield
         except (errors.RayActorError, errors.RayTaskError):
             raise
+        except (
+            errors.ObjectLostError,
+            errors.NodeDiedError,
+        ) as error:  # a large answer stays on its node until fetched
+            raise errors.RayActorError(error_msg=_first_line(error)) from None
         except (errors.RayError, ConnectionError, RpcError) as error:
             details = getattr(error, "details", None)  # of gRPC: its text has five lines
             said = str(details()) if callable(details) else _first_line(error)

@@ -65,6 +65,13 @@ def apply(folder: Path, changes: Iterable[Change], known: Known) -> None:
         known[change.path] = change.stamp
 
 
+def begin_of(name: str, known: Stamp | None, stamp: Stamp) -> int:
+    """The first byte that is new: behind the known ones, where a file has only been appended to."""
+    if known is None or not name.endswith(GROWING) or known[0] != stamp[0] or known[2] > stamp[2]:
+        return 0
+    return known[2]
+
+
 def _counts(path: Path) -> bool:
     return path.is_file() and path.suffix != TEMPORARY and path.name not in LOCAL
 
@@ -76,8 +83,7 @@ def _change(name: str, path: Path, known: Stamp | None) -> Change | None:
             stamp = (about.st_ino, about.st_mtime_ns, about.st_size)
             if stamp == known:
                 return None
-            grown = known is not None and known[0] == stamp[0] and known[2] <= stamp[2] and path.suffix in GROWING
-            begin = known[2] if known is not None and grown else 0
+            begin = begin_of(name, known, stamp)
             file.seek(begin)
             return Change(name, stamp, begin, file.read(stamp[2] - begin))
     except FileNotFoundError:  # replaced or removed just now: the next time

@@ -11,7 +11,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from gymnast.core.errors import UserError, package_problem
-from gymnast.jobs.mirror import FIRST, GROWING, Change, Known, Stamp, apply
+from gymnast.jobs.mirror import FIRST, GROWING, Change, Known, Stamp, apply, begin_of
+from gymnast.jobs.pool import ENDS
 from gymnast.jobs.worker import Event, Job
 
 if TYPE_CHECKING:
@@ -31,28 +32,37 @@ class ModalKept:
     def news(self, known: Known, heard: int) -> tuple[list[Event], list[Change]]:
         with _one_line():
             events = [Event(*json.loads(line)) for line in self._read("events.jsonl").splitlines()]
-            changed = list(self._changes(known))
-            if not events[heard:] and not changed:
+            new = events[heard:]
+            changed, complete = self._changes(known)
+            if (
+                new and new[-1].kind in ENDS and not complete
+            ):  # the volume is forgotten at the end: its last files first
+                new.pop()
+            if not new and not changed:
                 if (why := self._how_it_ended()) is not None:
                     return [Event("error", {"why": why})], []
                 time.sleep(LOOK_SECONDS)
-        return events[heard:], changed
+        return new, changed
 
-    def _changes(self, known: Known) -> Iterator[Change]:
-        """Checkpoints are read first: rows of metrics are then never older than they are."""
+    def _changes(self, known: Known) -> tuple[list[Change], bool]:
+        """Checkpoints are read first: rows of metrics are then never older than they are. A commit may come between the
+        index and a file: what does not fit is read the next time. And whether all did."""
+        if not (index := self._read("index.json")):
+            return [], not known
         there: dict[str, Stamp] = {
-            path: (stamp[0], stamp[1], stamp[2])
-            for path, stamp in json.loads(self._read("index.json") or b'{"files": {}}')["files"].items()
+            path: (stamp[0], stamp[1], stamp[2]) for path, stamp in json.loads(index)["files"].items()
         }
         new = [path for path in there if known.get(path) != there[path]]
-        found = []
+        found: list[Change] = []
         for path in sorted(new, key=lambda path: FIRST not in path):
-            before, stamp = known.get(path), there[path]
-            grown = before is not None and before[0] == stamp[0] and path.endswith(GROWING)
-            begin = before[2] if before is not None and grown else 0
-            found.append(Change(path, stamp, begin, self._read(f"files/{path}")[begin : stamp[2]]))
-        yield from reversed(found)
-        yield from (Change(path, known[path], 0, None) for path in known.keys() - there.keys())
+            stamp, data = there[path], self._read(f"files/{path}")
+            if path.endswith(GROWING):  # what it has more by now was only appended
+                data = data[: stamp[2]]
+            if len(data) == stamp[2]:
+                begin = begin_of(path, known.get(path), stamp)
+                found.append(Change(path, stamp, begin, data[begin:]))
+        gone = [Change(path, known[path], 0, None) for path in known.keys() - there.keys()]
+        return [*reversed(found), *gone], len(found) == len(new)
 
     def _read(self, path: str) -> bytes:
         """Nothing of a file that is not there yet."""
@@ -99,7 +109,7 @@ class ModalRun:
             if self._job.folder is not None:
                 apply(self._job.folder, changed, known)
             yield from events
-            if events and events[-1].kind in ("result", "error"):
+            if events and events[-1].kind in ENDS:
                 self._kept.forget()
                 return
         yield Event("error", {"why": "it was stopped"})

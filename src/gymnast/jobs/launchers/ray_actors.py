@@ -9,6 +9,7 @@ Keeper       does that on the head node, for a job that goes on without whoever 
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
 import signal
 import tempfile
@@ -140,7 +141,7 @@ class Keeper:
         assert job.folder is not None
         self._place = Path(place)
         self._folder = self._place / job.folder.name
-        if not self._folder.exists():
+        if not self._folder.exists():  # else Ray has started it again
             apply(self._folder, files, {})
         self._events: list[Event] = []
         self._control = Control()
@@ -181,7 +182,8 @@ def keep(name: str, job: Job) -> Any:
     """Starts a detached job; its keeper's handle."""
     assert job.folder is not None
     options: dict[str, Any] = {"name": name, "lifetime": "detached", "max_restarts": -1, "max_concurrency": 8}
-    place = str(Path(tempfile.gettempdir()) / f"gymnast-kept-{name}")
+    # Ray starts a keeper again with these arguments. An older folder of this run is another one's.
+    place = str(Path(tempfile.gettempdir()) / f"gymnast-kept-{name}-{secrets.token_hex(4)}")
     try:
         keeper: Any = ray.remote(num_cpus=0, resources=HEAD)(Keeper).options(**options)
         return keeper.remote(job, changes(job.folder, {}), place)

@@ -45,9 +45,10 @@ class Budget:
         """In the unit of this budget."""
         return float(steps) if self.steps is not None else seconds
 
-    def meter(self, progress: Progress) -> Callable[[int], bool]:
-        """From now on: whether anything is left after so many more steps; the progress is reported on the way."""
-        began, reported = time.monotonic(), 0.0
+    def meter(self, progress: Progress, seconds: float) -> Callable[[int], bool]:
+        """Of a segment that has taken so long up to now: whether anything is left after so many steps of it; the
+        progress is reported on the way."""
+        began, reported = time.monotonic() - seconds, 0.0
 
         def left(steps: int) -> bool:
             nonlocal reported

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -82,12 +82,20 @@ class Start(NamedTuple):
 class Watch:
     """Sees every row of a segment and says when it ends."""
 
-    def __init__(self, session: TrainState, segment: Segment, left: Callable[[int], bool]) -> None:
+    def __init__(self, session: TrainState, segment: Segment, first: int, left: Callable[[int], bool]) -> None:
         self.session, self.segment, self.left = session, segment, left
-        self.first = self.steps = session.counters.env_steps
+        self.first = self.steps = first  # env steps at which the segment began
         self.reason = ENDED
         self.row: dict[str, float] = {}
         self.best, self.low, self.at = -math.inf, math.inf, segment.began
+
+    def recall(self, rows: Iterable[Mapping[str, float]]) -> None:
+        """What the run's file has: of a segment that was killed, also the rows that it has seen, as it saw them."""
+        for row in rows:
+            if row[STEP] > self.first:
+                self(dict(row))
+            elif row[STEP] > self.segment.began:
+                self.remember(row)
 
     def remember(self, row: Mapping[str, float]) -> None:
         """The best training score so far, as the alert `plateau` counts it, and when it was."""
@@ -106,16 +114,18 @@ class Watch:
         return self.reason == ENDED
 
     def end(self, row: Row) -> str | None:
+        """Spent: more budget would let it go on from here."""
+        left = self.left(self.steps - self.first)
         if row["solved"]:
             return SOLVED
-        if not self.left(self.steps - self.first):
-            return SPENT
         if self.segment.watched and self.untried():
             return ALERTED
         still = self.steps - max(self.at, self.segment.since)
         if self.segment.watched and still > PATIENCE * self.session.config.train.total_timesteps:
             return STUCK
-        return REACHED if self.steps >= self.segment.until else None
+        if self.steps >= min(self.segment.until, self.session.config.train.total_timesteps):
+            return REACHED
+        return None if left else SPENT
 
     def untried(self) -> bool:
         """Whether an alert fires that advises something new."""
@@ -156,15 +166,14 @@ class Trainer:
         judged = session.judge.record
         if judged.verdicts < start.verdicts[0]:  # the runs of a tuning share the error of one: luck gets no second try
             judged.verdicts, judged.scores = start.verdicts
-        watch = Watch(session, segment, left)
-        for row in read_metrics(run.metrics_path):
-            if row[STEP] > segment.began:
-                watch.remember(row)
+        watch = Watch(session, segment, start.step, left)
+        watch.recall(read_metrics(run.metrics_path))
         try:
             at_end = session.counters.env_steps >= min(segment.until, session.config.train.total_timesteps)
-            if judged.solved or (at_end and not session.counters.unjudged):
+            over = at_end or watch.reason != ENDED
+            if judged.solved or (over and not session.counters.unjudged):
                 run.finish("finished")  # it was killed after its last step
-                watch.reason = REACHED
+                watch.reason = REACHED if watch.reason == ENDED else watch.reason
             else:
                 result = record(session, run, notes, quiet=True, observer=watch)
                 if result.stop_reason == "interrupted":

@@ -21,7 +21,7 @@ from gymnast.verbs.autotune.advice import ALERT, USUAL, Advice
 from gymnast.verbs.autotune.budget import Budget
 from gymnast.verbs.autotune.journal import Journal, Line
 from gymnast.verbs.autotune.page import write_page
-from gymnast.verbs.autotune.segment import ALERTED, ENDED, STUCK, Outcome, Segment, Start, Trainer
+from gymnast.verbs.autotune.segment import ALERTED, ENDED, SPENT, STUCK, Outcome, Segment, Start, Trainer
 from gymnast.verbs.progress import Progress
 
 HORIZON = 0.1  # of a run's steps: the first stretch of a comparison
@@ -124,6 +124,9 @@ class Tuner:
         asked = json.loads(json.dumps(numbers_to_json(asdict(segment))))
         begun = self.journal.recall("begin", lambda line: line.get("asked") == asked and fits(BEGIN, line))
         done = self.journal.recall("segment", partial(fits, SEGMENT)) if begun is not None else None
+        if done is not None and self.goes_on(typed(SEGMENT, done)["outcome"]):
+            self.journal.forget_last()
+            done = None
         if done is None:
             outcome = self.do(segment, asked, begun, what)
             self.journal.write("segment", outcome=outcome.to_json())
@@ -134,8 +137,13 @@ class Tuner:
         self.verdicts = outcome.verdicts
         return outcome
 
+    def goes_on(self, outcome: Outcome) -> bool:
+        """Of a segment that the journal ends with: the budget of then ended it, and now there is more."""
+        left = self.budget.used + self.budget.of(outcome.trained, outcome.seconds) < self.budget.total
+        return outcome.reason == SPENT and left and not self.journal.recalling
+
     def do(self, segment: Segment, asked: Line, begun: Line | None, what: str) -> Outcome:
-        """`begun`: it was under way before, and was killed."""
+        """`begun`: it was under way before, and was killed or ran out of budget."""
         self.progress.step(what)
         before = time.monotonic()
         if begun is not None and self.trainer.has_checkpoint(begun["run"]):
@@ -148,7 +156,8 @@ class Tuner:
             clock = opened.session.clock.elapsed - (time.monotonic() - before)  # opening it takes time, too
             start = Start(opened.session.counters.env_steps, clock, self.verdicts)
             self.journal.write("begin", asked=asked, run=opened.run.id, step=start.step, elapsed=start.elapsed)
-        return self.trainer.train(opened, segment, start, self.budget.meter(self.progress))
+        left = self.budget.meter(self.progress, opened.session.clock.elapsed - start.elapsed)
+        return self.trainer.train(opened, segment, start, left)
 
     # Deciding
 
@@ -183,7 +192,8 @@ class Tuner:
         return [one for one in advice if (key, situation, one.text) not in self.tried][: TRIES.get(situation, 0)]
 
     def contest(self, side: Side, advice: Advice, situation: str, checkpoint: str | None, begun: int) -> bool:
-        """A change against the run as it is, at equal steps; True: it is kept, and is the current run from now on."""
+        """A change against the run as it is, at equal steps; True: it is kept, and is the current run from now on. What
+        a spent budget leaves open is not decided: with a larger one the contest goes on."""
         before = self.budget.used_steps
         other = self.challenger(side, advice, checkpoint, begun)
         result, low, high = compare(side.outcome, other.outcome)
@@ -193,9 +203,13 @@ class Tuner:
             if until > side.outcome.total:
                 break
             self.extend(side, until, "control")
-            self.extend(other, side.steps, advice.text)
+            if not self.budget.spent:
+                self.extend(other, side.steps, advice.text)
             result, low, high = compare(side.outcome, other.outcome)
             rounds += 1
+        if self.budget.spent and not other.outcome.solved and (result == OPEN or other.steps < side.steps):
+            self.progress.say(f"undecided  {advice.text}: the budget is spent")
+            return False
         kept, why = judged(result, advice, side.outcome, other.outcome)
         self.journal.once(
             "decision",
