@@ -163,10 +163,7 @@ class Head:
             yield
         except (errors.RayActorError, errors.RayTaskError):
             raise
-        except (
-            errors.ObjectLostError,
-            errors.NodeDiedError,
-        ) as error:  # a large answer stays on its node until fetched
+        except (errors.ObjectLostError, errors.NodeDiedError) as error:  # large answers stay on their node
             raise errors.RayActorError(error_msg=_first_line(error)) from None
         except (errors.RayError, ConnectionError, RpcError) as error:
             details = getattr(error, "details", None)  # of gRPC: its text has five lines
