@@ -18,7 +18,7 @@ SMALL = ("env.n_envs=2", "algo.n_steps=16", "algo.batch_size=32", "eval.every=0"
 
 def family_of(pid: int) -> dict[int, str]:
     """The commands of a process and of all that it started."""
-    listed = subprocess.run(["ps", "-eo", "pid=,ppid=,args="], capture_output=True, text=True, check=True).stdout
+    listed = subprocess.run(["ps", "-wweo", "pid=,ppid=,args="], capture_output=True, text=True, check=True).stdout
     rows = [line.split(maxsplit=2) for line in listed.splitlines()]
     family = {pid}
     for _ in range(4):
@@ -31,7 +31,7 @@ def family_of(pid: int) -> dict[int, str]:
     "env_id,package,process_of_a_game,line",
     [
         ("VizdoomBasic-v1", "vizdoom", "/vizdoom/vizdoom", "the Doom process ended in the middle of a game"),
-        ("Retro/Airstriker-Genesis", "stable_retro", "spawn_main", "the worker of envs 0 to 0 "),
+        ("Retro/Airstriker-Genesis", "stable_retro", "multiprocessing.spawn", "the worker of envs 0 to 0 "),
     ],
     ids=["Doom", "Retro"],
 )
