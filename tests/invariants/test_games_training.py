@@ -12,7 +12,13 @@ from gymnast.training.state import TrainState, restore, save_state
 
 SMALL = [
     *("env.n_envs=2", "algo.n_steps=16", "algo.batch_size=16", "algo.n_epochs=1", "algo.learning_rate=0.00025"),
-    *("algo.clip_range=0.1", "eval.every=0", "env.max_episode_steps=90"),  # episodes that end on the way
+    *(
+        "algo.clip_range=0.1",
+        "eval.every=0",
+        "stop.episodes=2",
+        "stop.max_episodes=2",
+        "env.max_episode_steps=90",
+    ),  # episodes that end on the way
 ]
 
 
