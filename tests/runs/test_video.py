@@ -36,6 +36,7 @@ from gymnast.verbs.eval import evaluate_ref
 from gymnast.verbs.train import start
 from gymnast.verbs.video import record_video
 from gymnast.video import maker
+from gymnast.video.encode import Encoder
 from gymnast.video.overlay import _fit, annotated, enlarge
 from gymnast.video.writer import CARD_SECONDS, HOLD_SECONDS
 
@@ -209,6 +210,21 @@ def test_a_video_shows_what_the_table_says(env: str, runs: Path) -> None:
         obs = plain.step(np.asarray(step.action, np.float32) if env == "Pendulum-v1" else step.action)[0]
     assert np.allclose(first[-1].obs["obs"], obs, atol=1e-5)
     assert first[-1].action is None
+
+
+def test_two_processes_may_make_the_same_video(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "last.mp4"
+    encoders = []
+    for pid in (1, 2):
+        monkeypatch.setattr(os, "getpid", lambda pid=pid: pid)
+        encoders.append(Encoder(path, 32, 32, 10))
+    for count, encoder in enumerate(encoders, 2):
+        with encoder:
+            for _ in range(count):
+                encoder.write(np.zeros((32, 32, 3), np.uint8))
+        with av.open(str(path)) as file:
+            assert sum(1 for _ in file.decode(video=0)) == count  # the newest, whole
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_progression_shows_every_checkpoint_in_order(runs: Path) -> None:

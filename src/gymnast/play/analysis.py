@@ -22,10 +22,10 @@ def why_incomparable(trace: Trace, config: RunConfig, game: Game) -> str | None:
     """Why this episode's returns to go are not what the agent's value estimates; None: they are."""
     if trace.outcome is None:
         return "The episode is not over."
-    if any(step.value is None for step in trace.steps):
-        return "There is no agent, so there is no value."
     if "untrained" in trace.who:
         return "An untrained network's value estimates nothing yet."
+    if any(step.value is None for step in trace.steps):
+        return "There is no agent, so there is no value."
     others = sorted(set(trace.who) - {"sampled"})
     if others:
         return f"The value is that of sampled actions; here {' and '.join(others)} actions were taken."

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 QUALITY = {"crf": "23", "preset": "superfast"}
 
 
-def unfinished(path: Path) -> Path:
-    """What a video is called while it is made."""
-    return path.with_name(f".{path.name}{TEMPORARY}")
+def unfinished(path: Path, pid: int) -> Path:
+    """What a video is called while this process makes it; another one may make the same at the same time."""
+    return path.with_name(f".{path.name}.{pid}{TEMPORARY}")
 
 
 class Encoder:
@@ -28,7 +28,7 @@ class Encoder:
         import av
 
         self.path = path
-        self._temporary = unfinished(path)
+        self._temporary = unfinished(path, os.getpid())
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._file: Any = av.open(str(self._temporary), "w", format="mp4", options={"movflags": "+faststart"})

@@ -144,7 +144,8 @@ class VideoMaker:
 
     def close(self) -> None:
         if self._worker is not None:
+            pid = self._worker.pid
             self._worker.close()
             self._worker = None
             if self._current is not None:
-                unfinished(self._path(self._current)).unlink(missing_ok=True)
+                unfinished(self._path(self._current), pid).unlink(missing_ok=True)

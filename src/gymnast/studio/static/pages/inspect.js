@@ -63,7 +63,7 @@ function Inspector({ target, env, vs, query }) {
   if (!lane.about.value) return html`<${Loading} text="Opening the agent" />`;
   const lanes = other?.about.value ? [lane, other] : [lane];
   return html`<div class="stack inspect">
-    <${Head} lane=${lane} target=${target} vs=${vs} vsset=${query.getAll("vsset")} policy=${policy} setPolicy=${setPolicy} />
+    <${Head} lane=${lane} target=${target} env=${env} vs=${vs} vsset=${query.getAll("vsset")} policy=${policy} setPolicy=${setPolicy} />
     ${[lane, other].filter((one) => one?.error.value).map((one) => html`<${ErrorLine} key=${one.name}>${one.error.value.message}</${ErrorLine}>`)}
     <div class="inspect-grid">
       <${Episodes} lane=${lane} other=${other} vs=${vs} policy=${policy} compareWith=${compareWith} />
@@ -111,7 +111,7 @@ function branchOf(text) {
   }
 }
 
-function Head({ lane, target, vs, vsset, policy, setPolicy }) {
+function Head({ lane, target, env, vs, vsset, policy, setPolicy }) {
   const about = lane.about.value;
   const [choosing, setChoosing] = useState(false);
   const run = about.ref;
@@ -121,7 +121,7 @@ function Head({ lane, target, vs, vsset, policy, setPolicy }) {
     ${about.checkpoints?.length > 0 && html`<${Select} label="Checkpoint" value=${about.checkpoint} options=${about.checkpoints} onChange=${to} />`}
     <${Select} label="Policy" value=${policy} options=${POLICIES.filter((p) => about.policies.includes(p.value))} onChange=${setPolicy} />
     <span class="spacer"></span>
-    <a class="button" href=${url("/play", { ref: target, env: target ? null : about.env, seed: lane.row.value?.seed })}><${Icon} name="play" />Play</a>
+    <a class="button" href=${url("/play", { ref: target, env, seed: lane.row.value?.seed })}><${Icon} name="play" />Play</a>
     ${vs ? html`<${Badge} kind="amber">B: ${[vs, ...vsset].join(" ")}</${Badge}><${Button} small onClick=${() => go(url("/inspect", { ref: target, policy, seed: lane.row.value?.seed }))}>One agent</${Button}>`
       : run && html`<${Button} icon="plus" onClick=${() => setChoosing(true)}>Compare with</${Button}>`}
     ${choosing && html`<${ChooseOther} about=${about} onClose=${() => setChoosing(false)} onChoose=${(ref, vsset) => go(url("/inspect", { ref: target, vs: ref, vsset, policy, seed: lane.row.value?.seed }))} />`}</div>`;
