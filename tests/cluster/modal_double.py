@@ -58,6 +58,7 @@ class DoubleVolume:
         takes(modal.Volume.remove_file, None, path, recursive=recursive)
         with self._moment:
             shutil.rmtree(self.seen / path)
+            shutil.rmtree(self.work / path, ignore_errors=True)  # as the next container will see it
 
     @contextmanager
     def batch_upload(self, force: bool = False) -> Iterator[Any]:

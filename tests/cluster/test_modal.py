@@ -72,6 +72,18 @@ def test_a_spawned_job_is_found_again_by_another_process(double: DoubleModal, tm
     assert launcher.find("k7f3q-count") is None
 
 
+def test_a_second_call_of_a_run_takes_nothing_from_the_first(double: DoubleModal, tmp_path: Path) -> None:
+    for place in (double.volume.work, double.volume.seen):  # one that was stopped and never forgotten
+        (place / "k7f3q-count").mkdir()
+        (place / "k7f3q-count" / "stop").write_text("stop")
+        (place / "k7f3q-count" / "events.jsonl").write_text('["result", {"from": 7}]\n')
+    kept = ModalLauncher().submit("k7f3q-count", count(tmp_path / "k7f3q-count", until=3))
+    events: list[Event] = []
+    while not (events and events[-1].kind in ENDS):
+        events += kept.news({}, len(events))[0]
+    assert (events[-1].kind, events[-1].data["from"]) == ("result", 0)
+
+
 def test_a_preempted_job_goes_on_from_what_was_committed(double: DoubleModal, tmp_path: Path) -> None:
     """Modal calls the function again with the same arguments. The first container has left 25 numbers on the volume."""
     arguments: dict[str, Any] = {

@@ -7,7 +7,7 @@ import json
 import secrets
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from gymnast.core.errors import UserError, package_problem
@@ -34,9 +34,7 @@ class ModalKept:
             events = [Event(*json.loads(line)) for line in self._read("events.jsonl").splitlines()]
             new = events[heard:]
             changed, complete = self._changes(known)
-            if (
-                new and new[-1].kind in ENDS and not complete
-            ):  # the volume is forgotten at the end: its last files first
+            if new and new[-1].kind in ENDS and not complete:  # after the end the volume is forgotten: files first
                 new.pop()
             if not new and not changed:
                 if (why := self._how_it_ended()) is not None:
@@ -146,6 +144,8 @@ class ModalLauncher:
 
         with _one_line():
             volume = _volume()
+            with suppress(FileNotFoundError, modal.exception.NotFoundError):  # what an earlier call of the run has left
+                volume.remove_file(name, recursive=True)
             files = [] if job.folder is None else changes(job.folder, {})
             with volume.batch_upload(force=True) as batch:
                 for change in files:
