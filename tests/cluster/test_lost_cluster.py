@@ -64,10 +64,10 @@ def test_an_answer_that_is_lost_with_its_node_is_no_lost_cluster(error: str, arg
     ray = pytest.importorskip("ray")
     from gymnast.core.ray_cluster import Head
 
-    with pytest.raises(ray.exceptions.RayActorError) as died, Head("127.0.0.1:1")._or_lost():
+    with pytest.raises(ray.exceptions.RayActorError) as died, Head("127.0.0.1:1").or_lost():
         raise getattr(ray.exceptions, error)(*arguments)
     assert not died.value.actor_init_failed
-    with pytest.raises(Lost), Head("127.0.0.1:1")._or_lost():
+    with pytest.raises(Lost), Head("127.0.0.1:1").or_lost():
         raise ray.exceptions.LocalRayletDiedError
 
 

@@ -33,7 +33,11 @@ def trained(target: str, steps: int, half: TrainState | None = None) -> TrainSta
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(
-    "target,package", [("Retro/Airstriker-Genesis", "stable_retro"), ("VizdoomDeathmatch-v1:bots", "vizdoom")]
+    "target,package",
+    [
+        ("Retro/Airstriker-Genesis", "stable_retro"),
+        pytest.param("VizdoomDeathmatch-v1:bots", "vizdoom", marks=pytest.mark.slow),  # half a minute
+    ],
 )
 def test_a_game_resumes_exactly(target: str, package: str) -> None:
     """128 steps at once are 64 steps, a checkpoint, and 64 more; constant schedules, because the budgets differ."""

@@ -69,7 +69,7 @@ def print_env(result: Facts) -> None:
 def _setting(value: Any) -> str:
     """A setting of a task; of a table what it names."""
     if isinstance(value, dict):
-        return ", ".join(name for part in value.values() for name in part)
+        return ", ".join(name for part in value.values() if isinstance(part, dict) for name in part)
     return setting(value)
 
 
