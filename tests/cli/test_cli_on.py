@@ -29,6 +29,24 @@ def test_an_unknown_place(where: str, call: Command, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["train", "CartPole-v1", "--detach"], "--detach: needs --on WHERE"),
+        (
+            ["train", "CartPole-v1", "--set", "train.layout=central", "--set", "train.central.where=rey"],
+            "train.central.where = rey: must be local, ray, HOST:PORT or ray://HOST:PORT.",
+        ),
+        (["autotune", "CartPole-v1", "--budget", "100"], "--budget 100: less than one rollout of 2048 steps"),
+    ],
+)
+def test_mistakes_are_one_line(words: list[str], said: str, call: Command, tmp_path: Path) -> None:
+    answer = call(*words, "--runs-dir", tmp_path / "runs")
+    assert_answered(answer, said, code=2)
+    assert said in answer.err
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_an_address_where_nobody_is(call: Command, tmp_path: Path) -> None:
     pytest.importorskip("ray")
     where = f"127.0.0.1:{free_port()}"

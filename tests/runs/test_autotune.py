@@ -65,7 +65,7 @@ def test_kills_and_small_budgets_change_nothing(tmp_path: Path, monkeypatch: pyt
     whole = story(tmp_path / "whole")
     assert [line.get("reason") for line in whole] == ["alert", "reached", "reached", "spent", None]
 
-    for budget in ("2k", "8k", "20k", "26k"):
+    for budget in ("2048", "8k", "20k", "26k"):
         found = autotune(*asked, budget=budget, seed=1, runs_dir=tmp_path / "grown")
         assert len(found.decisions) == (budget == "26k")  # none before both have made their steps
     assert 26_000 <= found.used_steps < 26_000 + 2 * 2048
@@ -110,7 +110,7 @@ def test_from_a_run(tmp_path: Path) -> None:
 
 def test_a_journal_of_another_version_is_one_line(tmp_path: Path) -> None:
     asked = ("CartPole-v1", ["algo.gamma=0.6"])
-    found = autotune(*asked, budget="2k", seed=1, runs_dir=tmp_path)
+    found = autotune(*asked, budget="2048", seed=1, runs_dir=tmp_path)
     path = found.journal.with_suffix(".jsonl")
     path.write_text(path.read_text().replace('"returns"', '"scores"'))
     with pytest.raises(UserError, match="line 3 does not fit this command or this version"):

@@ -49,7 +49,7 @@ def train() -> None:
 @app.command(short_help="Continue a run.")
 @click.argument("ref", default="@last")
 @sets
-@click.option("--steps", type=int, help="Short for --set train.total_timesteps=N.")
+@click.option("--steps", type=int, help="In all, with those already made: short for --set train.total_timesteps=N.")
 @click.option("--reset-optimizer", is_flag=True, help="Keep the agent and reset the optimizer's moments.")
 @on_option
 @detach

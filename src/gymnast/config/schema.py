@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
@@ -144,7 +145,10 @@ class AgentConfig(Section):
     rescale_actions: bool = Field(True, description="Map -1..1 to the bounds of continuous actions.")
 
 
-CENTRAL_PLACE = r"^(local|ray|(ray://)?[^\s/:]+:[0-9]+)$"
+def _place(where: str) -> str:
+    if not re.fullmatch(r"local|ray|(ray://)?[^\s/:]+:[0-9]+", where):
+        raise ValueError("must be local, ray, HOST:PORT or ray://HOST:PORT.")
+    return where
 
 
 class CentralConfig(Section):
@@ -158,7 +162,7 @@ class CentralConfig(Section):
     n_actors: Size | None = Field(
         None, description="Actors that step env.n_envs in equal parts; null: one a core, at most one an env."
     )
-    where: Annotated[str, Field(pattern=CENTRAL_PLACE)] = Field(
+    where: Annotated[str, AfterValidator(_place)] = Field(
         "local",
         description="Where actors run: local (processes of this machine), ray (the cluster of RAY_ADDRESS, or one on "
         "this machine), or a cluster by its address, HOST:PORT or ray://HOST:PORT.",

@@ -89,13 +89,20 @@ def start(
     say: Callable[[str], None] = lambda text: None,
 ) -> Scored:
     """`gymnast train`: a new run, from its config to its verdict. `say` takes what is said before a run can do so."""
-    local = is_local(on)
+    local = stays_here(on, detach)
     order = settle(target, overrides, runs_dir, seed, steps, init_from, track, name, tags, say, local)
     if not local:
         from gymnast.verbs.remote.start import train_elsewhere
 
         return train_elsewhere(order, configs.validate(order.config), runs_dir, str(on), detach, quiet, say)
     return carry_out(*begin(order, runs_dir), quiet)
+
+
+def stays_here(on: str | None, detach: bool) -> bool:
+    local = is_local(on)
+    if local and detach:
+        raise UserError("--detach: needs --on WHERE; here a run ends with its command. See `gymnast train --help`.")
+    return local
 
 
 def settle(
@@ -194,7 +201,7 @@ def resume(
     say: Callable[[str], None] = lambda text: None,
 ) -> Scored:
     """`gymnast resume`: the same run goes on; with changed settings a new run goes on from where it was."""
-    local = is_local(on)
+    local = stays_here(on, detach)
     found = find(ref, overrides, runs_dir, reset_optimizer, steps, say)
     if not local:
         from gymnast.verbs.remote.start import resume_elsewhere
@@ -228,6 +235,9 @@ def find(
     updated = origin.read().updated  # before the checkpoint: whoever continues the run meanwhile changes it
     saved = checkpoint.load(path)
     saved.require_training_state()
+    made = saved.state["counters"].get("env_steps", 0)
+    if steps is not None and steps < made:
+        raise UserError(f"--steps {steps}: run {origin.id} has made {made:,} steps, and --steps counts them. Use more.")
     config = configs.override(saved.config, overrides, steps)
     changed = configs.diff(saved.config, config)
     continues = not changed and not reset_optimizer and path.stem == "last" and not fork

@@ -102,6 +102,9 @@ def autotune(
     refuse(start.config)
     total = start.config.train.total_timesteps
     allowed = allowed or Budget(steps=RUNS * total)
+    if allowed.steps is not None and allowed.steps < start.config.rollout_steps:
+        rollout = start.config.rollout_steps
+        raise UserError(f"--budget {budget}: less than one rollout of {rollout} steps, which is the least to train.")
     with closing(Journal(runs_dir / TAG / start.name)) as journal:
         progress.plan(allowed.total)
         progress.say(f"autotuning {start.target}, budget {allowed.text()}; journal in {journal.folder}")

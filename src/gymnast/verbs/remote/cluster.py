@@ -6,7 +6,7 @@ import os
 import platform
 
 from gymnast.core.errors import UserError, install_command
-from gymnast.core.ray_cluster import NAMESPACE
+from gymnast.core.ray_cluster import LOOPBACK, NAMESPACE
 from gymnast.jobs.launchers import parse_where
 from gymnast.jobs.launchers.ray import RayLauncher
 from gymnast.verbs.result import Facts
@@ -27,7 +27,8 @@ def how_to(port: int) -> Facts:
                 ("ray get-auth-token --generate", "makes the token, once; copy it to ~/.ray/auth_token everywhere"),
                 (
                     f"ray start --head --port={port} --dashboard-host=127.0.0.1",
-                    "the dashboard stays on this machine. For a cluster of one machine: --node-ip-address=127.0.0.1",
+                    "the dashboard stays on this machine. For a cluster of one machine, which no other one can reach, "
+                    f"begin the command with {' '.join(f'{name}={value}' for name, value in LOOPBACK.items())}",
                 ),
             ],
             "on every worker": [
@@ -38,7 +39,7 @@ def how_to(port: int) -> Facts:
                 ("gymnast ray status", "its nodes and cores"),
                 ("gymnast train CartPole-v1 --on ray", "on any node with a free core"),
             ],
-            "in the end": [("ray stop", "on every machine")],
+            "when you are done": [("ray stop", "on every machine; it stops all Ray clusters there")],
         }
     )
 

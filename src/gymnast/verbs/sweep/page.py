@@ -21,6 +21,7 @@ from gymnast.verbs.sweep.store import Curve as Evaluations
 from gymnast.verbs.sweep.store import Store
 
 WIDTH = 20  # of a bar
+ENOUGH_SEEDS = 5  # with fewer, Student's interval is several times as wide
 SCORE = (
     "The score is the mean height of the evaluation curve over the steps, in the env's reward: it rises when a config "
     "learns faster and when it ends higher. Later rounds have more steps, so scores are compared within a round. "
@@ -54,8 +55,13 @@ def conclusion(found: Found, target: str, variant: Path | None) -> list[str]:
     lines.append(
         f"training seconds, medians: {', '.join(f'{name} {took:,.1f}' for name, took in found.seconds.items())}"
     )
-    end = f"no better one found than {target}" if variant is None else f"better than {target}: wrote {variant}"
-    return [*lines, end]
+    if variant is not None:
+        return [*lines, f"better than {target}: wrote {variant}"]
+    lines.append(f"no better one found than {target}")
+    first = next(iter(found.confirmed.values()))
+    if first.difference.value > 0 and first.pairs < ENOUGH_SEEDS:
+        lines.append(f"{first.pairs} seeds show large differences only: use --seeds {ENOUGH_SEEDS} or more")
+    return lines
 
 
 def write_page(

@@ -95,6 +95,9 @@ def sweep(
         progress.say(note)
     store = Store(runs_dir / "sweeps" / (name or plan.name))
     store.open(plan)
+    there = f"; {len(store.records)} trainings are there already" if store.records else ""
+    searched = ", ".join(dim.key for dim in plan.space)
+    progress.say(f"sweep of {plan.label} in {store.folder}: {searched}; {trials} configs, {plan.steps:,} steps{there}")
     try:
         work = Search(plan, store, launcher, trials, at_once, minutes, progress)
         finalists = work.search()
