@@ -127,10 +127,11 @@ def follow_run(run: Run, quiet: bool = False) -> Scored:
 
     info = run.read()
     config = configs.load(str(run.config_path)).config
-    if info.on is None:
-        raise UserError(f"run {run.id} was not trained elsewhere: its folder has everything there is.")
     if info.status != "running":
         return result_of(run, config)
+    if info.on is None:
+        token, where = run.id.partition("-")[0], runs_dir_option(run.path.parent)
+        raise UserError(f"run {run.id} is trained on this machine. See it: gymnast runs show {token}{where}.")
     worker = None
     if not run.is_held:
         worker = Worker(Job(HOLD, {"on": info.on, "folder": str(run.path.absolute()), "facts": {}}), outlives=True)
