@@ -235,10 +235,10 @@ def find(
     updated = origin.read().updated  # before the checkpoint: whoever continues the run meanwhile changes it
     saved = checkpoint.load(path)
     saved.require_training_state()
+    config = configs.override(saved.config, overrides, steps)
     made = saved.state["counters"].get("env_steps", 0)
     if steps is not None and steps < made:
         raise UserError(f"--steps {steps}: run {origin.id} has made {made:,} steps, and --steps counts them. Use more.")
-    config = configs.override(saved.config, overrides, steps)
     changed = configs.diff(saved.config, config)
     continues = not changed and not reset_optimizer and path.stem == "last" and not fork
     if continues and not ended_too and (over := why_over(origin, saved.state, config)) is not None:
