@@ -1,7 +1,7 @@
 """A benchmark and a sweep on a Ray cluster of several nodes on this machine: which node does which run?
 
-    .venv/bin/python benchmarks/cluster_spread.py --out /tmp/spread           spread, nothing is killed
-    .venv/bin/python benchmarks/cluster_spread.py --out /tmp/spread --kill    a node is killed in the middle of each
+    .venv/bin/python benchmarks/cluster_spread.py --out spread           spread, nothing is killed
+    .venv/bin/python benchmarks/cluster_spread.py --out spread --kill    a node is killed in the middle of each
 
 With --kill both are done twice, undisturbed and with a node that is killed (SIGKILL, all of its processes) and
 replaced, and their numbers are compared, all but the clock's.
