@@ -127,7 +127,8 @@ class TableReader:
         moved = np.where(shown & self._seen_before, places - self._before, 0)
         obs[self._velocity_at] = moved[self._moving] / self._speeds
         obs[self._visible_at] = seen
-        obs[self._distances_at : self._rest] = self._distances.read(places, seen)
+        if self._distances.names:
+            obs[self._distances_at : self._rest] = self._distances.read(places, seen)
         self._before, self._seen_before = places, shown
         after_numbers = self._rest + len(self._numbers.cells)
         obs[self._rest : after_numbers] = self._numbers.scaled(self._numbers.values(ram)).clip(-1, 1)
