@@ -155,7 +155,7 @@ def test_a_recording_marks_an_old_picture_and_a_sampled_episode_has_a_return(
     one.wait("() => !document.querySelector('.behind')")
 
     panel = one.page.locator("[data-panel=value]")
-    assert "not drawn: The value is that of sampled actions" in panel.inner_text()
+    panel.get_by_text("not drawn: The value is that of sampled actions").wait_for()
     seed = one.answer("episode")["seed"]
     panel.get_by_role("button", name="Record a sampled episode").click()
     one.wait("() => document.querySelector('.episode-list .selected')?.textContent.includes('sampled')")

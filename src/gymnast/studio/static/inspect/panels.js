@@ -25,6 +25,7 @@ const wholeStep = (value) => (Number.isInteger(value) ? String(value) : "");
 const steps = (values) => values.map((_, i) => i);
 
 function Values({ lanes, desk }) {
+  if (!lanes.some((lane) => lane.columns.value)) return html`<${Loading} />`; // "no network looked on" is not known yet
   const series = [];
   const reasons = [];
   for (const lane of lanes) {
