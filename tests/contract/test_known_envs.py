@@ -363,6 +363,17 @@ def test_close_ends_the_workers_and_slow_envs_are_not_hung(make: Make) -> None:
             os.kill(pid, 0)
 
 
+def test_long_episodes_to_replay_do_not_ask_for_more_seconds_than_a_pipe_can_wait(make: Make) -> None:
+    vec = make("process", "Counting-v0", step_timeout=86_400.0, kwargs={"length": None})
+    vec.reset(0)
+    for _ in range(30):  # a day for each step to replay is more than 2 ** 31 milliseconds
+        vec.step(zeros())
+    state = vec.save_state()
+    vec.load_state(state)
+    again = vec.save_state()
+    assert {key: array.tolist() for key, array in again.items()} == {key: a.tolist() for key, a in state.items()}
+
+
 def test_workers_do_not_import_torch(make: Make) -> None:
     vec = make("process", "Counting-v0", 2)
     for process in vec._processes:  # type: ignore[attr-defined]

@@ -69,7 +69,7 @@ class EnvConfig(Section):
     shaping: dict[str, Float] = Field(
         {}, description="Weights of the env's extra rewards, by name; for the learner, never in scores."
     )
-    step_timeout: Positive = Field(60.0, description="Seconds until a silent worker counts as hung.")
+    step_timeout: Positive = Field(60.0, le=86_400, description="Seconds until a silent worker counts as hung.")
 
 
 SMALLEST_PICTURE = {

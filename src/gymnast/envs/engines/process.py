@@ -25,6 +25,8 @@ from gymnast.jobs.worker import how_it_ended
 if TYPE_CHECKING:
     from gymnast.envs.make import EnvMaker
 
+LONGEST_WAIT = 86_400.0  # seconds; some weeks, which long episodes to replay would ask for, are more than a pipe can wait
+
 
 class ProcessEngine(Engine):
     engine = "process"
@@ -99,6 +101,7 @@ class ProcessEngine(Engine):
         return self._receive_all(seconds, doing)
 
     def _receive_all(self, seconds: float, doing: str) -> list[Any]:
+        seconds = min(seconds, LONGEST_WAIT)
         deadline = time.monotonic() + seconds
         results = []
         for index, connection in self._workers.connections.items():
