@@ -169,6 +169,13 @@ def test_rows_add_up(tmp_path: Path) -> None:
     assert "| 2/3 (4 asked) | 450 (4 episodes) | 350 [100, 500] | >= 400 met, <= 3 s met | 200 | 2.0 |" in text
 
 
+def test_one_run_has_the_interval_of_its_episodes(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    keep(store, Row(target="CartPole-v1:ppo", seeds="1"), "gymnast", 1, done(0, None) | {"verdict": [400.0, 500.0]})
+    (summary,) = summarise(store)
+    assert "| 450 (2 episodes) | 450 [400, 500] |" in squeezed(page([summary], []))
+
+
 def test_a_target_beyond_solved_stands_beside_it(tmp_path: Path) -> None:
     """Three runs are solved, two of them reached what training went on for; older records do not know of it."""
     store = Store(tmp_path)

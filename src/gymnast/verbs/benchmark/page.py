@@ -28,7 +28,8 @@ READING = """## How to read it
 - **score**: of other fresh episodes (100 unless the row says otherwise), which decided nothing; "exact" where the env's
   table gives the judged policy's true value, without sampling.
 - **IQM**: interquartile mean, the mean without the lowest and the highest quarter of the runs. In brackets the 95 %
-  interval by the stratified bootstrap (runs are drawn again within each env and library).
+  interval by the stratified bootstrap (runs are drawn again within each env and library). A row with one run has
+  the interval of that run's episodes instead.
 - **steps, seconds**: medians until the verdict that reached the target; a run that never did took for ever. Seconds are
   training only, in one thread: what evaluations and verdicts take is not counted.
 - **target**: met if the median score reaches it; a target in seconds if the median time stays within it. Where

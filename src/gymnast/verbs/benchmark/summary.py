@@ -122,7 +122,7 @@ def side_of(row: Row, records: Sequence[Record]) -> SideSummary:
         solved=sum(record["solved"] for record in records),
         on_target=sum(beyond) if beyond else None,
         median=middle,
-        iqm={name: Estimate.of(iqm, numbers) for name, numbers in values.items()},
+        iqm={name: Estimate.of(iqm, numbers) for name, numbers in values.items()} | interval_of_one(row, records),
         met=None if target is None else middle >= target,
         exact=all(record["exact_value"] is not None for record in records) and not row.equal_steps,
         steps_to_target=median([record["solved_steps"] for record in records]),
@@ -131,6 +131,14 @@ def side_of(row: Row, records: Sequence[Record]) -> SideSummary:
         seconds=median([record["seconds"] for record in records]),
         episodes=records[0]["verdict"]["episodes"],
     )
+
+
+def interval_of_one(row: Row, records: Sequence[Record]) -> Estimates:
+    """A single run has no interval over runs: that of its episodes is shown, where it was measured by episodes."""
+    if row.equal_steps or len(records) > 1 or records[0]["exact_value"] is not None:
+        return {}
+    verdict = records[0]["verdict"]
+    return {"score": Estimate(verdict["mean"], verdict["low"], verdict["high"])}
 
 
 def judged(record: Record) -> float:
