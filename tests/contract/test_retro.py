@@ -348,6 +348,44 @@ def test_import_of_roms(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
         import_rom(tmp_path / "nowhere")
 
 
+def test_import_of_files_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Damaged, encrypted or packed in an unknown way: a line each, and the ROMs after them are found."""
+    monkeypatch.setenv("GYMNAST_RETRO", str(tmp_path / "mine"))
+    roms = tmp_path / "roms"
+    roms.mkdir()
+    whole = roms / "WHOLE.ZIP"
+    with zipfile.ZipFile(whole, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.write(retro.data.get_romfile_path("Airstriker-Genesis-v0"), "rom.md")
+    index = whole.read_bytes().find(b"PK\x01\x02")  # what the archive lists of its only file
+    changes = {"damaged": {200: 0, 201: 0, 202: 0}, "secret": {6: 1, index + 8: 1}, "packed": {8: 97, index + 10: 97}}
+    for name, bytes_of in changes.items():
+        data = bytearray(whole.read_bytes())
+        for place, value in bytes_of.items():
+            data[place] = value
+        (roms / f"{name}.zip").write_bytes(data)
+    (roms / "no.zip").write_bytes(b"PK\x03\x04 and nothing more")
+    with open(roms / "disc.iso", "wb") as file:
+        file.truncate(2**33)  # 8 GB, none of which is read
+    (roms / "locked.nes").write_bytes(b"NES")
+    read = Path.read_bytes
+
+    def refused(path: Path) -> bytes:
+        if path.name == "locked.nes":
+            raise PermissionError
+        return read(path)
+
+    monkeypatch.setattr(Path, "read_bytes", refused)
+    found = {row["file"]: row["status"] for row in import_rom(roms).data["files"]}
+    archives = dict.fromkeys(("WHOLE.ZIP", "damaged.zip", "secret.zip", "packed.zip", "no.zip", "disc.iso"), "unknown")
+    inside = dict.fromkeys(("damaged.zip: rom.md", "secret.zip: rom.md", "packed.zip: rom.md"), "unreadable")
+    assert found == {
+        **archives,
+        **inside,
+        "locked.nes": "unreadable",
+        "WHOLE.ZIP: rom.md": "imported already",
+    }
+
+
 def test_without_the_rom_one_line_says_how_to_bring_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GYMNAST_RETRO", str(tmp_path))
     with pytest.raises(

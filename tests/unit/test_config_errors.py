@@ -238,3 +238,11 @@ def test_plain_data_is_validated_without_places() -> None:
     with pytest.raises(ConfigError) as caught:
         validate({"env": {"id": "X"}, "algo": {"gamma": 2}})
     assert caught.value.problems == ["algo.gamma = 2: must be at most 1."]
+
+
+def test_a_setting_of_a_task_is_blamed_on_who_set_it() -> None:
+    """The preset sets the others of env.kwargs."""
+    (problem,) = problems("VizdoomBasic-v1", "env.kwargs.stack=0")
+    assert problem == "--set: env.kwargs: stack = 0: must be at least 1."
+    (problem,) = problems("Retro/Airstriker-Genesis", "env.kwargs.training.frame_skip=0")
+    assert problem.startswith("--set: env.kwargs: training.frame_skip = 0: must be")

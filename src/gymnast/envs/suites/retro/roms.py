@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import json
 import zipfile
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from io import BytesIO
@@ -71,13 +72,18 @@ def read_state(game: str, name: str) -> bytes:
         return file.read()
 
 
+LARGEST = 32 * 2**20 + 512  # bytes of a ROM that the package can know, with a header
+# of a file or an archive: damaged, encrypted, packed in a way that Python cannot open, not ours to read
+UNREADABLE = (OSError, EOFError, RuntimeError, NotImplementedError, zipfile.BadZipFile, zlib.error)
+
+
 @dataclass(frozen=True)
 class Found:
     """A file that may be a ROM."""
 
     file: str  # with the file inside it, where it is an archive
     game: str | None  # None: no ROM that is known
-    status: str  # new, imported already, unknown
+    status: str  # new, imported already, unknown, unreadable
     data: bytes = b""
     name: str = ""  # what it is called in the game's folder
 
@@ -88,9 +94,12 @@ def find_roms(folder: Path) -> list[Found]:
     known = data.get_known_hashes()
     found = []
     for name, content in _files(folder):
+        if content is None:
+            found.append(Found(name, None, "unreadable"))
+            continue
         try:
             groomed, digest = data.groom_rom(name, BytesIO(content))
-        except ValueError:  # larger than any ROM
+        except (ValueError, IndexError):  # larger than any ROM; shorter than its header says
             found.append(Found(name, None, "unknown"))
             continue
         game, extension, _ = known.get(digest, (None, "", ""))
@@ -114,12 +123,29 @@ def keep(found: Found) -> Path:
     return place
 
 
-def _files(folder: Path) -> Iterator[tuple[str, bytes]]:
+def _files(folder: Path) -> Iterator[tuple[str, bytes | None]]:
+    """Names and contents; None: it cannot be read. What is larger than any ROM is not read, and has no content."""
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
         name = str(path.relative_to(folder))
-        yield name, path.read_bytes()
-        if path.suffix == ".zip" and zipfile.is_zipfile(path):
-            with zipfile.ZipFile(path) as archive:
-                for entry in archive.infolist():
-                    if not entry.is_dir():
-                        yield f"{name}: {entry.filename}", archive.read(entry)
+        try:
+            yield name, b"" if path.stat().st_size > LARGEST else path.read_bytes()
+        except OSError:
+            yield name, None
+            continue
+        if path.suffix.lower() == ".zip":
+            yield from _packed(path, name)
+
+
+def _packed(path: Path, name: str) -> Iterator[tuple[str, bytes | None]]:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            for entry in archive.infolist():
+                if entry.is_dir():
+                    continue
+                inside = f"{name}: {entry.filename}"
+                try:
+                    yield inside, b"" if entry.file_size > LARGEST else archive.read(entry)
+                except UNREADABLE:
+                    yield inside, None
+    except zipfile.BadZipFile:  # the archive itself has its line already
+        return
