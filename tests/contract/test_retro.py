@@ -21,6 +21,8 @@ from gymnast.envs.make import choose_engine, make_env, make_vec
 from gymnast.envs.recorder import recorder_of
 from gymnast.envs.suites import suite_of
 from gymnast.envs.suites.retro.console import Console
+from gymnast.envs.suites.retro.referee import Referee
+from gymnast.envs.suites.retro.task import RetroTask
 from gymnast.envs.types import LIFE_LOST
 from gymnast.metrics.meter import Meter
 from gymnast.verbs.envs.import_rom import import_rom
@@ -220,6 +222,25 @@ def test_a_level_that_is_won_and_a_life_that_is_lost_end_the_episode(cartridge: 
     assert sum(step[1] for step in steps[1:]) == 1.0
     assert recorder_of(scored).components["progress"] == 318.0
     assert recorder_of(scored).shaped_return is None
+
+
+def test_time_that_is_exchanged_for_points_costs_nothing() -> None:
+    """As Mario does it behind the flag: 300 ticks in 300 frames, 5 points each. Before it a tick costs 1, also one in
+    the frame of a coin."""
+    task = RetroTask().of_game("SuperMarioBros-Nes-v0")
+    now = {"xscrollHi": 0, "xscrollLo": 0, "levelHi": 0, "levelLo": 0, "lives": 2, "time": 302, "score": 0}
+    referee = Referee(task, list(now))
+    referee.start(now)
+
+    def paid(**changes: int) -> float:
+        now.update(changes)
+        referee.follow(now, 0.0)
+        return referee.parts["time"]
+
+    assert [paid(time=301), paid(), paid(time=300, score=20), paid()] == [-1, 0, -1, 0]
+    assert sum(paid(time=299 - tick, score=25 + 5 * tick) for tick in range(300)) == -1  # the first cannot be known
+    assert paid(levelLo=1, time=400) == 0
+    assert [paid(time=399), paid(time=398)] == [-1, -1]  # without points it is time
 
 
 def test_other_ends(cartridge: Path, made: Any) -> None:
