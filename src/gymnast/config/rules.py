@@ -179,7 +179,7 @@ def _env(config: RunConfig) -> Iterator[RuleProblem]:
     if env.shaping:
         from gymnast.envs.shaping.components import shaping_problems
 
-        envs = [env, *(stage.env.applied(env) for stage in config.stages.values()), *config.task_envs]
+        envs = [env, *(stage.env.applied(env) for stage in config.stages.values())]
         found = (problem for one in envs for problem in shaping_problems(one.id, one.kwargs, env.shaping))
         for problem in dict.fromkeys(found):
             yield RuleProblem(("env.shaping",), problem)
