@@ -3,6 +3,7 @@ that runs in the real emulator with the real integration."""
 
 from __future__ import annotations
 
+import gzip
 import os
 import shutil
 import signal
@@ -182,6 +183,20 @@ def test_savestates(cartridge: Path, made: Any) -> None:
     assert drawn == [env.reset(seed=seed)[1]["levelHi"] for seed in range(20)]
     with pytest.raises(UserError, match=r"state = Level1-9: .* has no such savestate. Did you mean .*Known: Level1-1"):
         made(state="Level1-9")
+
+
+@pytest.mark.parametrize(
+    "content", [b"no gzip", gzip.compress(b"cut" * 99)[:20], gzip.compress(b"of another emulator")]
+)
+def test_a_file_that_is_no_savestate(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, made: Any, content: bytes
+) -> None:
+    """The emulator alone would ignore it, and the game would start as if it had just been switched on."""
+    monkeypatch.setenv("GYMNAST_RETRO", str(tmp_path))
+    (tmp_path / "Airstriker-Genesis-v0").mkdir()
+    (tmp_path / "Airstriker-Genesis-v0" / "mine.state").write_bytes(content)
+    with pytest.raises(UserError, match=r"^env.kwargs: state = mine: .* is no savestate of this emulator"):
+        made(AIRSTRIKER, state="mine")
 
 
 def test_a_level_that_is_won_and_a_life_that_is_lost_end_the_episode(cartridge: Path, made: Any) -> None:

@@ -68,8 +68,18 @@ def read_state(game: str, name: str) -> bytes:
             f"env.kwargs: state = {name}: {id_of(game)} has no such savestate.{did_you_mean(name, known)} "
             f"Known: {', '.join(known)}. Your own: {users_folder() / game / (name + '.state')}."
         )
-    with gzip.open(path, "rb") as file:
-        return file.read()
+    try:
+        with gzip.open(path, "rb") as file:
+            return file.read()
+    except (OSError, EOFError, zlib.error):
+        raise bad_state(game, name) from None
+
+
+def bad_state(game: str, name: str) -> UserError:
+    return UserError(
+        f"env.kwargs: state = {name}: {id_of(game)}: that file is no savestate of this emulator. "
+        "Save it with stable-retro (env.em.get_state(), compressed by gzip)."
+    )
 
 
 LARGEST = 32 * 2**20 + 512  # bytes of a ROM that the package can know, with a header
