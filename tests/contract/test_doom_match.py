@@ -144,7 +144,7 @@ def udp_sockets(pid: int) -> set[str]:
 
 
 def test_only_deathmatch_has_a_map_for_bots() -> None:
-    with pytest.raises(UserError, match=r"only VizdoomDeathmatch-v1 has a map for several"):
+    with pytest.raises(UserError, match=r"only VizdoomDeathmatch-v1 has a map for bots"):
         make_env(EnvConfig(id="VizdoomBasic-v1", kwargs={"bots": 2}))
 
 

@@ -12,7 +12,7 @@ from gymnast.config import EnvConfig, validate
 from gymnast.core.errors import UserError
 from gymnast.envs.make import make_env
 from gymnast.envs.recorder import recorder_of
-from gymnast.envs.suites.vizdoom.measures import CELL, PARTS
+from gymnast.envs.suites.vizdoom.measures import CELL, PARTS, READ, Measures
 
 pytest.importorskip("vizdoom")
 
@@ -142,3 +142,10 @@ def test_parts_are_for_training_and_have_names() -> None:
     env.close()
     with pytest.raises(UserError, match=r"VizdoomBasic-v1 has no component 'kill'. Did you mean 'kills'"):
         validate({"env": {"id": "VizdoomBasic-v1", "shaping": {"kill": 1}}})
+
+
+def test_something_is_always_allowed() -> None:
+    """Without ammunition nobody shoots, but an agent that can do nothing else goes on."""
+    nothing = [0.0] * len(READ)
+    for actions, allowed in ((["NOOP", "ATTACK"], [True, False]), (["ATTACK"], [True])):
+        assert Measures(READ, ["ATTACK"], actions).mask(nothing).tolist() == allowed

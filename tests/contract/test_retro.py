@@ -3,6 +3,7 @@ that runs in the real emulator with the real integration."""
 
 from __future__ import annotations
 
+import gzip
 import os
 import shutil
 import signal
@@ -21,6 +22,8 @@ from gymnast.envs.make import choose_engine, make_env, make_vec
 from gymnast.envs.recorder import recorder_of
 from gymnast.envs.suites import suite_of
 from gymnast.envs.suites.retro.console import Console
+from gymnast.envs.suites.retro.referee import Referee
+from gymnast.envs.suites.retro.task import RetroTask
 from gymnast.envs.types import LIFE_LOST
 from gymnast.metrics.meter import Meter
 from gymnast.verbs.envs.import_rom import import_rom
@@ -182,6 +185,20 @@ def test_savestates(cartridge: Path, made: Any) -> None:
         made(state="Level1-9")
 
 
+@pytest.mark.parametrize(
+    "content", [b"no gzip", gzip.compress(b"cut" * 99)[:20], gzip.compress(b"of another emulator")]
+)
+def test_a_file_that_is_no_savestate(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, made: Any, content: bytes
+) -> None:
+    """The emulator alone would ignore it, and the game would start as if it had just been switched on."""
+    monkeypatch.setenv("GYMNAST_RETRO", str(tmp_path))
+    (tmp_path / "Airstriker-Genesis-v0").mkdir()
+    (tmp_path / "Airstriker-Genesis-v0" / "mine.state").write_bytes(content)
+    with pytest.raises(UserError, match=r"^env.kwargs: state = mine: .* is no savestate of this emulator"):
+        made(AIRSTRIKER, state="mine")
+
+
 def test_a_level_that_is_won_and_a_life_that_is_lost_end_the_episode(cartridge: Path, made: Any) -> None:
     """The score is 1 for a win. What is paid in 160 frames to 320: 318 of progress (at 320 another level begins), 6
     ticks of 24 frames, one level, 1,000 points."""
@@ -220,6 +237,25 @@ def test_a_level_that_is_won_and_a_life_that_is_lost_end_the_episode(cartridge: 
     assert sum(step[1] for step in steps[1:]) == 1.0
     assert recorder_of(scored).components["progress"] == 318.0
     assert recorder_of(scored).shaped_return is None
+
+
+def test_time_that_is_exchanged_for_points_costs_nothing() -> None:
+    """As Mario does it behind the flag: 300 ticks in 300 frames, 5 points each. Before it a tick costs 1, also one in
+    the frame of a coin."""
+    task = RetroTask().of_game("SuperMarioBros-Nes-v0")
+    now = {"xscrollHi": 0, "xscrollLo": 0, "levelHi": 0, "levelLo": 0, "lives": 2, "time": 302, "score": 0}
+    referee = Referee(task, list(now))
+    referee.start(now)
+
+    def paid(**changes: int) -> float:
+        now.update(changes)
+        referee.follow(now, 0.0)
+        return referee.parts["time"]
+
+    assert [paid(time=301), paid(), paid(time=300, score=20), paid()] == [-1, 0, -1, 0]
+    assert sum(paid(time=299 - tick, score=25 + 5 * tick) for tick in range(300)) == -1  # the first cannot be known
+    assert paid(levelLo=1, time=400) == 0
+    assert [paid(time=399), paid(time=398)] == [-1, -1]  # without points it is time
 
 
 def test_other_ends(cartridge: Path, made: Any) -> None:
@@ -346,6 +382,44 @@ def test_import_of_roms(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert {row["status"] for row in import_rom(roms / "deep").data["files"]} == {"imported already"}
     with pytest.raises(UserError, match=r"import-rom: .*nowhere is not a folder"):
         import_rom(tmp_path / "nowhere")
+
+
+def test_import_of_files_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Damaged, encrypted or packed in an unknown way: a line each, and the ROMs after them are found."""
+    monkeypatch.setenv("GYMNAST_RETRO", str(tmp_path / "mine"))
+    roms = tmp_path / "roms"
+    roms.mkdir()
+    whole = roms / "WHOLE.ZIP"
+    with zipfile.ZipFile(whole, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.write(retro.data.get_romfile_path("Airstriker-Genesis-v0"), "rom.md")
+    index = whole.read_bytes().find(b"PK\x01\x02")  # what the archive lists of its only file
+    changes = {"damaged": {200: 0, 201: 0, 202: 0}, "secret": {6: 1, index + 8: 1}, "packed": {8: 97, index + 10: 97}}
+    for name, bytes_of in changes.items():
+        data = bytearray(whole.read_bytes())
+        for place, value in bytes_of.items():
+            data[place] = value
+        (roms / f"{name}.zip").write_bytes(data)
+    (roms / "no.zip").write_bytes(b"PK\x03\x04 and nothing more")
+    with open(roms / "disc.iso", "wb") as file:
+        file.truncate(2**33)  # 8 GB, none of which is read
+    (roms / "locked.nes").write_bytes(b"NES")
+    read = Path.read_bytes
+
+    def refused(path: Path) -> bytes:
+        if path.name == "locked.nes":
+            raise PermissionError
+        return read(path)
+
+    monkeypatch.setattr(Path, "read_bytes", refused)
+    found = {row["file"]: row["status"] for row in import_rom(roms).data["files"]}
+    archives = dict.fromkeys(("WHOLE.ZIP", "damaged.zip", "secret.zip", "packed.zip", "no.zip", "disc.iso"), "unknown")
+    inside = dict.fromkeys(("damaged.zip: rom.md", "secret.zip: rom.md", "packed.zip: rom.md"), "unreadable")
+    assert found == {
+        **archives,
+        **inside,
+        "locked.nes": "unreadable",
+        "WHOLE.ZIP: rom.md": "imported already",
+    }
 
 
 def test_without_the_rom_one_line_says_how_to_bring_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

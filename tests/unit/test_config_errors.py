@@ -238,3 +238,25 @@ def test_plain_data_is_validated_without_places() -> None:
     with pytest.raises(ConfigError) as caught:
         validate({"env": {"id": "X"}, "algo": {"gamma": 2}})
     assert caught.value.problems == ["algo.gamma = 2: must be at most 1."]
+
+
+def test_a_setting_of_a_task_is_blamed_on_who_set_it() -> None:
+    """The preset sets the others of env.kwargs."""
+    (problem,) = problems("VizdoomBasic-v1", "env.kwargs.stack=0")
+    assert problem == "--set: env.kwargs: stack = 0: must be at least 1."
+    (problem,) = problems("Retro/Airstriker-Genesis", "env.kwargs.training.frame_skip=0")
+    assert problem.startswith("--set: env.kwargs: training.frame_skip = 0: must be")
+
+
+def test_a_setting_that_tasks_or_stages_would_not_get_is_refused() -> None:
+    """Their kwargs replace those of env; what they set themselves, they have."""
+    mario = "Retro/SuperMarioBros-Nes"
+    (problem,) = problems(f"{mario}:levels", "env.kwargs.frame_skip=2")
+    assert problem == (
+        "--set: env.kwargs.frame_skip: tasks.Level1-1 (and 8 more) has its own kwargs, which replace env.kwargs. "
+        "Set frame_skip there too."
+    )
+    (problem,) = problems(f"{mario}:curriculum", "env.kwargs.training.frame_skip=2")
+    assert "stages.Level1-4 (and 7 more) has its own kwargs" in problem
+    assert load(f"{mario}:curriculum", ["env.kwargs.state=Level2-1"])  # where the first stage begins
+    assert load(f"{mario}:robust", ["env.kwargs.frame_skip=2"])

@@ -68,8 +68,8 @@ def print_env(result: Facts) -> None:
 
 def _setting(value: Any) -> str:
     """A setting of a task; of a table what it names."""
-    if isinstance(value, dict):
-        return ", ".join(name for part in value.values() if isinstance(part, dict) for name in part)
+    if isinstance(value, dict) and (tables := [part for part in value.values() if isinstance(part, dict)]):
+        return ", ".join(name for part in tables for name in part)
     return setting(value)
 
 

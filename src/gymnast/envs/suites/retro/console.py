@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gymnast.core.errors import UserError
-from gymnast.envs.suites.retro.roms import integration, read_state, retro, rom_of, usual_state
+from gymnast.envs.suites.retro.roms import bad_state, integration, read_state, retro, rom_of, usual_state
 from gymnast.envs.types import Picture
 
 
@@ -55,7 +55,9 @@ class Console:
         return dict(env.data.lookup_all())
 
     def check_state(self, state: str) -> None:
-        read_state(self.game, state)
+        """The emulator goes on as it was where a savestate is not one of its own, and says so here only."""
+        if not self._take().em.set_state(read_state(self.game, state)):
+            raise bad_state(self.game, state)
 
     def frame(self, bits: int) -> tuple[float, bool, dict[str, Any]]:
         """One frame with these buttons: the integration's reward, whether it says that the game is over, variables."""

@@ -46,13 +46,14 @@ class Referee:
         self.parts: dict[str, float] = dict.fromkeys(parts_of(variables), 0.0)
         self.furthest = 0.0
         self.idle = 0  # frames without progress
+        self._falls = False  # the clock fell in the last frame
         self.died = self.won = False  # in the last frame
         self.wins = 0  # levels won in the episode
 
     def start(self, variables: Mapping[str, Any]) -> None:
         self._last = self._read(variables)
         self.furthest, self.idle, self.wins = self._last.get("position", 0.0), 0, 0
-        self.died = self.won = False
+        self.died = self.won = self._falls = False
         self.parts = dict.fromkeys(self.parts, 0.0)
 
     def follow(self, variables: Mapping[str, Any], reward: float) -> None:
@@ -66,14 +67,22 @@ class Referee:
         self.idle = 0 if progress > 0 or self.won or ("position" not in now and reward != 0) else self.idle + 1
         found = {
             "progress": progress,
-            # a clock that is wound up again, for a new level, takes nothing back
-            "time": min(0.0, gained["clock"]) if "clock" in gained else -1.0 / FRAMES_A_SECOND,
+            "time": self._time(gained),
             "death": -1.0 if self.died else 0.0,
             "level": 1.0 if self.won else 0.0,
             "points": max(0.0, gained.get("points", 0.0)),
         }
         self.parts = {name: found[name] for name in self.parts}
         self._last = now
+
+    def _time(self, gained: Mapping[str, float]) -> float:
+        """A clock that is wound up again, for a new level, takes nothing back. One that falls frame after frame while
+        points rise is exchanged for points, at the end of a level: whoever was quick would pay for the time saved."""
+        if "clock" not in gained:
+            return -1.0 / FRAMES_A_SECOND
+        fell, self._falls = self._falls, gained["clock"] < 0
+        is_exchanged = fell and gained.get("points", 0.0) > 0
+        return 0.0 if is_exchanged else min(0.0, gained["clock"])
 
     def _progress(self, position: float | None) -> float:
         if position is None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import json
 import zipfile
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from io import BytesIO
@@ -67,8 +68,23 @@ def read_state(game: str, name: str) -> bytes:
             f"env.kwargs: state = {name}: {id_of(game)} has no such savestate.{did_you_mean(name, known)} "
             f"Known: {', '.join(known)}. Your own: {users_folder() / game / (name + '.state')}."
         )
-    with gzip.open(path, "rb") as file:
-        return file.read()
+    try:
+        with gzip.open(path, "rb") as file:
+            return file.read()
+    except (OSError, EOFError, zlib.error):
+        raise bad_state(game, name) from None
+
+
+def bad_state(game: str, name: str) -> UserError:
+    return UserError(
+        f"env.kwargs: state = {name}: {id_of(game)}: that file is no savestate of this emulator. "
+        "Save it with stable-retro (env.em.get_state(), compressed by gzip)."
+    )
+
+
+LARGEST = 32 * 2**20 + 512  # bytes of a ROM that the package can know, with a header
+# of a file or an archive: damaged, encrypted, packed in a way that Python cannot open, not ours to read
+UNREADABLE = (OSError, EOFError, RuntimeError, NotImplementedError, zipfile.BadZipFile, zlib.error)
 
 
 @dataclass(frozen=True)
@@ -77,7 +93,7 @@ class Found:
 
     file: str  # with the file inside it, where it is an archive
     game: str | None  # None: no ROM that is known
-    status: str  # new, imported already, unknown
+    status: str  # new, imported already, unknown, unreadable
     data: bytes = b""
     name: str = ""  # what it is called in the game's folder
 
@@ -88,9 +104,12 @@ def find_roms(folder: Path) -> list[Found]:
     known = data.get_known_hashes()
     found = []
     for name, content in _files(folder):
+        if content is None:
+            found.append(Found(name, None, "unreadable"))
+            continue
         try:
             groomed, digest = data.groom_rom(name, BytesIO(content))
-        except ValueError:  # larger than any ROM
+        except (ValueError, IndexError):  # larger than any ROM; shorter than its header says
             found.append(Found(name, None, "unknown"))
             continue
         game, extension, _ = known.get(digest, (None, "", ""))
@@ -114,12 +133,29 @@ def keep(found: Found) -> Path:
     return place
 
 
-def _files(folder: Path) -> Iterator[tuple[str, bytes]]:
+def _files(folder: Path) -> Iterator[tuple[str, bytes | None]]:
+    """Names and contents; None: it cannot be read. What is larger than any ROM is not read, and has no content."""
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
         name = str(path.relative_to(folder))
-        yield name, path.read_bytes()
-        if path.suffix == ".zip" and zipfile.is_zipfile(path):
-            with zipfile.ZipFile(path) as archive:
-                for entry in archive.infolist():
-                    if not entry.is_dir():
-                        yield f"{name}: {entry.filename}", archive.read(entry)
+        try:
+            yield name, b"" if path.stat().st_size > LARGEST else path.read_bytes()
+        except OSError:
+            yield name, None
+            continue
+        if path.suffix.lower() == ".zip":
+            yield from _packed(path, name)
+
+
+def _packed(path: Path, name: str) -> Iterator[tuple[str, bytes | None]]:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            for entry in archive.infolist():
+                if entry.is_dir():
+                    continue
+                inside = f"{name}: {entry.filename}"
+                try:
+                    yield inside, b"" if entry.file_size > LARGEST else archive.read(entry)
+                except UNREADABLE:
+                    yield inside, None
+    except zipfile.BadZipFile:  # the archive itself has its line already
+        return

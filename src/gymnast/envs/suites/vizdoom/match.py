@@ -35,7 +35,9 @@ def prepare(game: Any, scenario: Mapping[str, Any]) -> None:
     import vizdoom
 
     if scenario["scenario_config_file"] != SCENARIO:
-        raise UserError("bots or another player: only VizdoomDeathmatch-v1 has a map for several. Use that env.")
+        raise UserError(
+            "env.id: only VizdoomDeathmatch-v1 has a map for bots (env.kwargs.bots) or another player. Use that env."
+        )
     game.set_doom_scenario_path(os.path.join(vizdoom.scenarios_path, MAP_FILE))
     game.set_doom_map(MAP)
 

@@ -85,10 +85,11 @@ class Measures:
 
     def mask(self, numbers: list[float]) -> NDArray[np.bool_]:
         """Actions whose buttons all do something: a weapon that is not owned cannot be chosen, and nobody shoots who
-        has no ammunition and no bare hands."""
+        has no ammunition and no bare hands. Where nothing else is left, everything is allowed."""
         idle = {name for name, owned in self._weapons if not numbers[owned]}
         if self._shoots and not numbers[self._fist] and not any(numbers[i] > 0 for i in self._ammo):
             idle.add("ATTACK")
         if not idle:
             return self._everything
-        return np.array([not (wanted & idle) for wanted in self._wanted])
+        allowed = np.array([not (wanted & idle) for wanted in self._wanted])
+        return allowed if allowed.any() else self._everything
