@@ -25,7 +25,7 @@ from gymnast.jobs.worker import how_it_ended
 if TYPE_CHECKING:
     from gymnast.envs.make import EnvMaker
 
-LONGEST_WAIT = 86_400.0  # seconds; some weeks, which long episodes to replay would ask for, are more than a pipe can wait
+LONGEST_WAIT = 86_400.0  # seconds; a pipe cannot wait for the weeks that long episodes to replay would ask for
 
 
 class ProcessEngine(Engine):
