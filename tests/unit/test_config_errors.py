@@ -248,15 +248,16 @@ def test_a_setting_of_a_task_is_blamed_on_who_set_it() -> None:
     assert problem.startswith("--set: env.kwargs: training.frame_skip = 0: must be")
 
 
-def test_a_setting_that_tasks_or_stages_would_not_get_is_refused() -> None:
-    """Their kwargs replace those of env; what they set themselves, they have."""
+def test_a_setting_that_no_task_or_stage_would_get_is_refused() -> None:
+    """Their kwargs change those of env key by key."""
     mario = "Retro/SuperMarioBros-Nes"
-    (problem,) = problems(f"{mario}:levels", "env.kwargs.frame_skip=2")
+    (problem,) = problems(f"{mario}:levels", "env.kwargs.state=Level2-1")
     assert problem == (
-        "--set: env.kwargs.frame_skip: tasks.Level1-1 (and 8 more) has its own kwargs, which replace env.kwargs. "
-        "Set frame_skip there too."
+        "--set: env.kwargs.state: every task has its own state, so this changes nothing. Change `tasks` instead."
     )
-    (problem,) = problems(f"{mario}:curriculum", "env.kwargs.training.frame_skip=2")
-    assert "stages.Level1-4 (and 7 more) has its own kwargs" in problem
-    assert load(f"{mario}:curriculum", ["env.kwargs.state=Level2-1"])  # where the first stage begins
-    assert load(f"{mario}:robust", ["env.kwargs.frame_skip=2"])
+    fewer = load(f"{mario}:levels", ["env.kwargs.frame_skip=2"]).config
+    assert [env.kwargs["frame_skip"] for env in fewer.task_envs] == [2] * 9
+    curriculum = load(f"{mario}:curriculum", ["env.kwargs.state=Level2-1"]).config  # where the first stage begins
+    states = [part.env.kwargs["state"] for part in curriculum.parts]
+    assert states[:2] == ["Level2-1", "Level1-4"]
+    assert {part.env.kwargs["score"] for part in curriculum.parts} == {"win"}

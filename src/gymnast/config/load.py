@@ -146,7 +146,7 @@ def _validated(
     facts = own_facts or load_facts(config.env.id)
     last = config.in_stage(-1)
     problems = facts_problems(last.eval_env, last.stop, scored_facts(config, facts), sources)
-    if problems := [*problems, *stage_problems(config, facts, sources), *replaced_kwargs(config, sources)]:
+    if problems := [*problems, *stage_problems(config, facts, sources), *unused_kwargs(config, sources)]:
         raise ConfigError(problems)
     return config, facts
 
@@ -179,19 +179,15 @@ def stage_problems(config: RunConfig, facts: EnvFacts | None, sources: Mapping[s
     return lines
 
 
-def replaced_kwargs(config: RunConfig, sources: Mapping[str, str]) -> list[str]:
-    """What the command line sets and stages or tasks that have their own kwargs would silently not get."""
-    parts = {f"stages.{name}": stage.env for name, stage in config.stages.items()}
-    parts |= {f"tasks.{task.name}": task.env for task in config.tasks}
-    own = {
-        name: env.kwargs for name, env in parts.items() if env.kwargs is not None and env.id in (None, config.env.id)
-    }
+def unused_kwargs(config: RunConfig, sources: Mapping[str, str]) -> list[str]:
+    """What the command line sets although every task, or every stage, has its own value for it."""
+    parts = [task.env for task in config.tasks] or [stage.env for stage in config.stages.values()]
+    kind = "task" if config.tasks else "stage"
     lines = []
     for key in [key for key, source in sources.items() if key.startswith("env.kwargs.") and source.startswith("--")]:
         leaf = key.split(".")[2]
-        if without := [name for name, kwargs in own.items() if leaf not in kwargs]:
-            more = f" (and {len(without) - 1} more)" if len(without) > 1 else ""
-            text = f"{without[0]}{more} has its own kwargs, which replace env.kwargs. Set {leaf} there too."
+        if parts and all(part.id is None and leaf in (part.kwargs or {}) for part in parts):
+            text = f"every {kind} has its own {leaf}, so this changes nothing. Change `{kind}s` instead."
             lines.append(line(sources[key], key, text))
     return lines
 

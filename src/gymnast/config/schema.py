@@ -219,12 +219,24 @@ class EvalEnvConfig(Section):
         return env.model_copy(update=changes)
 
 
+class PartEnvConfig(EvalEnvConfig):
+    """The env of a task or a stage: its kwargs change those of `env` key by key."""
+
+    kwargs: dict[str, Any] | None = Field(None, description="These keys differ from env.kwargs.")
+
+    def applied(self, env: EnvConfig) -> EnvConfig:
+        found = super().applied(env)
+        if found.id != env.id or self.kwargs is None:
+            return found
+        return found.model_copy(update={"kwargs": env.kwargs | self.kwargs})
+
+
 class TaskConfig(Section):
     """One of several tasks that a run trains at once."""
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")] = Field(description="What metrics call it.")
-    env: EvalEnvConfig = Field(
-        EvalEnvConfig(),
+    env: PartEnvConfig = Field(
+        PartEnvConfig(),
         description="What differs from `env`. Another id starts from its own engine, kwargs, wrappers and time limit.",
     )
     weight: Positive = Field(1.0, description="Its share of env.n_envs, and so of every batch, relative to the others.")
@@ -297,7 +309,7 @@ class AdvanceConfig(Section):
 
 
 class StageConfig(Section):
-    env: EvalEnvConfig = Field(EvalEnvConfig(), description="What differs from `env` in this stage.")
+    env: PartEnvConfig = Field(PartEnvConfig(), description="What differs from `env` in this stage.")
     advance: AdvanceConfig | None = Field(
         None, description="What ends this stage, so that the next one begins; null: it is the last one."
     )
