@@ -65,6 +65,15 @@ def test_all_18_keys_of_an_atari_joystick() -> None:
     assert discrete("NOOP", "UP", "RIGHT").action(["ArrowUp", "ArrowRight"]) in (1, 2)
 
 
+def test_what_all_actions_do_needs_no_key() -> None:
+    """Pong's preset always presses FIRE: nothing, right and left are left to choose."""
+    keys = discrete("FIRE", "RIGHTFIRE", "LEFTFIRE", turned={"right": "up", "left": "down"})
+    held: tuple[list[str], ...] = ([], ["ArrowUp"], ["ArrowRight"], ["KeyS"], ["ArrowLeft"])
+    assert [keys.action(codes) for codes in held] == [0, 1, 1, 2, 2]
+    assert keys.idle == 0
+    assert discrete("FIRE", "RIGHT").idle is None  # two choices, neither of which is nothing
+
+
 def test_names() -> None:
     assert directions("push left") == {"left"}
     assert directions("pick up") == {"fire"}  # not the direction
