@@ -29,7 +29,7 @@ pytest.importorskip("vizdoom")
 
 BOTS = 4
 ACTIONS = ["NOOP", "ATTACK", "MOVE_FORWARD", "TURN_LEFT"]
-ATTACK = 1
+ATTACK, TURN_LEFT = 1, 3  # of these
 WEIGHT = -0.5
 
 
@@ -64,8 +64,11 @@ def other_player(env: Any) -> Any:
     return max(players(env), key=lambda one: np.hypot(one.position_x - here[0], one.position_y - here[1]))
 
 
-def hunt(env: Any, attack: Callable[[], Any]) -> None:
-    """Appears in front of another player and fires a rocket, until one is dead."""
+def hunt(env: Any, step: Callable[[int], Any]) -> None:
+    """Appears in front of another player and fires a rocket, until one is dead.
+
+    There may be a wall between them, so that the next try comes from another side.
+    """
     doom = env.unwrapped
     doom.game.send_game_command("god")  # else the rocket would hurt whoever fires it
     for _ in range(40):
@@ -73,9 +76,11 @@ def hunt(env: Any, attack: Callable[[], Any]) -> None:
         place = other.position_x - 64 * np.cos(look), other.position_y - 64 * np.sin(look)
         doom.game.send_game_command(f"warp {place[0]:.0f} {place[1]:.0f}")
         for _ in range(6):
-            attack()
+            step(ATTACK)
         if doom.variables["FRAGCOUNT"] > 0:
             break
+        for _ in range(3):
+            step(TURN_LEFT)
     doom.game.send_game_command("god")
     assert doom.variables["FRAGCOUNT"] > 0
 
@@ -93,7 +98,7 @@ def test_every_match_has_its_bots_and_counts_frags(match: gym.Env[Any, Any]) -> 
             1 + BOTS
         )
         # a frag pays 1, and dying by one's own hand takes 1 and is not the end
-        hunt(match, lambda: match.step(ATTACK))
+        hunt(match, match.step)
         assert recorder_of(match).raw_return == recorder_of(match).components["frags"] >= 1
         match.step(0)
         game.send_game_command("kill")
@@ -162,17 +167,17 @@ def test_what_a_player_starts_with_again_is_not_gained() -> None:
     assert measures.step(numbers(HEALTH=100, AMMO5=10, DEATHCOUNT=1, POSITION_X=930))["progress"] == 30
 
 
-def duel_config() -> RunConfig:
-    settings = ["env.kwargs.actions=[NOOP, ATTACK, MOVE_FORWARD, TURN_LEFT]", "env.max_episode_steps=1000"]
+def duel_config(actions: list[str] = ACTIONS) -> RunConfig:
+    settings = [f"env.kwargs.actions=[{', '.join(actions)}]", "env.max_episode_steps=1000"]
     return configs.load("VizdoomDeathmatch-v1", settings).config
 
 
 @pytest.fixture
 def duel() -> Iterator[Game]:
-    """A game against an untrained network."""
-    config = duel_config()
-    game, own = Game(config, pictures=False), Game(config, pictures=False)
-    game.opponent = Opponent(game, own, SavedAgent.build(config, own.vec).net)
+    """A game against an untrained network that cannot fire: its own rockets would kill it."""
+    theirs = duel_config([name for name in ACTIONS if name != "ATTACK"])
+    game, own = Game(duel_config(), pictures=False), Game(theirs, pictures=False)
+    game.opponent = Opponent(game, own, SavedAgent.build(theirs, own.vec).net)
     yield game
     game.close()
 
@@ -197,7 +202,7 @@ def test_two_players_see_each_other_and_the_score_counts(duel: Game) -> None:
                 assert np.hypot(*away) < 20
         assert host.game.get_episode_time() == guest.game.get_episode_time()
     assert len(set(places)) > 10  # they move
-    hunt(host, lambda: duel.step(ATTACK))
+    hunt(host, duel.step)
     assert duel.total == 1
     assert guest.variables["DEATHCOUNT"] == 1
     scored = opponent.game.total
