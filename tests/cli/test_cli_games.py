@@ -1,4 +1,4 @@
-"""A training whose game is killed: one line, the last checkpoint, and no process that is left."""
+"""A training whose game is killed: one line, the last checkpoint, and no process or temporary folder that is left."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -42,17 +43,26 @@ def test_a_killed_game_ends_the_run_with_its_last_checkpoint(
     command = [sys.executable, "-m", "gymnast", "train", env_id, "--quiet", "--runs-dir", str(tmp_path)]
     for change in SMALL:
         command += ["--set", change]
-    with running(command, stderr=subprocess.PIPE, text=True, cwd=ROOT, env=environment()) as process:
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    surroundings = {**environment(), "TMPDIR": str(temporary)}
+    with running(command, stderr=subprocess.PIPE, text=True, cwd=ROOT, env=surroundings) as process:
         wait_for(lambda: list(tmp_path.rglob("checkpoints/*")), "checkpoint", process)
         family = family_of(process.pid)
         games = sorted(pid for pid, words in family.items() if process_of_a_game in words)
         assert len(games) == 2, family
+        process.send_signal(signal.SIGSTOP)
+        time.sleep(
+            0.5
+        )  # a Doom that is killed while it holds the lock of its messages blocks its worker until the timeout
         os.kill(games[0], signal.SIGKILL)
+        process.send_signal(signal.SIGCONT)
         _, said = process.communicate(timeout=100)
     assert process.returncode == 1
     assert f"{env_id}: {line}" in said
     assert "Traceback" not in said
     assert "gymnast resume" in said
     wait_for(lambda: not any(map(is_alive, family)), "end of every process")
+    assert [path.name for path in temporary.iterdir() if "gymnast" in path.name] == []
     (run,) = run_command("runs", "list", "--json", "--runs-dir", tmp_path).json["runs"]
     assert run["status"] == "crashed"

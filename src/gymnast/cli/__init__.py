@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import io
 import json
 import os
@@ -92,10 +93,14 @@ def main() -> NoReturn:
 
 
 def entry() -> NoReturn:
-    """The command as installed. All is written and closed by now; taking torch apart would cost half a second."""
+    """The command as installed. All is written and closed by now; taking torch apart would cost half a second.
+
+    What was registered for the end (temporary folders) is still done.
+    """
     try:
         main()
     except SystemExit as end:
         sys.stdout.flush()
         sys.stderr.flush()
+        atexit._run_exitfuncs()
         os._exit(end.code if isinstance(end.code, int) else 1)

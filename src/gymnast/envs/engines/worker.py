@@ -6,6 +6,7 @@ Nothing here may import torch: a worker must start quickly and stay small.
 from __future__ import annotations
 
 import multiprocessing
+import tempfile
 import traceback
 from collections.abc import Sequence
 from multiprocessing.connection import Connection
@@ -24,15 +25,17 @@ if TYPE_CHECKING:
     from gymnast.envs.make import EnvMaker
 
 
-def work(maker: EnvMaker, n_envs: int, connection: Connection, blocks: Sequence[Any]) -> None:
+def work(maker: EnvMaker, n_envs: int, connection: Connection, blocks: Sequence[Any], temporary: str) -> None:
     """Steps some of n_envs: the first message says which, from start to stop. Answers commands until one is None or the
     other end is gone.
 
-    `blocks`: the shared memory of the vector's buffers and, behind them, of its actions.
+    `blocks`: the shared memory of the vector's buffers and, behind them, of its actions. `temporary`: the folder for
+    temporary files.
     """
     leave_signals_to_parent()
     if (parent := multiprocessing.parent_process()) is not None:
         end_with_parent(parent.sentinel)  # in the middle of an endless step, too
+    tempfile.tempdir = temporary
     engine: SyncEngine | None = None
     try:
         probe = maker()

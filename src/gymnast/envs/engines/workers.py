@@ -9,6 +9,7 @@ import itertools
 import math
 import multiprocessing
 import signal
+import tempfile
 import time
 from contextlib import suppress
 from multiprocessing import util
@@ -55,6 +56,8 @@ class Workers:
         # spawn: a fork would copy torch's locks. RawArray: memory without a name, so that none is left behind by a kill
         self._context = multiprocessing.get_context("spawn")
         self._blocks: list[Any] = []
+        # of all workers, so that what their envs put there does not stay when they are killed
+        self._temporary = tempfile.TemporaryDirectory(prefix="gymnast-envs-", ignore_cleanup_errors=True)
         masks = mask_size(actions.space) if maker.config.action_masks else None
         self.buffers = Buffers.allocate(layout, n_envs, masks, self._shared)
         self.taken = self._shared((n_envs, *actions.shape), actions.dtype)
@@ -80,7 +83,7 @@ class Workers:
     def add_spare(self) -> None:
         """A worker that has made its first env and waits for its place."""
         here, there = self._context.Pipe()
-        task = (self.maker, self.n_envs, there, self._blocks)
+        task = (self.maker, self.n_envs, there, self._blocks, self._temporary.name)
         process = self._context.Process(target=work, args=task, daemon=True, name="envs")
         # A worker inherits what is blocked, so that no signal ends it before it knows what to do with one.
         blocked = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
