@@ -46,6 +46,7 @@ def assert_refused(outcome: Outcome, *words: str) -> None:
         ((*CARTPOLE, "--set", "agent.encoder=cnn"), ("'cnn'", "Did you mean 'nature_cnn'", "'small_cnn'")),
         (("trian", "CartPole-v1"), ("'trian'", "'train'")),
         (("envs", "show", "Pendulm-v1"), ("'Pendulm-v1'", "'Pendulum-v1'")),
+        (("ray", "status", "head"), ("head", "HOST:PORT")),
         (("config", "explain", "CartPole-v1", "algo.gama"), ("algo.gama", "'algo.gamma'")),
         (("resume", "k3x9"), ("no runs yet", "gymnast train CartPole-v1")),
     ],

@@ -180,6 +180,7 @@ def test_envs_show_everything_that_changes_an_atari_task(gymnast: Command) -> No
     """Also of a game without a preset, which has the family's defaults."""
     pytest.importorskip("ale_py")
     human = gymnast("envs", "show", "ALE/Pong-v5").out
+    assert "108,000 frames" in human
     assert re.search(r"repeat_action_probability +0.25 +0.0 \(deterministic, zoo, objects-deterministic\)", human)
     assert re.search(r"table +null +ball, player, enemy \(objects", human)
     task = {row["name"]: row for row in gymnast("envs", "show", "ALE/Asterix-v5", "--json").json["task"]}

@@ -155,7 +155,7 @@ def _kwargs(env: dict[str, Any]) -> str:
 
 
 def _time_limit(env: dict[str, Any]) -> str:
-    return f"{env['max_episode_steps']:,} steps" if env["max_episode_steps"] else "none"
+    return f"{env['max_episode_steps']:,} {env['limit_unit']}" if env["max_episode_steps"] else "none"
 
 
 def _optimum(env: dict[str, Any]) -> str:

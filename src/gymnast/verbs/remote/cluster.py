@@ -48,6 +48,8 @@ def status(address: str | None) -> Facts:
     address = address or os.environ.get("RAY_ADDRESS")
     if not address:
         raise UserError("no cluster: name its HOST:PORT, or set RAY_ADDRESS. `gymnast ray up` says how to make one.")
+    if ":" not in address:
+        raise UserError(f"{address}: must be the HOST:PORT of a cluster, like 10.0.0.5:6379.")
     parse_where(address)
     launcher = RayLauncher(address)
     import ray

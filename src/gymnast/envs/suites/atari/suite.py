@@ -28,6 +28,7 @@ class AtariSuite(Suite):
     Task = AtariTask
     defaults = "defaults/atari"
     is_limited = True
+    limit_unit = "frames"
 
     def make(
         self, spec: EnvSpec, task: Any, limit: int | None, render_mode: str | None, training: bool

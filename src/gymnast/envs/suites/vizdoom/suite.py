@@ -36,6 +36,7 @@ class DoomSuite(Suite):
     Task = DoomTask
     defaults = "defaults/vizdoom"
     is_limited = True
+    limit_unit = "tics"
 
     def make(
         self, spec: EnvSpec, task: Any, limit: int | None, render_mode: str | None, training: bool
