@@ -204,6 +204,31 @@ def test_a_lost_life_ends_the_episode_for_the_learner_alone(make: Make, engine: 
     assert vec.obs_space["obs"].contains(batch.final_obs["obs"][0])
 
 
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_point_ends_the_episode_for_the_learner_alone(make: Make, engine: str) -> None:
+    """Pong: a game is lost by 21 points or more, of which the last ends the game as well."""
+    vec = make(engine, game="Pong", kwargs={"episodic_points": True, "screen_size": 42})
+    vec.reset(1)
+    points = games = 0
+    for action in random_actions(vec, 1000, seed=1):
+        batch = vec.step(action)
+        np.testing.assert_array_equal(batch.terminated, batch.reward != 0)
+        over = np.isin(np.arange(N), [record.env for record in batch.episodes])
+        goes_on = batch.terminated & ~over
+        np.testing.assert_array_equal(batch.obs["obs"][goes_on], batch.final_obs["obs"][goes_on])
+        points, games = points + int(goes_on.sum()), games + int(over.sum())
+        for record in batch.episodes:
+            assert record.terminated
+            assert record.raw_return <= -15
+    assert games > 0
+    assert points >= 20 * games
+    scored = make(engine, game="Pong", role="eval", kwargs={"episodic_points": True, "screen_size": 42})
+    scored.reset(1)
+    for action in random_actions(scored, 100, seed=1):
+        batch = scored.step(action)
+        assert not batch.terminated.any()
+
+
 @pytest.mark.parametrize(
     "engine,role,kwargs", [*((engine, "eval", {}) for engine in ENGINES), ("ale", "train", {"episodic_life": False})]
 )

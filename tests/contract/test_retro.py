@@ -24,7 +24,7 @@ from gymnast.envs.suites import suite_of
 from gymnast.envs.suites.retro.console import Console
 from gymnast.envs.suites.retro.referee import Referee
 from gymnast.envs.suites.retro.task import RetroTask
-from gymnast.envs.types import LIFE_LOST
+from gymnast.envs.types import LEARNER_END
 from gymnast.metrics.meter import Meter
 from gymnast.verbs.envs.import_rom import import_rom
 from tests import mario
@@ -268,9 +268,9 @@ def test_other_ends(cartridge: Path, made: Any) -> None:
     assert [step[-1]["lives"] for step in (going[0], going[-1])] == [2, -1]
     assert len(going) - 1 == 3 * 12
     learner = made(life_loss="learner")
-    assert learner.metadata[LIFE_LOST]
-    assert [n for n, step in enumerate(played(learner, [RIGHT] * 60)[1:], 1) if step[-1][LIFE_LOST]] == [12, 24]
-    assert not made(life_loss="learner", role="eval").metadata[LIFE_LOST]
+    assert learner.metadata[LEARNER_END]
+    assert [n for n, step in enumerate(played(learner, [RIGHT] * 60)[1:], 1) if step[-1][LEARNER_END]] == [12, 24]
+    assert not made(life_loss="learner", role="eval").metadata[LEARNER_END]
     # levels: two are won in 81 decisions
     long = made(level_end=False)
     played(long, [JUMP] * 85)

@@ -74,17 +74,19 @@ def test_every_family_with_presets_is_here() -> None:
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_training_and_evaluation_give_the_same_stream(target: str) -> None:
-    """Of some games a lost life ends an episode for the learner alone: switched off here, and see the next test."""
+    """Of some games a lost life or a point ends an episode for the learner alone: switched off here, and see the next
+    test."""
     env = env_of(target)
-    lives = {"ALE": {"episodic_life": False}, "Retro": {"life_loss": "go_on"}}.get(env.id.partition("/")[0], {})
-    env = env.model_copy(update={"kwargs": {**env.kwargs, **lives}})
+    whole = {"ALE": {"episodic_life": False, "episodic_points": False}, "Retro": {"life_loss": "go_on"}}
+    env = env.model_copy(update={"kwargs": {**env.kwargs, **whole.get(env.id.partition("/")[0], {})}})
     train, scored = (make_vec(env, N, role) for role in ("train", "eval"))  # type: ignore[arg-type]
     assert (train.engine, train.obs_space, train.action_space) == (scored.engine, scored.obs_space, scored.action_space)
     assert_same(stream(train, STEPS), stream(scored, STEPS))
 
 
-def test_a_lost_life_changes_nothing_that_is_seen() -> None:
-    env = env_of("ALE/Breakout-v5")
+@pytest.mark.parametrize("target", ["ALE/Breakout-v5", "ALE/Pong-v5"])
+def test_what_ends_an_episode_for_the_learner_changes_nothing_that_is_seen(target: str) -> None:
+    env = env_of(target)
     train, scored = (stream(make_vec(env, 4, role), STEPS, rest=False) for role in ("train", "eval"))  # type: ignore[arg-type]
     assert_same(train, scored)
 

@@ -16,9 +16,9 @@ NewArray = Callable[[tuple[int, ...], Any], NDArray[Any]]  # of a shape and a dt
 Picture = NDArray[np.uint8]  # [height, width, 3]
 NO_PICTURE: Picture = np.zeros((0, 0, 3), np.uint8)
 
-# An env that declares metadata[LIFE_LOST] sets info[LIFE_LOST] where a life was lost and the game goes on. For the
-# learner the episode ends there (terminated, final_obs); for scores it does not: no EpisodeRecord, no reset.
-LIFE_LOST = "life_lost"
+# An env that declares metadata[LEARNER_END] sets info[LEARNER_END] where the episode ends for the learner alone
+# (terminated, final_obs): a lost life, a point. The game and its score go on: no EpisodeRecord, no reset.
+LEARNER_END = "learner_end"
 SUM_TOLERANCE = 1e-5  # between a reward and the sum of its named parts, relative to numbers above 1
 
 

@@ -49,8 +49,8 @@ def why_value_differs(config: RunConfig, game: Game) -> str | None:
         return "An extension added to the reward that the agent learned from."
     if config.eval_env != config.env:
         return "Scores are made in another env (eval.env) than the one the value was learned in."
-    if game.learns_by_lives:
-        return "In training a lost life ended the episode (episodic_life), so the value looks ahead to that only."
+    if game.learner_end:
+        return f"In training {game.learner_end} ended the episode, so the value looks ahead to that only."
     return None
 
 

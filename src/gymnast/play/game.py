@@ -111,7 +111,7 @@ class Game:
         self.components: dict[str, float] = {}  # named parts of it
         self._batch: StepBatch = self.vec.reset(0)
         self.has_copies = self.save() is not None
-        self.learns_by_lives = self.suite.learns_by_lives(self.env.unwrapped, self.config.kwargs)
+        self.learner_end = self.suite.learner_end(self.env.unwrapped, self.config.kwargs)
 
     def _made(self, pictures: bool) -> gym.Env[Any, Any]:
         if not pictures or not draws(find_spec(self.config.id)):

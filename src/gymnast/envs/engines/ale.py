@@ -61,7 +61,9 @@ class AleEngine(Replayed, Engine):
         # ALE shrinks grey screens in its threads; what else is seen is made here of the screen itself
         self._pictures = Pictures(n_envs, game.screen, task) if task.is_cropped or task.observation == "rgb" else None
         height, width = game.screen if self._pictures else task.sides
-        self._life_loss = task.episodic_life and maker.role == "train"  # a lost life ends the learner's episode
+        # what ends the learner's episode, while the game goes on
+        self._ends_with_life = maker.role == "train" and task.episodic_life
+        self._ends_with_point = maker.role == "train" and task.episodic_points
         self.exact_resume = task.repeat_action_probability == 0.0
         self._vec = AtariVectorEnv(
             find_spec(maker.config.id).kwargs["game"],
@@ -109,8 +111,10 @@ class AleEngine(Replayed, Engine):
         self._lengths += 1
         ended = terminated | truncated
         self._count_lives(info["lives"], ended)
-        if self._life_loss:
+        if self._ends_with_life:
             terminated = terminated | self._lost
+        if self._ends_with_point:
+            terminated = terminated | ((reward != 0) & ~truncated)
         episodes: list[EpisodeRecord] = []
         if ended.any():
             frames = info["episode_frame_number"]

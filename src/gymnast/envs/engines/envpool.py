@@ -25,7 +25,7 @@ from gymnast.envs.engines.buffers import Buffers, refuse_nan
 from gymnast.envs.engines.counted import Counted
 from gymnast.envs.suites.atari.env import AtariGame
 from gymnast.envs.suites.atari.task import MAX_FRAMES, NAMESPACE, AtariTask
-from gymnast.envs.types import LIFE_LOST, EpisodeRecord, StepBatch
+from gymnast.envs.types import EpisodeRecord, StepBatch
 
 if TYPE_CHECKING:
     from gymnast.envs.make import EnvMaker
@@ -123,7 +123,9 @@ class EnvPoolEngine(Counted, Engine):
         self._frames_a_step = atari.frame_skip if atari else 1
         self._fire = env.unwrapped.fire if isinstance(env.unwrapped, AtariGame) else None
         self._has_lives = atari is not None
-        self._life_losses = bool(env.metadata.get(LIFE_LOST))
+        # what ends the learner's episode, while the game goes on
+        self._ends_with_life = atari is not None and maker.role == "train" and atari.episodic_life
+        self._ends_with_point = atari is not None and maker.role == "train" and atari.episodic_points
         self._leaf = self._layout.leaves[0]
         self._buffers = Buffers.allocate(self._layout, n_envs, None)
         self._options: dict[str, Any] = {"num_threads": threads or min(n_envs, cores())}
@@ -179,7 +181,7 @@ class EnvPoolEngine(Counted, Engine):
         episodes: list[EpisodeRecord] = []
         ended = np.flatnonzero(terminated | truncated)
         if self._has_lives:
-            self._count_lives(info["lives"])
+            self._end_for_learner(info["lives"])
         if ended.size:
             final[ended] = obs[ended]
             refuse_nan(final[ended], leaf.name, lambda index: self._who(ended[index]))
@@ -191,14 +193,19 @@ class EnvPoolEngine(Counted, Engine):
         buffers.refuse_nonfinite(self._who)
         return buffers.batch(episodes)
 
-    def _count_lives(self, lives: NDArray[np.int32]) -> None:
-        """Where a life went and the game goes on, the learner's episode has ended with what is seen now."""
+    def _end_for_learner(self, lives: NDArray[np.int32]) -> None:
+        """Where a life or a point went and the game goes on, the learner's episode may end with what is seen now."""
         buffers, leaf = self._buffers, self._leaf
-        self._lost = lost = (lives < self._lives) & (lives > 0) & ~buffers.terminated & ~buffers.truncated
+        goes_on = ~buffers.terminated & ~buffers.truncated
+        self._lost = (lives < self._lives) & (lives > 0) & goes_on
         self._lives[:] = lives
-        if self._life_losses:
-            buffers.final_obs[leaf.name][lost] = buffers.obs[leaf.name][lost]
-            buffers.terminated |= lost
+        ends = np.zeros(self.n_envs, np.bool_)
+        if self._ends_with_life:
+            ends |= self._lost
+        if self._ends_with_point:
+            ends |= (buffers.reward != 0) & goes_on
+        buffers.final_obs[leaf.name][ends] = buffers.obs[leaf.name][ends]
+        buffers.terminated |= ends
 
     def _end_episode(self, row: int) -> EpisodeRecord:
         frames = int(self._lengths[row]) * self._frames_a_step  # a game that ends within a decision had fewer

@@ -19,7 +19,7 @@ from gymnast.envs.engines.counted import Replayed
 from gymnast.envs.forbid import agent_labels, find_forbid
 from gymnast.envs.recorder import OLD_RESET, OLD_STEP, recorder_of
 from gymnast.envs.spaces import mask_parts, mask_size, scalars
-from gymnast.envs.types import LIFE_LOST, EpisodeRecord, Obs, StepBatch
+from gymnast.envs.types import LEARNER_END, EpisodeRecord, Obs, StepBatch
 
 if TYPE_CHECKING:
     from gymnast.envs.make import EnvMaker
@@ -69,7 +69,7 @@ class SyncEngine(Replayed, Engine):
         self._buffers = buffers or Buffers.allocate(self._layout, n_envs, self._mask_size)
         self._recorders = [recorder_of(env) for env in self.envs]
         self._steppers = [env.step for env in self.envs]
-        self._life_losses = bool(self.envs[0].metadata.get(LIFE_LOST))
+        self._learner_ends = bool(self.envs[0].metadata.get(LEARNER_END))
         self._rewards: list[Any] = [0.0] * n_envs
         self._seeds = [0] * n_envs  # what the current episodes were reset with
         self._flags_set = False
@@ -110,7 +110,7 @@ class SyncEngine(Replayed, Engine):
                     self._check_step(row, observation, reward, terminated, truncated)
                 if terminated or truncated:
                     observation, info = self._end_episode(row, observation, bool(terminated), info, episodes)
-                elif self._life_losses and info.get(LIFE_LOST):
+                elif self._learner_ends and info.get(LEARNER_END):
                     self._layout.write(buffers.final_obs, row, observation)
                     buffers.terminated[row] = self._flags_set = True
                 if plain is not None:

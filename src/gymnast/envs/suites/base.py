@@ -81,9 +81,9 @@ class Suite:
         """What `env.shaping` can weigh that the env itself reports in info["shaping"], and what each part is."""
         return {}
 
-    def learns_by_lives(self, game: gym.Env[Any, Any], kwargs: Mapping[str, Any]) -> bool:
-        """Whether in training a lost life ends an episode, which in evaluation it does not."""
-        return False
+    def learner_end(self, game: gym.Env[Any, Any], kwargs: Mapping[str, Any]) -> str | None:
+        """What ends an episode in training but not in evaluation, and the setting that says so; None: nothing does."""
+        return None
 
     def turned(self, env_id: str) -> Mapping[str, str]:
         """Directions in which the picture shows what actions of other names move: {"right": "up"}."""

@@ -15,7 +15,7 @@ from gymnasium import spaces
 
 from gymnast.envs.suites.atari.task import AtariTask
 from gymnast.envs.suites.atari.views import view_of
-from gymnast.envs.types import LIFE_LOST
+from gymnast.envs.types import LEARNER_END
 
 _SEED_BITS = 0x7FFF_FFFF  # ALE's seeds are not negative and have 31 bits
 _DRAWN_AHEAD = 1024  # frames
@@ -126,14 +126,19 @@ class AtariGame(gym.Env[Any, Any]):
 
 
 class AtariDecisions(gym.Wrapper[Any, Any, Any, Any]):
-    """Holds each action for several frames, presses FIRE after a lost life, and shows what the view sees."""
+    """Holds each action for several frames, presses FIRE after a lost life, and shows what the view sees.
 
-    def __init__(self, env: gym.Env[Any, Any], task: AtariTask, life_loss: bool) -> None:
+    `training`: says where an episode ends for the learner.
+    """
+
+    def __init__(self, env: gym.Env[Any, Any], task: AtariTask, training: bool) -> None:
         super().__init__(env)
         game = env.unwrapped
         assert isinstance(game, AtariGame)
         self._fire, self._frames = game.fire, range(task.frame_skip)
-        self.metadata = {**game.metadata, LIFE_LOST: life_loss}
+        self._ends_with_life = training and task.episodic_life
+        self._ends_with_point = training and task.episodic_points
+        self.metadata = {**game.metadata, LEARNER_END: self._ends_with_life or self._ends_with_point}
         self._view = view_of(game, task)
         self._lives, self._life_lost = 0, False
         self.observation_space = self._view.space
@@ -154,7 +159,10 @@ class AtariDecisions(gym.Wrapper[Any, Any, Any, Any]):
             if terminated or truncated:  # what is seen then is what was seen last, in ALE as here
                 break
             self._view.frame(left)
-        self._life_lost = 0 < info["lives"] < self._lives and not (terminated or truncated)
+        goes_on = not (terminated or truncated)
+        self._life_lost = goes_on and 0 < info["lives"] < self._lives
         self._lives = info["lives"]
         observation = self._view.observe(int(action))
-        return observation, total, terminated, truncated, {**info, LIFE_LOST: True} if self._life_lost else info
+        if (self._ends_with_life and self._life_lost) or (self._ends_with_point and total != 0 and goes_on):
+            info = {**info, LEARNER_END: True}
+        return observation, total, terminated, truncated, info

@@ -33,7 +33,7 @@ class AtariSuite(Suite):
     def make(
         self, spec: EnvSpec, task: Any, limit: int | None, render_mode: str | None, training: bool
     ) -> gym.Env[Any, Any]:
-        """With its recorder inside. `limit`: of frames. `training`: a lost life is reported, if the task wants it."""
+        """With its recorder inside. `limit`: of frames. `training`: with what ends an episode for the learner."""
         import gymnasium as gym
 
         from gymnast.envs.recorder import Recorder
@@ -42,7 +42,7 @@ class AtariSuite(Suite):
         game = AtariGame(spec.kwargs["game"], task, render_mode)
         game.spec = spec
         limited: gym.Env[Any, Any] = gym.wrappers.TimeLimit(game, limit or MAX_FRAMES)
-        return AtariDecisions(Recorder(limited), task, training and task.episodic_life)
+        return AtariDecisions(Recorder(limited), task, training)
 
     def is_slow(self, env_id: str) -> bool:
         return True
@@ -79,9 +79,12 @@ class AtariSuite(Suite):
 
         return find
 
-    def learns_by_lives(self, game: gym.Env[Any, Any], kwargs: Mapping[str, Any]) -> bool:
+    def learner_end(self, game: gym.Env[Any, Any], kwargs: Mapping[str, Any]) -> str | None:
         base: Any = game
-        return atari_task(kwargs).episodic_life and bool(base.ale.lives() > 0)
+        task = atari_task(kwargs)
+        if task.episodic_points:
+            return "a point (episodic_points)"
+        return "a lost life (episodic_life)" if task.episodic_life and base.ale.lives() > 0 else None
 
     def turned(self, env_id: str) -> Mapping[str, str]:
         return {"right": "up", "left": "down"} if is_pong(env_id) else {}

@@ -80,6 +80,9 @@ class AtariTask(Section):
         default=True,
         description="In training a lost life ends the episode for the learner; the game and its score go on.",
     )
+    episodic_points: bool = Field(
+        default=False, description="In training a reward other than 0, like a point in Pong, ends it in the same way."
+    )
     fire_reset: bool = Field(
         default=True,
         description="Press FIRE, where there is such a key, when a game starts and instead of the first action after a "

@@ -15,7 +15,7 @@ from gymnast.envs.suites.retro.console import Console
 from gymnast.envs.suites.retro.referee import Referee
 from gymnast.envs.suites.retro.task import RetroTask
 from gymnast.envs.suites.retro.view import View
-from gymnast.envs.types import LIFE_LOST
+from gymnast.envs.types import LEARNER_END
 
 SUCCESS = "is_success"
 
@@ -70,7 +70,7 @@ class RetroGame(gym.Env[Any, Any]):
         over = over or (referee.died and self._death_end) or (referee.won and self._level_end)
         if "level" in referee.parts:
             info[SUCCESS] = referee.wins > 0
-        info[LIFE_LOST] = referee.died
+        info[LEARNER_END] = referee.died
         return None, reward, over, referee.is_stuck and not over, info
 
     def get_action_meanings(self) -> list[str]:
@@ -91,7 +91,7 @@ class RetroDecisions(gym.Wrapper[Any, Any, Any, Any]):
         game = env.unwrapped
         assert isinstance(game, RetroGame)
         self._game, self._console = game, game.console
-        self.metadata = {**game.metadata, LIFE_LOST: life_loss}
+        self.metadata = {**game.metadata, LEARNER_END: life_loss}
         self._frames = task.frame_skip if isinstance(task.frame_skip, list) else [task.frame_skip] * 2
         self._late, self._last = task.late_action_probability, self._idle()
         self._view = View(game.console.screen.shape, task)
@@ -114,7 +114,7 @@ class RetroDecisions(gym.Wrapper[Any, Any, Any, Any]):
         for number in range(frames):
             _, reward, terminated, truncated, info = self.env.step(self._last if late and number == 0 else action)
             total += float(reward)
-            life_lost = life_lost or info[LIFE_LOST]
+            life_lost = life_lost or info[LEARNER_END]
             for name, value in info[PARTS].items():
                 parts[name] += value
             over = terminated or truncated
@@ -123,5 +123,5 @@ class RetroDecisions(gym.Wrapper[Any, Any, Any, Any]):
             if over:
                 break
         self._last = int(action)
-        info[PARTS], info[LIFE_LOST] = parts, life_lost and not over
+        info[PARTS], info[LEARNER_END] = parts, life_lost and not over
         return self._view.observe(), total, terminated, truncated, info

@@ -55,9 +55,10 @@ class RetroSuite(Suite):
             return {}
         return parts_of(retro_task(kwargs).of_game(game_of(env_id)).variables or Variables())
 
-    def learns_by_lives(self, game: gym.Env[Any, Any], kwargs: Mapping[str, Any]) -> bool:
+    def learner_end(self, game: gym.Env[Any, Any], kwargs: Mapping[str, Any]) -> str | None:
         base: Any = game
-        return base.task.life_loss == "learner" and "death" in base.referee.parts
+        has_lives = base.task.life_loss == "learner" and "death" in base.referee.parts
+        return "a lost life (life_loss)" if has_lives else None
 
     def variables(self, game: gym.Env[Any, Any]) -> dict[str, float]:
         base: Any = game

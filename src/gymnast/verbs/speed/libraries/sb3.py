@@ -112,7 +112,7 @@ def env_settings(config: RunConfig, notes: list[str]) -> dict[str, Any]:
     if not is_atari(env.id):
         return settings
     task = atari_task(env.kwargs)
-    fixed = {"max_pool": True, "fire_reset": True, "observation": "grey", "actions": None}
+    fixed = {"max_pool": True, "fire_reset": True, "observation": "grey", "actions": None, "episodic_points": False}
     fixed |= {"crop_rows": None, "crop_columns": None, "screen_size": task.sides[1]}
     notes += [f"env.kwargs.{key} is {setting(fixed[key])} there" for key in fixed if getattr(task, key) != fixed[key]]
     clips_to_sign = env.reward.clip == 1.0 and env.reward.scale == 1.0  # whole rewards: the same as their sign
