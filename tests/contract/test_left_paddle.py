@@ -45,9 +45,7 @@ def play(game: Game, steer: Any, frames: int) -> tuple[int, int]:
         ball, mine = int(ram[BALL]) - 14, int(ram[MINE]) - 13
         paddle.move(*steer(paddle, int(ram[BALL])))
         labels = base.get_action_meanings()
-        base.ale.act(
-            base.actions[labels.index("RIGHTFIRE" if ball < mine + 4 else "LEFTFIRE" if ball > mine + 12 else "FIRE")]
-        )
+        base.ale.act(base.actions[labels.index("RIGHT" if ball < mine + 4 else "LEFT" if ball > mine + 12 else "NOOP")])
     ram = base.ale.getRAM()
     return int(ram[ENEMY_SCORE]), int(ram[PLAYER_SCORE])
 

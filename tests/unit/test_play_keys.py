@@ -66,7 +66,7 @@ def test_all_18_keys_of_an_atari_joystick() -> None:
 
 
 def test_what_all_actions_do_needs_no_key() -> None:
-    """Pong's preset always presses FIRE: nothing, right and left are left to choose."""
+    """Where every action presses FIRE, nothing, right and left are left to choose."""
     keys = discrete("FIRE", "RIGHTFIRE", "LEFTFIRE", turned={"right": "up", "left": "down"})
     held: tuple[list[str], ...] = ([], ["ArrowUp"], ["ArrowRight"], ["KeyS"], ["ArrowLeft"])
     assert [keys.action(codes) for codes in held] == [0, 1, 1, 2, 2]
