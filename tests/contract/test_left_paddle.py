@@ -38,14 +38,15 @@ def upper_edge(game: Game) -> int | None:
 
 def play(game: Game, steer: Any, frames: int) -> tuple[int, int]:
     """The right side follows the ball, the left one does what `steer` says; the score of both."""
+    from ale_py import Action
+
     paddle = LeftPaddle(game.env)
     base: Any = game.env.unwrapped
     for _ in range(frames):
         ram = base.ale.getRAM()
         ball, mine = int(ram[BALL]) - 14, int(ram[MINE]) - 13
         paddle.move(*steer(paddle, int(ram[BALL])))
-        labels = base.get_action_meanings()
-        base.ale.act(base.actions[labels.index("RIGHT" if ball < mine + 4 else "LEFT" if ball > mine + 12 else "NOOP")])
+        base.ale.act(Action.RIGHT if ball < mine + 4 else Action.LEFT if ball > mine + 12 else Action.NOOP)
     ram = base.ale.getRAM()
     return int(ram[ENEMY_SCORE]), int(ram[PLAYER_SCORE])
 

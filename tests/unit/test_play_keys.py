@@ -65,13 +65,15 @@ def test_all_18_keys_of_an_atari_joystick() -> None:
     assert discrete("NOOP", "UP", "RIGHT").action(["ArrowUp", "ArrowRight"]) in (1, 2)
 
 
-def test_what_all_actions_do_needs_no_key() -> None:
+def test_without_noop_fire_is_the_action_of_no_key() -> None:
     """Where every action presses FIRE, nothing, right and left are left to choose."""
     keys = discrete("FIRE", "RIGHTFIRE", "LEFTFIRE", turned={"right": "up", "left": "down"})
     held: tuple[list[str], ...] = ([], ["ArrowUp"], ["ArrowRight"], ["KeyS"], ["ArrowLeft"])
     assert [keys.action(codes) for codes in held] == [0, 1, 1, 2, 2]
     assert keys.idle == 0
-    assert discrete("FIRE", "RIGHT").idle is None  # two choices, neither of which is nothing
+    keys = discrete("FIRE", "RIGHT", "LEFT", turned={"right": "up", "left": "down"})
+    assert [keys.action(codes) for codes in (*held, ["Space"], ["Space", "ArrowUp"])] == [0, 1, 1, 2, 2, 0, 1]
+    assert discrete("pick up", "right").idle is None  # no joystick: time stands still until a key is pressed
 
 
 def test_names() -> None:

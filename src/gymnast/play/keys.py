@@ -158,7 +158,7 @@ class Keys:
                 self.idle = action if self.idle is None else self.idle
             elif wanted and wanted not in self._wanted.values():
                 self._wanted[action] = wanted
-        self._drop_what_all_do()
+        self._idle_with_fire()
         for action, wanted in self._wanted.items():
             codes = [self._codes(one) for one in sorted(wanted, key=list(CODES).index)]
             self._held |= {
@@ -183,14 +183,14 @@ class Keys:
         if self.idle is not None:
             self.rows.append({"keys": [], "together": False, "label": names[self.idle]})
 
-    def _drop_what_all_do(self) -> None:
-        """FIRE, RIGHTFIRE and LEFTFIRE are nothing, right and left: what is always pressed needs no key."""
-        if self.idle is not None or len(self._wanted) < len(self.labels.actions):
+    def _idle_with_fire(self) -> None:
+        """A joystick without NOOP: FIRE is the action of no key. If all actions press FIRE, none of them needs its key."""
+        if self.idle is not None or "FIRE" not in self.labels.actions:
             return
-        always = frozenset.intersection(*self._wanted.values())
-        self.idle = next((action for action, wanted in self._wanted.items() if always and wanted == always), None)
-        if self.idle is not None:
-            self._wanted = {action: wanted - always for action, wanted in self._wanted.items() if wanted != always}
+        self.idle = self.labels.actions.index("FIRE")
+        if all("fire" in wanted for wanted in self._wanted.values()):
+            del self._wanted[self.idle]
+            self._wanted = {action: wanted - {"fire"} for action, wanted in self._wanted.items()}
 
     def _codes(self, direction: str) -> tuple[str, ...]:
         more = self._turned.get(direction)
