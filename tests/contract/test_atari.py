@@ -62,6 +62,11 @@ TASKS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "actions that the game does not use": ("Freeway", {"actions": ["FIRE", "UPLEFT", "DOWN"], "screen_size": 42}, {}),
     # 98 is not a multiple of 4: the limit cuts a decision short, in its second frame. Without idle frames all episodes
     # start alike, so that those after the first can be compared as well: only the plain env has a seed for each.
+    "a point in the last frames before the time limit": (
+        "Pong",
+        {"noop_max": 0, STICKY: 0, "episodic_points": True},
+        {"max_episode_steps": 255},
+    ),
     "time limit": ("Pong", {"noop_max": 0, STICKY: 0}, {"max_episode_steps": 98}),
     "a taller screen": ("Adventure", {}, {}),
     "everything else": (
@@ -80,11 +85,12 @@ def test_ale_equals_the_plain_env(make: Make, task: str) -> None:
     vecs = [make(engine, game, kwargs=kwargs, **config) for engine in ("ale", "sync")]
     np.testing.assert_array_equal(*(vec.reset(5).obs["obs"] for vec in vecs))
     records: list[list[EpisodeRecord]] = [[], []]
-    ends = 0
+    ends = cut_points = 0
     for action in random_actions(vecs[0], 180 if game == "Breakout" else 80):
         ale, plain = (vec.step(action) for vec in vecs)
         ended = ale.terminated | ale.truncated
         ends += int(ended.sum())
+        cut_points += int((ale.truncated & (ale.reward != 0)).sum())
         for found, batch in zip(records, (ale, plain), strict=True):
             found.extend(dataclasses.replace(record, seed=0) for record in batch.episodes)
         for name in ("reward", "terminated", "truncated"):
@@ -94,6 +100,7 @@ def test_ale_equals_the_plain_env(make: Make, task: str) -> None:
     assert records[0] == records[1]
     if game == "Breakout":  # five lives: four of them are lost before a game ends
         assert ends > len(records[0]) > 0
+    assert (cut_points > 0) == (task == "a point in the last frames before the time limit")
     if task == "time limit":
         # 98 frames are 24 decisions and half a one; 80 of them hold 3 such episodes
         assert [(r.length, r.frames, r.terminated) for r in records[0]] == [(25, 98, False)] * 3 * N
@@ -206,7 +213,7 @@ def test_a_lost_life_ends_the_episode_for_the_learner_alone(make: Make, engine: 
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_point_ends_the_episode_for_the_learner_alone(make: Make, engine: str) -> None:
-    """Pong: a game is lost by 21 points or more, of which the last ends the game as well."""
+    """Pong: a game has 21 points or more, of which the last ends the game as well."""
     vec = make(engine, game="Pong", kwargs={"episodic_points": True, "screen_size": 42})
     vec.reset(1)
     points = games = 0
@@ -224,9 +231,12 @@ def test_a_point_ends_the_episode_for_the_learner_alone(make: Make, engine: str)
     assert points >= 20 * games
     scored = make(engine, game="Pong", role="eval", kwargs={"episodic_points": True, "screen_size": 42})
     scored.reset(1)
+    points = 0
     for action in random_actions(scored, 100, seed=1):
         batch = scored.step(action)
+        points += np.count_nonzero(batch.reward)
         assert not batch.terminated.any()
+    assert points > 0
 
 
 @pytest.mark.parametrize(

@@ -184,12 +184,12 @@ class Keys:
             self.rows.append({"keys": [], "together": False, "label": names[self.idle]})
 
     def _idle_with_fire(self) -> None:
-        """A joystick without NOOP: FIRE is the action of no key. If all actions press FIRE, none of them needs its key."""
+        """A joystick without NOOP: FIRE is the action of no key, and what all actions press needs no key."""
         if self.idle is not None or "FIRE" not in self.labels.actions:
             return
         self.idle = self.labels.actions.index("FIRE")
+        del self._wanted[self.idle]
         if all("fire" in wanted for wanted in self._wanted.values()):
-            del self._wanted[self.idle]
             self._wanted = {action: wanted - {"fire"} for action, wanted in self._wanted.items()}
 
     def _codes(self, direction: str) -> tuple[str, ...]:

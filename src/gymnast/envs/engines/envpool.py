@@ -114,7 +114,7 @@ class EnvPoolEngine(Counted, Engine):
         return f"EnvPool steps {maker.config.id} faster than Python does, and nothing wraps it"
 
     def __init__(self, maker: EnvMaker, n_envs: int, threads: int | None) -> None:
-        env = maker()  # for its spaces, since EnvPool's own are without bounds, and its life losses
+        env = maker()  # for its spaces, since EnvPool's own are without bounds
         env.close()
         super().__init__(maker.config.id, n_envs, env.observation_space, env.action_space)
         limit = maker.config.max_episode_steps
@@ -194,7 +194,7 @@ class EnvPoolEngine(Counted, Engine):
         return buffers.batch(episodes)
 
     def _end_for_learner(self, lives: NDArray[np.int32]) -> None:
-        """Where a life or a point went and the game goes on, the learner's episode may end with what is seen now."""
+        """A lost life or a point may end the learner's episode, with what is seen now, while the game goes on."""
         buffers, leaf = self._buffers, self._leaf
         goes_on = ~buffers.terminated & ~buffers.truncated
         self._lost = (lives < self._lives) & (lives > 0) & goes_on

@@ -120,6 +120,7 @@ class Workers:
         for process in self.processes.values():
             process.join(max(0.0, deadline - time.monotonic()))
         self.kill_all()
+        self._temporary.cleanup()
 
     def kill_all(self) -> None:
         _kill(self.processes)

@@ -45,12 +45,15 @@ def how_to(port: int) -> Facts:
 
 
 def status(address: str | None) -> Facts:
-    address = address or os.environ.get("RAY_ADDRESS")
-    if not address:
+    given = address or os.environ.get("RAY_ADDRESS")
+    if not given:
         raise UserError("no cluster: name its HOST:PORT, or set RAY_ADDRESS. `gymnast ray up` says how to make one.")
-    if ":" not in address:
-        raise UserError(f"{address}: must be the HOST:PORT of a cluster, like 10.0.0.5:6379.")
-    parse_where(address)
+    try:
+        _, address = parse_where(given)
+    except UserError:
+        address = None
+    if address is None:
+        raise UserError(f"{given}: must be the HOST:PORT of a cluster, like 10.0.0.5:6379.")
     launcher = RayLauncher(address)
     import ray
 

@@ -82,9 +82,11 @@ class AtariSuite(Suite):
     def learner_end(self, game: gym.Env[Any, Any], kwargs: Mapping[str, Any]) -> str | None:
         base: Any = game
         task = atari_task(kwargs)
-        if task.episodic_points:
-            return "a point (episodic_points)"
-        return "a lost life (episodic_life)" if task.episodic_life and base.ale.lives() > 0 else None
+        ends = [
+            *(["a point (episodic_points)"] if task.episodic_points else []),
+            *(["a lost life (episodic_life)"] if task.episodic_life and base.ale.lives() > 0 else []),
+        ]
+        return " or ".join(ends) or None
 
     def turned(self, env_id: str) -> Mapping[str, str]:
         return {"right": "up", "left": "down"} if is_pong(env_id) else {}

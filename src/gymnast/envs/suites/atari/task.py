@@ -81,7 +81,7 @@ class AtariTask(Section):
         description="In training a lost life ends the episode for the learner; the game and its score go on.",
     )
     episodic_points: bool = Field(
-        default=False, description="In training a reward other than 0, like a point in Pong, ends it in the same way."
+        default=False, description="In training a point (any reward but 0) ends the episode for the learner."
     )
     fire_reset: bool = Field(
         default=True,

@@ -18,6 +18,7 @@ from gymnast.envs.suites.retro.view import View
 from gymnast.envs.types import LEARNER_END
 
 SUCCESS = "is_success"
+DIED = "died"
 
 
 class RetroGame(gym.Env[Any, Any]):
@@ -70,7 +71,7 @@ class RetroGame(gym.Env[Any, Any]):
         over = over or (referee.died and self._death_end) or (referee.won and self._level_end)
         if "level" in referee.parts:
             info[SUCCESS] = referee.wins > 0
-        info[LEARNER_END] = referee.died
+        info[DIED] = referee.died
         return None, reward, over, referee.is_stuck and not over, info
 
     def get_action_meanings(self) -> list[str]:
@@ -114,7 +115,7 @@ class RetroDecisions(gym.Wrapper[Any, Any, Any, Any]):
         for number in range(frames):
             _, reward, terminated, truncated, info = self.env.step(self._last if late and number == 0 else action)
             total += float(reward)
-            life_lost = life_lost or info[LEARNER_END]
+            life_lost = life_lost or info[DIED]
             for name, value in info[PARTS].items():
                 parts[name] += value
             over = terminated or truncated
@@ -123,5 +124,5 @@ class RetroDecisions(gym.Wrapper[Any, Any, Any, Any]):
             if over:
                 break
         self._last = int(action)
-        info[PARTS], info[LEARNER_END] = parts, life_lost and not over
+        info[PARTS], info[LEARNER_END] = parts, self.metadata[LEARNER_END] and life_lost and not over
         return self._view.observe(), total, terminated, truncated, info
