@@ -51,10 +51,10 @@ def test_a_killed_game_ends_the_run_with_its_last_checkpoint(
         family = family_of(process.pid)
         games = sorted(pid for pid, words in family.items() if process_of_a_game in words)
         assert len(games) == 2, family
+        # no step is under way: a Doom that is killed while it holds the lock of its messages blocks its worker until
+        # env.step_timeout
         process.send_signal(signal.SIGSTOP)
-        time.sleep(
-            0.5
-        )  # a Doom that is killed while it holds the lock of its messages blocks its worker until the timeout
+        time.sleep(0.5)
         os.kill(games[0], signal.SIGKILL)
         process.send_signal(signal.SIGCONT)
         _, said = process.communicate(timeout=100)

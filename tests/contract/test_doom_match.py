@@ -71,7 +71,7 @@ def hunt(env: Any, step: Callable[[int], Any]) -> None:
     """
     doom = env.unwrapped
     doom.game.send_game_command("god")  # else the rocket would hurt whoever fires it
-    for _ in range(40):
+    for _ in range(30):
         other, look = other_player(env), np.radians(doom.variables["ANGLE"])
         place = other.position_x - 64 * np.cos(look), other.position_y - 64 * np.sin(look)
         doom.game.send_game_command(f"warp {place[0]:.0f} {place[1]:.0f}")
