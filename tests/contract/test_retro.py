@@ -186,7 +186,9 @@ def test_savestates(cartridge: Path, made: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "content", [b"no gzip", gzip.compress(b"cut" * 99)[:20], gzip.compress(b"of another emulator")]
+    "content",
+    [b"no gzip", gzip.compress(b"cut" * 99)[:20], gzip.compress(b"of another emulator")],
+    ids=["no gzip", "cut", "of another emulator"],  # gzip writes the time: every process would give other ids
 )
 def test_a_file_that_is_no_savestate(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, made: Any, content: bytes
