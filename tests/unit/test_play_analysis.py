@@ -132,13 +132,18 @@ def test_a_value_of_two_networks_is_not_compared() -> None:
     session.close()
 
 
-def test_lives_that_end_an_episode_in_training_only() -> None:
+def test_what_ends_an_episode_in_training_only() -> None:
     breakout, config = session_of("ALE/Breakout-v5")
     assert "life" in str(
         why_incomparable(trace_of([1.0], [1.0]), configs.override(config, ["env.reward.clip=null"]), breakout.game)
     )
     breakout.close()
     pong, config = session_of("ALE/Pong-v5")
+    assert "a point (episodic_points) ended the episode" in str(
+        why_incomparable(trace_of([1.0], [1.0]), config, pong.game)
+    )
+    pong.close()
+    pong, config = session_of("ALE/Pong-v5", "env.kwargs.episodic_points=false")
     assert why_incomparable(trace_of([1.0], [1.0]), config, pong.game) is None  # rewards of -1 to 1 are not clipped
     pong.close()
 

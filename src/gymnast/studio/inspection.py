@@ -136,7 +136,7 @@ class Inspection:
         if len(trace.networks) > 1:
             return {"reason": "Two networks looked on in this episode: their values do not make one advantage."}
         if (end := self.desk.game.learner_end) is not None:
-            return {"reason": f"In training {end} ended the episode, and here it does not: these would be others."}
+            return {"reason": f"In training {end} ended the episode, and here it does not: its advantages were others."}
         final = 0.0
         if trace.outcome != "terminated":
             thinker = self.session.thinker(trace.who[-1], trace.checkpoints[-1])
