@@ -183,7 +183,9 @@ def test_envs_show_everything_that_changes_an_atari_task(gymnast: Command) -> No
     assert "108,000 frames" in human
     assert re.search(r"repeat_action_probability +0.25 +0.0 \(deterministic, zoo, objects-deterministic\)", human)
     assert re.search(r"table +null +ball, player, enemy \(objects", human)
-    task = {row["name"]: row for row in gymnast("envs", "show", "ALE/Asterix-v5", "--json").json["task"]}
+    other = gymnast("envs", "show", "ALE/Asterix-v5", "--json").json
+    assert (other["max_episode_steps"], other["limit_unit"]) == (108_000, "frames")  # the family's own time limit
+    task = {row["name"]: row for row in other["task"]}
     assert task["frame_skip"]["value"] == 4
     assert task["noop_max"]["value"] == 30
     assert task["fire_reset"]["value"] is True

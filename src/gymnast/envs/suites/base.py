@@ -32,6 +32,7 @@ class Suite:
     Task: ClassVar[type[Section] | None] = None  # what env.kwargs may hold; None: what the env's constructor takes
     defaults: ClassVar[str] = ANY_ENV  # the shared settings of an env of this family that has no preset
     limit_unit: ClassVar[str] = "steps"  # of env.max_episode_steps
+    default_limit: ClassVar[int | None] = None  # where neither the registration nor the config sets one
     is_limited: ClassVar[bool] = False  # `make` sets a time limit where none is registered
     one_per_process: ClassVar[bool] = False  # two envs in one process would disturb each other
 

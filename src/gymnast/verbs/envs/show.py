@@ -122,7 +122,7 @@ def _registered(env_id: str) -> Facts:
         "id": env_id,
         "entry_point": spec.entry_point if isinstance(spec.entry_point, str) else repr(spec.entry_point),
         "kwargs": {key: str(value) for key, value in spec.kwargs.items()},
-        "max_episode_steps": spec.max_episode_steps,
+        "max_episode_steps": spec.max_episode_steps or suite_of(env_id).default_limit,
         "limit_unit": suite_of(env_id).limit_unit,
         "threshold": spec.reward_threshold,
         "variants": (variants := variant_names(find(env_id)[0].file)),

@@ -28,6 +28,7 @@ class AtariSuite(Suite):
     Task = AtariTask
     defaults = "defaults/atari"
     is_limited = True
+    default_limit = MAX_FRAMES
     limit_unit = "frames"
 
     def make(

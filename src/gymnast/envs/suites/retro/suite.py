@@ -20,6 +20,7 @@ class RetroSuite(Suite):
     Task = RetroTask
     defaults = "defaults/retro"
     is_limited = True
+    default_limit = MAX_FRAMES
     limit_unit = "frames"
     one_per_process = True  # the emulator is one of the process
 
