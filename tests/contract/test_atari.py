@@ -55,6 +55,17 @@ TASKS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
         {"noop_max": 0, STICKY: 0, "crop_columns": [8, 152], "actions": ["LEFT"]},
         {},
     ),
+    "actions shown": ("Pong", {**PONG, "show_action": True}, {}),
+    "actions shown, several games": (
+        "Breakout",
+        {"noop_max": 0, STICKY: 0, "actions": ["LEFT"], "show_action": True},
+        {},
+    ),
+    "actions shown in colours": (
+        "Pong",
+        {"observation": "rgb", "screen_size": 40, "stack": 2, "show_action": True},
+        {},
+    ),
     "colours": ("SpaceInvaders", {"observation": "rgb", "screen_size": [60, 40], "stack": 2}, {}),
     "colours, cropped": ("Adventure", {"observation": "rgb", "crop_rows": [3, 250], "max_pool": False}, {}),
     "the screen itself": ("Pong", {"screen_size": [210, 160], "stack": 1, "crop_rows": [0, 210]}, {}),
@@ -104,6 +115,25 @@ def test_ale_equals_the_plain_env(make: Make, task: str) -> None:
     if task == "time limit":
         # 98 frames are 24 decisions and half a one; 80 of them hold 3 such episodes
         assert [(r.length, r.frames, r.terminated) for r in records[0]] == [(25, 98, False)] * 3 * N
+
+
+def test_a_picture_shows_the_action_that_led_to_it(make: Make) -> None:
+    """Three actions share the 42 rows: 14 each. The last 3 of 42 columns have the mark; the others do not change."""
+    marked, plain = (make("ale", "Pong", kwargs={**PONG, "show_action": shown}) for shown in (True, False))
+    assert marked.reset(5).obs["obs"][:, :, :, 39:].max() < 255  # no action led to the first picture
+    plain.reset(5)
+    for action in ([2] * N, [0] * N, [1] * N):
+        seen, before = (vec.step(np.array(action)).obs["obs"] for vec in (marked, plain))
+    for age, action in enumerate((1, 0, 2)):  # the latest picture is the last one of the stack
+        edge = seen[:, -1 - age, :, 39:] == 255
+        assert edge[:, 14 * action : 14 * action + 14].all()
+        assert edge.sum() == N * 14 * 3
+    np.testing.assert_array_equal(seen[..., :39], before[..., :39])
+
+
+def test_only_pictures_show_actions() -> None:
+    with pytest.raises(UserError, match="show_action = true: marks pictures, and observation is ram"):
+        load("ALE/Pong-v5:ram", ["env.kwargs.show_action=true"])
 
 
 @pytest.mark.parametrize("seed", [0, 5])

@@ -56,8 +56,11 @@ PAYS_FROM = 8  # envs
 
 def atari_obstacle(task: AtariTask, max_frames: int | None) -> str | None:
     """What of an Atari task EnvPool cannot do, or None."""
-    if task.is_cropped or task.observation != "grey" or task.actions is not None:
-        return "it shows whole grey screens and takes the game's own actions (env.kwargs observation, crop_*, actions)."
+    if not task.is_plain or task.actions is not None:
+        return (
+            "it shows whole grey screens and takes the game's own actions (env.kwargs observation, crop_*, "
+            "show_action, actions)."
+        )
     if not task.max_pool and task.frame_skip > 1:
         return "it always pools two frames, and env.kwargs.max_pool is false."
     if task.noop_max == 0:

@@ -72,6 +72,11 @@ class AtariTask(Section):
         default=4,
         description="Pictures (or RAMs, or lists of objects) in an observation, oldest first; 0 before the start.",
     )
+    show_action: bool = Field(
+        default=False,
+        description="Mark at the right edge of each picture which action led to it: what moves may still be on its way "
+        "when the next decision is made.",
+    )
     noop_max: Natural = Field(default=30, description="A game starts after fewer idle frames than this, at random.")
     repeat_action_probability: Share = Field(
         default=0.25, description="Chance, at every frame, that the action before is repeated (sticky actions)."
@@ -100,6 +105,8 @@ class AtariTask(Section):
                 "observation = objects: needs a table of RAM cells (table). ALE/Pong-v5:objects has one: "
                 "`gymnast config show ALE/Pong-v5:objects`."
             )
+        if self.show_action and not self.is_picture:
+            raise ValueError(f"show_action = true: marks pictures, and observation is {self.observation}. Drop one.")
         return self
 
     @property
@@ -113,8 +120,10 @@ class AtariTask(Section):
         return size[0], size[-1]
 
     @property
-    def is_cropped(self) -> bool:
-        return self.crop_rows is not None or self.crop_columns is not None
+    def is_plain(self) -> bool:
+        """Whether pictures are whole grey screens, made smaller: what ALE's vector env makes itself."""
+        drawn = self.crop_rows is not None or self.crop_columns is not None or self.show_action
+        return self.observation == "grey" and not drawn
 
 
 def is_atari(env_id: str) -> bool:

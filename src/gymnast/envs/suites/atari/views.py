@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -38,7 +39,7 @@ class PictureView:
     """Two frames pooled, and pictures of them: [stack, height, width] uint8."""
 
     def __init__(self, game: AtariGame, task: AtariTask) -> None:
-        from gymnast.envs.suites.atari.pictures import Pictures
+        from gymnast.envs.suites.atari.pictures import Pictures, mark_actions
 
         rgb = task.observation == "rgb"
         self._look = game.ale.getScreenRGB if rgb else game.ale.getScreenGrayscale
@@ -46,6 +47,8 @@ class PictureView:
         # the last frame of a step, and the one before it
         self._screens = np.zeros((2, *game.screen, *((3,) if rgb else ())), np.uint8)
         self._pictures = Pictures(1, game.screen, task)
+        self._latest = self._pictures.obs[:, -3 if rgb else -1 :]
+        self._mark = partial(mark_actions, self._latest, n_actions=len(game.actions)) if task.show_action else None
         self.space: spaces.Space[Any] = spaces.Box(0, 255, self._pictures.obs.shape[1:], np.uint8)
 
     def start(self) -> NDArray[Any]:
@@ -62,6 +65,8 @@ class PictureView:
         if self._pool:
             np.maximum(self._screens[0], self._screens[1], out=self._screens[0])
         self._pictures.add(self._screens[:1])
+        if self._mark:
+            self._mark(np.array([key]))
         return self._pictures.obs[0].copy()
 
 
