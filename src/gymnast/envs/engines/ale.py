@@ -11,7 +11,6 @@ game is reached by as many resets and actions as before; sticky actions depend o
 from __future__ import annotations
 
 import warnings
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
@@ -52,7 +51,7 @@ class AleEngine(Replayed, Engine):
     def __init__(self, maker: EnvMaker, n_envs: int, threads: int | None) -> None:
         from ale_py.vector_env import AtariVectorEnv
 
-        from gymnast.envs.suites.atari.pictures import Pictures, mark_actions
+        from gymnast.envs.suites.atari.pictures import Pictures
 
         task: AtariTask = maker.task
         env = maker()  # for its spaces, keys and screen
@@ -62,10 +61,7 @@ class AleEngine(Replayed, Engine):
         # ALE shrinks grey screens in its threads; what else is seen is made here of the screen itself
         self._pictures = None if task.is_plain else Pictures(n_envs, game.screen, task)
         height, width = game.screen if self._pictures else task.sides
-        self._mark = None
-        if self._pictures and task.show_action:
-            latest = self._pictures.obs[:, -1 if task.observation == "grey" else -3 :]
-            self._mark = partial(mark_actions, latest, n_actions=len(game.actions))
+        self._shown_actions = len(game.actions) if task.show_action else 0
         # what ends the learner's episode, while the game goes on
         self._ends_with_life = maker.role == "train" and task.episodic_life
         self._ends_with_point = maker.role == "train" and task.episodic_points
@@ -135,8 +131,7 @@ class AleEngine(Replayed, Engine):
         screens, reward, *rest = self._vec.step(self._keys[taken])
         if self._pictures is not None:
             self._pictures.add(screens[:, 0])
-        if self._mark:
-            self._mark(taken)
+            self._pictures.mark(taken, self._shown_actions)
         self._obs = screens if self._pictures is None else self._pictures.obs.copy()
         self._raw_returns += reward
         return self._obs, reward, *rest

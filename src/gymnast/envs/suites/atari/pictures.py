@@ -33,7 +33,7 @@ class Shown(Protocol):
 
 
 class Pictures:
-    """`obs`: [n, stack x channels, height, width], the latest picture last; always the same memory."""
+    """`obs`: [n, stack x channels, height, width], the latest picture last."""
 
     def __init__(self, n: int, screen: tuple[int, int], task: Shown) -> None:
         windows = []
@@ -63,22 +63,21 @@ class Pictures:
         self.obs[:, : -self._channels] = self.obs[:, self._channels :]
         self._write(screens, self.obs)
 
+    def mark(self, actions: NDArray[Any], n_actions: int) -> None:
+        """Draws over the right edge of every game's latest picture: a white mark at a height that stands for the action
+        chosen before it. An action that is not the agent's has none."""
+        height, width = self.obs.shape[-2:]
+        latest, edge = self.obs[:, -self._channels :], width - max(2, round(MARK * width))
+        for action in range(n_actions):
+            top, end = (height * place // n_actions for place in (action, action + 1))
+            latest[actions == action, :, top:end, edge:] = 255
+
     def _write(self, screens: Bytes, into: Bytes) -> None:
         (row_starts, row_weights), (column_starts, column_weights) = self._taps
         for channel in range(self._channels):
             seen = screens if self._channels == 1 else screens[..., channel]
             out = into[:, channel - self._channels]
             _shrink(seen, row_starts, row_weights, column_starts, column_weights, out)
-
-
-def mark_actions(latest: Bytes, actions: NDArray[Any], n_actions: int) -> None:
-    """Draws into the latest pictures, [n, channels, height, width], which action led to each: a white mark at the right
-    edge, as high as the action's place in the list. An action that is not the agent's has none."""
-    height, width = latest.shape[-2:]
-    edge = width - max(2, round(MARK * width))
-    for action in range(n_actions):
-        top, end = (height * place // n_actions for place in (action, action + 1))
-        latest[actions == action, :, top:end, edge:] = 255
 
 
 @njit(cache=True, error_model="numpy")

@@ -74,8 +74,8 @@ class AtariTask(Section):
     )
     show_action: bool = Field(
         default=False,
-        description="Mark at the right edge of each picture which action led to it: what moves may still be on its way "
-        "when the next decision is made.",
+        description="Draw a white mark over the right edge of each picture, a fourteenth of its width; its height says "
+        "which action was chosen before it. Helps where the effect of an action shows only later.",
     )
     noop_max: Natural = Field(default=30, description="A game starts after fewer idle frames than this, at random.")
     repeat_action_probability: Share = Field(
@@ -106,7 +106,10 @@ class AtariTask(Section):
                 "`gymnast config show ALE/Pong-v5:objects`."
             )
         if self.show_action and not self.is_picture:
-            raise ValueError(f"show_action = true: marks pictures, and observation is {self.observation}. Drop one.")
+            raise ValueError(
+                f"show_action = true: marks pictures, and observation is {self.observation}. Set show_action to "
+                "false, or observation to grey or rgb."
+            )
         return self
 
     @property

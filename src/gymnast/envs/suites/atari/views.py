@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -39,7 +38,7 @@ class PictureView:
     """Two frames pooled, and pictures of them: [stack, height, width] uint8."""
 
     def __init__(self, game: AtariGame, task: AtariTask) -> None:
-        from gymnast.envs.suites.atari.pictures import Pictures, mark_actions
+        from gymnast.envs.suites.atari.pictures import Pictures
 
         rgb = task.observation == "rgb"
         self._look = game.ale.getScreenRGB if rgb else game.ale.getScreenGrayscale
@@ -47,8 +46,7 @@ class PictureView:
         # the last frame of a step, and the one before it
         self._screens = np.zeros((2, *game.screen, *((3,) if rgb else ())), np.uint8)
         self._pictures = Pictures(1, game.screen, task)
-        self._latest = self._pictures.obs[:, -3 if rgb else -1 :]
-        self._mark = partial(mark_actions, self._latest, n_actions=len(game.actions)) if task.show_action else None
+        self._shown_actions = len(game.actions) if task.show_action else 0
         self.space: spaces.Space[Any] = spaces.Box(0, 255, self._pictures.obs.shape[1:], np.uint8)
 
     def start(self) -> NDArray[Any]:
@@ -65,8 +63,7 @@ class PictureView:
         if self._pool:
             np.maximum(self._screens[0], self._screens[1], out=self._screens[0])
         self._pictures.add(self._screens[:1])
-        if self._mark:
-            self._mark(np.array([key]))
+        self._pictures.mark(np.array([key]), self._shown_actions)
         return self._pictures.obs[0].copy()
 
 
