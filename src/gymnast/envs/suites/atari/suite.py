@@ -42,7 +42,7 @@ class AtariSuite(Suite):
 
         game = AtariGame(spec.kwargs["game"], task, render_mode)
         game.spec = spec
-        limited: gym.Env[Any, Any] = gym.wrappers.TimeLimit(game, limit or MAX_FRAMES)
+        limited: gym.Env[Any, Any] = gym.wrappers.TimeLimit(game, limit or self.default_limit)
         return AtariDecisions(Recorder(limited), task, training)
 
     def is_slow(self, env_id: str) -> bool:

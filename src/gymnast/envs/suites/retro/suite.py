@@ -37,7 +37,7 @@ class RetroSuite(Suite):
         task = game.task
         game.spec = spec
         try:
-            limited: gym.Env[Any, Any] = gym.wrappers.TimeLimit(game, limit or MAX_FRAMES)
+            limited: gym.Env[Any, Any] = gym.wrappers.TimeLimit(game, limit or self.default_limit)
             return RetroDecisions(Recorder(limited), task, training and task.life_loss == "learner")
         except BaseException:  # its pictures may be refused
             game.close()
