@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from gymnast.core.errors import UserError
 
 Bytes = NDArray[np.uint8]
-MARK = 1 / 14  # of a picture's width: 3 pixels of 42
+MARK = 1 / 40  # of a picture's width: 1 pixel of 42
+CONTRAST = 48  # of a mark, to what is below it: less than most objects have, which it must not outshine
 
 
 class Shown(Protocol):
@@ -64,13 +65,15 @@ class Pictures:
         self._write(screens, self.obs)
 
     def mark(self, actions: NDArray[Any], n_actions: int) -> None:
-        """Draws over the right edge of every game's latest picture: a white mark at a height that stands for the action
-        chosen before it. An action that is not the agent's has none."""
+        """Draws over the right edge of every game's latest picture: a lighter mark (a darker one where it is bright) at a
+        height that stands for the action chosen before it. An action that is not the agent's has none."""
         height, width = self.obs.shape[-2:]
-        latest, edge = self.obs[:, -self._channels :], width - max(2, round(MARK * width))
+        edge = self.obs[:, -self._channels :, :, width - max(1, round(MARK * width)) :]
+        marked = np.where(edge < 128, edge + CONTRAST, edge - CONTRAST).astype(np.uint8)
         for action in range(n_actions):
-            top, end = (height * place // n_actions for place in (action, action + 1))
-            latest[actions == action, :, top:end, edge:] = 255
+            rows = slice(height * action // n_actions, height * (action + 1) // n_actions)
+            chosen = actions == action
+            edge[chosen, :, rows] = marked[chosen, :, rows]
 
     def _write(self, screens: Bytes, into: Bytes) -> None:
         (row_starts, row_weights), (column_starts, column_weights) = self._taps

@@ -74,8 +74,8 @@ class AtariTask(Section):
     )
     show_action: bool = Field(
         default=False,
-        description="Draw a white mark over the right edge of each picture, a fourteenth of its width; its height says "
-        "which action was chosen before it. Helps where the effect of an action shows only later.",
+        description="Draw a mark over the right edge of each picture, a fortieth of its width; its height says which "
+        "action was chosen before it. Helps where the effect of an action shows only later.",
     )
     noop_max: Natural = Field(default=30, description="A game starts after fewer idle frames than this, at random.")
     repeat_action_probability: Share = Field(
@@ -91,7 +91,7 @@ class AtariTask(Section):
     fire_reset: bool = Field(
         default=True,
         description="Press FIRE, where there is such a key, when a game starts and instead of the first action after a "
-        "lost life: without it some games wait for ever.",
+        "lost life: without it some games wait for ever. Sticky actions can swallow it: keep FIRE among `actions` then.",
     )
     full_action_space: bool = Field(default=False, description="All 18 actions instead of those the game uses.")
     actions: Annotated[list[str], AfterValidator(_labels)] | None = Field(
