@@ -137,7 +137,8 @@ def test_a_mark_on_a_bright_picture_is_darker() -> None:
     pictures.add(np.full((1, 8, 80), 200, np.uint8))
     pictures.mark(np.array([1]), 2)
     assert (pictures.obs[0, 0, 4:, 78:] == 152).all()  # the second of two actions: the lower half; 2 of 80 columns
-    assert (pictures.obs[0, 0, :4] == 200).all() and (pictures.obs[..., :78] == 200).all()
+    assert (pictures.obs[0, 0, :4] == 200).all()
+    assert (pictures.obs[..., :78] == 200).all()
 
 
 def test_only_pictures_show_actions() -> None:

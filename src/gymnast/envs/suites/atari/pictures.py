@@ -65,8 +65,8 @@ class Pictures:
         self._write(screens, self.obs)
 
     def mark(self, actions: NDArray[Any], n_actions: int) -> None:
-        """Draws over the right edge of every game's latest picture: a lighter mark (a darker one where it is bright) at a
-        height that stands for the action chosen before it. An action that is not the agent's has none."""
+        """Draws over the right edge of every game's latest picture: a mark, lighter than what is there (darker where it
+        is bright), at a height that stands for the action chosen before. An action that is not the agent's has none."""
         height, width = self.obs.shape[-2:]
         edge = self.obs[:, -self._channels :, :, width - max(1, round(MARK * width)) :]
         marked = np.where(edge < 128, edge + CONTRAST, edge - CONTRAST).astype(np.uint8)
