@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -38,7 +39,7 @@ READING = """## How to read it
   20 times on 20 greedy episodes, raw returns, the env's own time limit, normalisation frozen. *Last agent* and *best
   agent* (by those evaluations) are scored on fresh episodes; *area* is the mean height of the evaluation curve.
 - **probability of improvement**: how likely a run of ours is better than one of theirs; a tie counts half. 0.5: no
-  difference; an interval that lies below 0.5: ours is worse."""
+  difference; an interval that lies below 0.5: ours is worse. Rows with one run are not among them."""
 
 
 def write_report(store: Store) -> tuple[list[RowSummary], Path]:
@@ -178,7 +179,7 @@ def improvement_table(summaries: Sequence[RowSummary]) -> str:
 
 def with_interval(found: Estimate, text: Callable[[float], str] = number) -> str:
     value, low, high = (or_never(end, text) for end in (found.value, found.low, found.high))
-    return f"{value} [{low}, {high}]"
+    return value if math.isnan(found.low) else f"{value} [{low}, {high}]"
 
 
 def seconds(value: float | None) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -134,11 +135,18 @@ def side_of(row: Row, records: Sequence[Record]) -> SideSummary:
 
 
 def interval_of_one(row: Row, records: Sequence[Record]) -> Estimates:
-    """A single run has no interval over runs: that of its episodes is shown, where it was measured by episodes."""
-    if row.equal_steps or len(records) > 1 or records[0]["exact_value"] is not None:
+    """A single run has no interval over runs: that of its episodes is shown, and none where there are no episodes."""
+    if len(records) > 1 or records[0]["exact_value"] is not None:
         return {}
-    verdict = records[0]["verdict"]
-    return {"score": Estimate(verdict["mean"], verdict["low"], verdict["high"])}
+    (record,) = records
+    if not row.equal_steps:
+        return {"score": of_episodes(record["verdict"])}
+    area = Estimate(area_under_curve(record["curve"]), math.nan, math.nan)
+    return {"final": of_episodes(record["final"]), "best": of_episodes(record["verdict"]), "area": area}
+
+
+def of_episodes(measured: Mapping[str, float]) -> Estimate:
+    return Estimate(measured["mean"], measured["low"], measured["high"])
 
 
 def judged(record: Record) -> float:
@@ -148,12 +156,13 @@ def judged(record: Record) -> float:
 
 
 def improvements(sides: Mapping[str, SideSummary]) -> dict[str, Estimates]:
-    """How likely a run of ours is better than one of each other library's."""
+    """How likely a run of ours is better than one of each other library's, where both have several: of one run each it
+    would always be 0 or 1, and its interval nothing but that."""
     ours = sides[OURS].values
     return {
         who: {name: Estimate.of(improvement, ours[name], side.values[name]) for name in MEASURES}
         for who, side in sides.items()
-        if who != OURS and ours["final"] and side.values["final"]
+        if who != OURS and min(len(ours["final"]), len(side.values["final"])) > 1
     }
 
 
