@@ -141,6 +141,14 @@ def test_a_mark_on_a_bright_picture_is_darker() -> None:
     assert (pictures.obs[..., :78] == 200).all()
 
 
+def test_a_mark_in_colours_changes_each_channel_by_itself() -> None:
+    pictures = Pictures(1, (8, 80), AtariTask(observation="rgb", screen_size=[8, 80], stack=2))
+    for _ in range(2):
+        pictures.add(np.full((1, 8, 80, 3), (200, 100, 127), np.uint8))
+    pictures.mark(np.array([0]), 2)
+    np.testing.assert_array_equal(pictures.obs[0, :, 0, 79], [200, 100, 127, 152, 148, 175])  # the latest picture alone
+
+
 def test_only_pictures_show_actions() -> None:
     with pytest.raises(UserError, match="show_action = true: marks pictures, and observation is ram"):
         load("ALE/Pong-v5:ram", ["env.kwargs.show_action=true"])

@@ -160,7 +160,7 @@ def test_the_game_is_the_one_that_pictures_are_made_of(sticky: float) -> None:
     """ALE's own vector env under the same actions: the same rewards, lost lives, ends and scores, frame skip and idle
     frames, FIRE and sticky actions being the same. Without idle frames all games after the first start alike."""
     kwargs = {"noop_max": 0 if sticky == 0.0 else 30, STICKY: sticky}
-    pictures = {"actions": ["NOOP", "RIGHT", "LEFT"], "screen_size": 42} | kwargs
+    pictures = {"actions": ["FIRE", "RIGHT", "LEFT"], "screen_size": 42} | kwargs
     vecs = [vector("ale", "Breakout", pictures), vector("sync", "Breakout", objects("Breakout", **kwargs))]
     try:
         for vec in vecs:

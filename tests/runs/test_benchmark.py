@@ -215,13 +215,15 @@ def test_equal_steps_compare(tmp_path: Path) -> None:
 def test_one_run_each_at_equal_steps_says_nothing_about_chances(tmp_path: Path) -> None:
     store = Store(tmp_path)
     row = Row(target="CartPole-v1:zoo", seeds="1", equal_steps=True)
-    keep(store, row, "gymnast", 1, done(0, None, final=3))
-    keep(store, row, "sb3", 1, done(0, None, final=1))
+    returns = {"final": [1.0, 2.0, 4.0, 5.0], "verdict": [1.0, 2.0, 4.0, 5.0]}
+    keep(store, row, "gymnast", 1, done(0, None) | returns)
+    keep(store, row, "sb3", 1, done(0, None) | returns)
     (summary,) = summarise(store)
     assert summary.improvement == {}
     estimates = summary.sides["gymnast"].iqm
     assert estimates is not None
-    assert estimates["final"].low <= 3 <= estimates["final"].high  # of its episodes
+    assert estimates["final"].low < estimates["final"].value == 3 < estimates["final"].high  # of its episodes
+    assert estimates["best"] == estimates["final"]
     assert math.isnan(estimates["area"].low)  # of one curve there is none
     assert f"| {number(estimates['area'].value)} | 3 |" in squeezed(page([summary], []))  # then the median
 

@@ -65,7 +65,7 @@ def test_keys_reach_the_env_and_agents_take_over(served: Served, run: str) -> No
         about, number = opened["about"], opened["session"]
         assert about["keys"]["ArrowRight"] == 1
         assert about["waits"]  # CartPole has no action that does nothing
-        window.ask("fps", session=number, value=UNLIMITED)
+        window.ask("fps", session=number, value=4)  # a tap between two messages is far shorter than a frame
         window.ask("reset", session=number, seed=4)
         window.ask("play", session=number, policy="human")
         for code, action in (("ArrowRight", 1), ("KeyA", 0)):
@@ -75,6 +75,7 @@ def test_keys_reach_the_env_and_agents_take_over(served: Served, run: str) -> No
             assert (step["action"], step["who"], step["label"]) == (action, "human", about["actions"][action])
             assert step["value"] is not None  # the agent looks on
         assert window.ask("state", session=number)["t"] == 2  # without a key nothing happens
+        window.ask("fps", session=number, value=UNLIMITED)
         window.send("play", session=number, policy="greedy")
         step = window.until(lambda message: message.get("type") == "step")
         assert (step["t"], step["who"]) == (2, "greedy")  # it goes on in the same episode

@@ -30,16 +30,18 @@ READING = """## How to read it
   table gives the judged policy's true value, without sampling.
 - **IQM**: interquartile mean, the mean without the lowest and the highest quarter of the runs. In brackets the 95 %
   interval by the stratified bootstrap (runs are drawn again within each env and library). A row with one run has
-  the interval of that run's episodes instead.
+  the interval of that run's episodes instead; its area has none.
 - **steps, seconds**: medians until the verdict that reached the target; a run that never did took for ever. Seconds are
   training only, in one thread: what evaluations and verdicts take is not counted.
 - **target**: met if the median score reaches it; a target in seconds if the median time stays within it. Where
   a preset trains on for more than solved (`stop.target`), the runs whose verdict showed that.
 - **At equal steps**: everybody trains for all the steps with the same settings and number of envs, and is evaluated
-  20 times on 20 greedy episodes, raw returns, the env's own time limit, normalisation frozen. *Last agent* and *best
-  agent* (by those evaluations) are scored on fresh episodes; *area* is the mean height of the evaluation curve.
+  20 times (unless the command sets eval.every) on 20 greedy episodes, raw returns, the env's own time limit,
+  normalisation frozen. *Last agent* and *best agent* (by those evaluations) are scored on fresh episodes; *area* is the
+  mean height of the evaluation curve.
 - **probability of improvement**: how likely a run of ours is better than one of theirs; a tie counts half. 0.5: no
-  difference; an interval that lies below 0.5: ours is worse. Rows with one run are not among them."""
+  difference; an interval that lies below 0.5: ours is worse. Rows where
+  a library has only one run are left out."""
 
 
 def write_report(store: Store) -> tuple[list[RowSummary], Path]:

@@ -136,11 +136,11 @@ def side_of(row: Row, records: Sequence[Record]) -> SideSummary:
 
 def interval_of_one(row: Row, records: Sequence[Record]) -> Estimates:
     """A single run has no interval over runs: that of its episodes is shown, and none where there are no episodes."""
-    if len(records) > 1 or records[0]["exact_value"] is not None:
+    if len(records) > 1:
         return {}
     (record,) = records
     if not row.equal_steps:
-        return {"score": of_episodes(record["verdict"])}
+        return {} if record["exact_value"] is not None else {"score": of_episodes(record["verdict"])}
     area = Estimate(area_under_curve(record["curve"]), math.nan, math.nan)
     return {"final": of_episodes(record["final"]), "best": of_episodes(record["verdict"]), "area": area}
 
@@ -156,8 +156,8 @@ def judged(record: Record) -> float:
 
 
 def improvements(sides: Mapping[str, SideSummary]) -> dict[str, Estimates]:
-    """How likely a run of ours is better than one of each other library's, where both have several: of one run each it
-    would always be 0 or 1, and its interval nothing but that."""
+    """How likely a run of ours is better than one of each other library's, where both have at least two: a single run
+    never varies when it is drawn again, so the interval would be too narrow."""
     ours = sides[OURS].values
     return {
         who: {name: Estimate.of(improvement, ours[name], side.values[name]) for name in MEASURES}

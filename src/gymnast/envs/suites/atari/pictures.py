@@ -13,7 +13,7 @@ from gymnast.core.errors import UserError
 
 Bytes = NDArray[np.uint8]
 MARK = 1 / 40  # of a picture's width: 1 pixel of 42
-CONTRAST = 48  # of a mark, to what is below it: less than most objects have, which it must not outshine
+CONTRAST = 48  # between a mark and the picture below it; less than most objects have, so that marks do not hide them
 
 
 class Shown(Protocol):

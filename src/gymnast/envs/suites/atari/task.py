@@ -91,11 +91,11 @@ class AtariTask(Section):
     fire_reset: bool = Field(
         default=True,
         description="Press FIRE, where there is such a key, when a game starts and instead of the first action after a "
-        "lost life: without it some games wait for ever. A sticky action can swallow it: keep FIRE among `actions`.",
+        "lost life: without it some games wait for ever. Sticky actions can suppress it, so keep FIRE among `actions`.",
     )
     full_action_space: bool = Field(default=False, description="All 18 actions instead of those the game uses.")
     actions: Annotated[list[str], AfterValidator(_labels)] | None = Field(
-        default=None, description="The agent's actions by label, like [NOOP, RIGHT, LEFT]; null: those of the game."
+        default=None, description="The agent's actions by label, like [FIRE, RIGHT, LEFT]; null: those of the game."
     )
 
     @model_validator(mode="after")
