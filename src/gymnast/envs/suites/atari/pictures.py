@@ -69,11 +69,10 @@ class Pictures:
         is bright), at a height that stands for the action chosen before. An action that is not the agent's has none."""
         height, width = self.obs.shape[-2:]
         edge = self.obs[:, -self._channels :, :, width - max(1, round(MARK * width)) :]
-        marked = np.where(edge < 128, edge + CONTRAST, edge - CONTRAST).astype(np.uint8)
         for action in range(n_actions):
             rows = slice(height * action // n_actions, height * (action + 1) // n_actions)
-            chosen = actions == action
-            edge[chosen, :, rows] = marked[chosen, :, rows]
+            below = edge[actions == action, :, rows]
+            edge[actions == action, :, rows] = np.where(below < 128, below + CONTRAST, below - CONTRAST)
 
     def _write(self, screens: Bytes, into: Bytes) -> None:
         (row_starts, row_weights), (column_starts, column_weights) = self._taps
