@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from gymnast.config import EnvConfig, load
+from gymnast.core.errors import UserError
 from gymnast.envs.make import choose_engine, make_env, make_vec, missed_engine
 from gymnast.envs.suites.atari.env import AtariGame
 from gymnast.envs.suites.atari.reader import TableReader
@@ -125,6 +126,7 @@ TASKS = {
     "objects, several games": ("Breakout", lambda: objects("Breakout", noop_max=0, **{STICKY: 0.0})),
     "objects, sticky, lives": ("Breakout", lambda: objects("Breakout", stack=2)),
     "ram": ("Breakout", lambda: {"observation": "ram", "stack": 2}),
+    "ram, signed bytes": ("Breakout", lambda: {"observation": "ram", "stack": 2, "signed_bytes": True}),
 }
 
 
@@ -237,6 +239,28 @@ def test_ram_is_the_consoles() -> None:
     np.testing.assert_array_equal(second[128:], game.ale.getRAM())
     assert env.observation_space.contains(second)
     env.close()
+
+
+def test_ram_with_signed_bytes_has_each_byte_twice() -> None:
+    env = make_env(EnvConfig(id="ALE/Pong-v5", kwargs={"observation": "ram", "stack": 1, "signed_bytes": True}))
+    game = env.unwrapped
+    assert isinstance(game, AtariGame)
+    env.reset(seed=3)
+    negative = 0
+    for _ in range(60):
+        seen = env.step(2)[0]
+        ram = game.ale.getRAM().astype(int)
+        np.testing.assert_array_equal(seen[:128], ram)
+        np.testing.assert_array_equal(seen[128:], np.where(ram < 128, ram, ram - 256))
+        assert env.observation_space.contains(seen)
+        negative += int(seen[128 + 58] in (-1, -2))  # the ball's speed across, towards the left
+    assert negative
+    env.close()
+
+
+def test_only_ram_has_signed_bytes() -> None:
+    with pytest.raises(UserError, match="signed_bytes = true: is for observation = ram, and observation is grey"):
+        load("ALE/Pong-v5", ["env.kwargs.signed_bytes=true"])
 
 
 def test_an_episode_depends_on_its_seed_alone() -> None:

@@ -60,6 +60,11 @@ class AtariTask(Section):
     table: RamTable | None = Field(
         default=None, description="Objects by their cells of RAM; needed where observation is objects."
     )
+    signed_bytes: bool = Field(
+        default=False,
+        description="With observation = ram: each byte twice, as 0 to 255 and as -128 to 127. Games keep speeds as "
+        "signed bytes, where -1 is 255.",
+    )
     screen_size: Annotated[int | list[int], BeforeValidator(check_sides)] = Field(
         default=84, description="Side of the picture, or its [height, width]; not larger than what is shown."
     )
@@ -109,6 +114,11 @@ class AtariTask(Section):
             raise ValueError(
                 f"show_action = true: marks pictures, and observation is {self.observation}. Set show_action to "
                 "false, or observation to grey or rgb."
+            )
+        if self.signed_bytes and self.observation != "ram":
+            raise ValueError(
+                f"signed_bytes = true: is for observation = ram, and observation is {self.observation}. Set "
+                "signed_bytes to false, or observation to ram."
             )
         return self
 

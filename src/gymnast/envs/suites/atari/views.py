@@ -90,16 +90,23 @@ class _Numbers:
 
 
 class RamView(_Numbers):
-    """The 128 bytes, 0 to 255, as numbers that an agent can normalise."""
+    """The 128 bytes, 0 to 255, as numbers that an agent can normalise; with `signed_bytes` then again, -128 to 127."""
 
     def __init__(self, game: AtariGame, task: AtariTask) -> None:
-        super().__init__(game, task, np.zeros(CELLS, np.float32), np.full(CELLS, 255, np.float32))
+        ranges = [(0, 255), (-128, 127)] if task.signed_bytes else [(0, 255)]
+        low, high = np.repeat(np.array(ranges, np.float32).T, CELLS, axis=1)
+        super().__init__(game, task, low, high)
+        self._signed = task.signed_bytes
 
     def start(self) -> NDArray[Any]:
-        return self._first(self._ram())
+        return self._first(self._bytes())
 
     def observe(self, key: int) -> NDArray[Any]:
-        return self._next(self._ram())
+        return self._next(self._bytes())
+
+    def _bytes(self) -> NDArray[Any]:
+        ram = self._ram()
+        return np.concatenate((ram, ram.view(np.int8)), dtype=np.float32) if self._signed else ram
 
 
 class ObjectsView(_Numbers):
