@@ -126,7 +126,8 @@ TASKS = {
     "objects, several games": ("Breakout", lambda: objects("Breakout", noop_max=0, **{STICKY: 0.0})),
     "objects, sticky, lives": ("Breakout", lambda: objects("Breakout", stack=2)),
     "ram": ("Breakout", lambda: {"observation": "ram", "stack": 2}),
-    "ram, signed bytes": ("Breakout", lambda: {"observation": "ram", "stack": 2, "signed_bytes": True}),
+    "ram and changes": ("Breakout", lambda: {"observation": "ram", "stack": 2, "changes": True}),
+    "some cells": ("Breakout", lambda: {"observation": "ram", "cells": [101, 72, 99], "changes": True}),
 }
 
 
@@ -241,26 +242,56 @@ def test_ram_is_the_consoles() -> None:
     env.close()
 
 
-def test_ram_with_signed_bytes_has_each_byte_twice() -> None:
-    env = make_env(EnvConfig(id="ALE/Pong-v5", kwargs={"observation": "ram", "stack": 1, "signed_bytes": True}))
+def test_ram_with_changes_says_how_bytes_moved() -> None:
+    env = make_env(EnvConfig(id="ALE/Pong-v5", kwargs={"observation": "ram", "stack": 1, "changes": True}))
     game = env.unwrapped
     assert isinstance(game, AtariGame)
-    env.reset(seed=3)
-    negative = 0
-    for _ in range(60):
+    seen = env.reset(seed=3)[0]
+    before = game.ale.getRAM().astype(int)
+    np.testing.assert_array_equal(seen[128:], 0)
+    up = down = wrapped = 0
+    for _ in range(200):
         seen = env.step(2)[0]
         ram = game.ale.getRAM().astype(int)
         np.testing.assert_array_equal(seen[:128], ram)
-        np.testing.assert_array_equal(seen[128:], np.where(ram < 128, ram, ram - 256))
+        np.testing.assert_array_equal(seen[128:] % 256, (ram - before) % 256)
         assert env.observation_space.contains(seen)
-        negative += int(seen[128 + 58] in (-1, -2))  # the ball's speed across, towards the left
-    assert negative
+        up, down = up + (seen[128:] > 0).sum(), down + (seen[128:] < 0).sum()
+        wrapped += (abs(ram - before) > 128).sum()
+        before = ram
+    assert min(up, down, wrapped) > 0
     env.close()
 
 
-def test_only_ram_has_signed_bytes() -> None:
-    with pytest.raises(UserError, match="signed_bytes = true: is for observation = ram, and observation is grey"):
-        load("ALE/Pong-v5", ["env.kwargs.signed_bytes=true"])
+def test_some_cells_of_ram_come_in_the_order_asked_for() -> None:
+    kwargs = {"observation": "ram", "stack": 1, "cells": [54, 49, 51]}
+    some, moving, all_cells = (
+        make_env(EnvConfig(id="ALE/Pong-v5", kwargs=changed))
+        for changed in (kwargs, {**kwargs, "changes": True}, {"observation": "ram", "stack": 1, "changes": True})
+    )
+    for env in (some, moving, all_cells):
+        env.reset(seed=3)
+    for _ in range(60):
+        part, pair, whole = (env.step(2)[0] for env in (some, moving, all_cells))
+        np.testing.assert_array_equal(part, whole[[54, 49, 51]])
+        np.testing.assert_array_equal(pair, whole[[54, 49, 51, 182, 177, 179]])
+    for env in (some, moving, all_cells):
+        env.close()
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("changes=true", "changes: is for observation = ram, and observation is grey"),
+        ("cells=[49]", "cells: is for observation = ram, and observation is grey"),
+        ("cells=[49, 128]", "there is no byte 128: the console has 128, from 0 to 127"),
+        ("cells=[49, 49]", "must list different bytes"),
+        ("cells=[]", "must list different bytes"),
+    ],
+)
+def test_settings_of_ram_that_make_no_sense(setting: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        load("ALE/Pong-v5", [f"env.kwargs.{setting}"])
 
 
 def test_an_episode_depends_on_its_seed_alone() -> None:

@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from gymnast.config.fields import Count, Natural, Section, Share
 from gymnast.core.errors import did_you_mean
-from gymnast.envs.suites.atari.table import RamTable
+from gymnast.envs.suites.atari.table import CELLS, RamTable
 
 NAMESPACE = "ALE/"
 MAX_FRAMES = 108_000  # half an hour of play at 60 frames a second: the time limit where env.max_episode_steps sets none
@@ -47,6 +47,14 @@ def _labels(names: list[str]) -> list[str]:
     return names
 
 
+def _bytes(cells: list[int]) -> list[int]:
+    if beyond := [cell for cell in cells if cell >= CELLS]:
+        raise ValueError(f"there is no byte {beyond[0]}: the console has {CELLS}, from 0 to {CELLS - 1}.")
+    if not cells or len(set(cells)) < len(cells):
+        raise ValueError("must list different bytes, at least one.")
+    return cells
+
+
 Window = Annotated[list[Natural], AfterValidator(_window)]
 
 
@@ -60,10 +68,15 @@ class AtariTask(Section):
     table: RamTable | None = Field(
         default=None, description="Objects by their cells of RAM; needed where observation is objects."
     )
-    signed_bytes: bool = Field(
+    cells: Annotated[list[Natural], AfterValidator(_bytes)] | None = Field(
+        default=None,
+        description="With observation = ram: only these bytes, like [49, 54]; null: all 128. Clocks and counters among "
+        "them tell one moment from every other, and an agent learns those by heart.",
+    )
+    changes: bool = Field(
         default=False,
-        description="With observation = ram: each byte twice, as 0 to 255 and as -128 to 127. Games keep speeds as "
-        "signed bytes, where -1 is 255.",
+        description="With observation = ram: after the bytes, how each of them changed since the last decision, -128 "
+        "to 127. What moves has a speed then.",
     )
     screen_size: Annotated[int | list[int], BeforeValidator(check_sides)] = Field(
         default=84, description="Side of the picture, or its [height, width]; not larger than what is shown."
@@ -115,11 +128,12 @@ class AtariTask(Section):
                 f"show_action = true: marks pictures, and observation is {self.observation}. Set show_action to "
                 "false, or observation to grey or rgb."
             )
-        if self.signed_bytes and self.observation != "ram":
-            raise ValueError(
-                f"signed_bytes = true: is for observation = ram, and observation is {self.observation}. Set "
-                "signed_bytes to false, or observation to ram."
-            )
+        for key in ("cells", "changes"):
+            if getattr(self, key) and self.observation != "ram":
+                raise ValueError(
+                    f"{key}: is for observation = ram, and observation is {self.observation}. Drop {key}, or set "
+                    "observation to ram."
+                )
         return self
 
     @property

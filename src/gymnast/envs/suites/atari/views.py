@@ -90,23 +90,30 @@ class _Numbers:
 
 
 class RamView(_Numbers):
-    """The 128 bytes, 0 to 255, as numbers that an agent can normalise; with `signed_bytes` then again, -128 to 127."""
+    """The bytes, or the task's `cells` of them, 0 to 255, as numbers that an agent can normalise. With `changes` then
+    by how much each went up or down since the last decision; bytes wrap around, so from 255 to 1 is 2."""
 
     def __init__(self, game: AtariGame, task: AtariTask) -> None:
-        ranges = [(0, 255), (-128, 127)] if task.signed_bytes else [(0, 255)]
-        low, high = np.repeat(np.array(ranges, np.float32).T, CELLS, axis=1)
+        self._cells, self._changes = np.array(task.cells or range(CELLS)), task.changes
+        ranges = [(0, 255), (-128, 127)] if task.changes else [(0, 255)]
+        low, high = np.repeat(np.array(ranges, np.float32).T, len(self._cells), axis=1)
         super().__init__(game, task, low, high)
-        self._signed = task.signed_bytes
+        self._before = np.zeros(len(self._cells), np.uint8)
 
     def start(self) -> NDArray[Any]:
-        return self._first(self._bytes())
+        self._before = self._ram()[self._cells]
+        return self._first(self._read())
 
     def observe(self, key: int) -> NDArray[Any]:
-        return self._next(self._bytes())
+        return self._next(self._read())
 
-    def _bytes(self) -> NDArray[Any]:
-        ram = self._ram()
-        return np.concatenate((ram, ram.view(np.int8)), dtype=np.float32) if self._signed else ram
+    def _read(self) -> NDArray[Any]:
+        seen = self._ram()[self._cells]
+        if not self._changes:
+            return seen
+        change = (seen - self._before).view(np.int8)
+        self._before = seen
+        return np.concatenate((seen, change), dtype=np.float32)
 
 
 class ObjectsView(_Numbers):
