@@ -13,6 +13,7 @@ import pytest
 from gymnast.config import EnvConfig, load
 from gymnast.core.errors import UserError
 from gymnast.envs.make import choose_engine, make_env, make_vec, missed_engine
+from gymnast.envs.suites import suite_of
 from gymnast.envs.suites.atari.env import AtariGame
 from gymnast.envs.suites.atari.reader import TableReader
 from gymnast.envs.suites.atari.task import atari_task
@@ -263,6 +264,24 @@ def test_ram_with_changes_says_how_bytes_moved() -> None:
     env.close()
 
 
+def test_a_stack_of_ram_has_the_moment_before_first() -> None:
+    env = make_env(EnvConfig(id="ALE/Pong-v5", kwargs={"observation": "ram", "stack": 2, "changes": True}))
+    before = env.reset(seed=3)[0]
+    for _ in range(20):
+        seen = env.step(2)[0]
+        np.testing.assert_array_equal(seen[:256], before[256:])
+        before = seen
+    env.close()
+
+
+def test_bytes_of_ram_have_names() -> None:
+    labels = suite_of("ALE/Pong-v5").observation_labels
+    assert labels({"observation": "ram", "stack": 1, "cells": [49]}) == ["byte 49"]
+    with_changes = labels({"observation": "ram", "stack": 1, "cells": [54, 49], "changes": True})
+    assert with_changes == ["byte 54", "byte 49", "byte 54 change", "byte 49 change"]
+    assert len(labels({"observation": "ram", "stack": 1}) or []) == 128
+
+
 def test_some_cells_of_ram_come_in_the_order_asked_for() -> None:
     kwargs = {"observation": "ram", "stack": 1, "cells": [54, 49, 51]}
     some, moving, all_cells = (
@@ -282,8 +301,8 @@ def test_some_cells_of_ram_come_in_the_order_asked_for() -> None:
 @pytest.mark.parametrize(
     ("setting", "message"),
     [
-        ("changes=true", "changes: is for observation = ram, and observation is grey"),
-        ("cells=[49]", "cells: is for observation = ram, and observation is grey"),
+        ("changes=true", "cells and changes: are for observation = ram, and observation is grey"),
+        ("cells=[49]", "cells and changes: are for observation = ram, and observation is grey"),
         ("cells=[49, 128]", "there is no byte 128: the console has 128, from 0 to 127"),
         ("cells=[49, 49]", "must list different bytes"),
         ("cells=[]", "must list different bytes"),
@@ -296,7 +315,8 @@ def test_settings_of_ram_that_make_no_sense(setting: str, message: str) -> None:
 
 def test_an_episode_depends_on_its_seed_alone() -> None:
     """A reset restores the console instead of loading the game again: nothing of the games before may be left."""
-    fresh, used = (make_env(EnvConfig(id="ALE/Breakout-v5", kwargs={"observation": "ram"})) for _ in range(2))
+    kwargs = {"observation": "ram", "changes": True}
+    fresh, used = (make_env(EnvConfig(id="ALE/Breakout-v5", kwargs=kwargs)) for _ in range(2))
     used.reset(seed=1)
     for _ in range(150):
         used.step(used.action_space.sample())

@@ -130,12 +130,13 @@ def check_that_the_past_stays(session: PlaySession) -> None:
         ),
         ("CartPole-v1", "env.wrappers=[{sticky_actions: {p: 0.5}}, {frame_skip: {low: 1, high: 3}}]"),
         ("ALE/Pong-v5:objects", "env.kwargs.stack=2"),
+        ("ALE/Pong-v5:ram", "env.kwargs.stack=2"),
         ("ALE/Pong-v5", "env.kwargs.show_action=true"),
         ("gymnast/Corridor-v0", "agent.memory=lstm", "env.kwargs.length=40"),
         ("Pendulum-v1", "agent.std=sde", "agent.sde_sample_freq=4"),
     ],
     indirect=True,
-    ids=["stack and noise", "sticky and skip", "objects", "shown actions", "memory", "sde"],
+    ids=["stack and noise", "sticky and skip", "objects", "ram", "shown actions", "memory", "sde"],
 )
 def test_what_is_around_an_env_is_put_back_too(session: PlaySession) -> None:
     """Frame stacks, the wrappers' own generators, elapsed steps, an agent's memory and its lasting noise."""

@@ -9,7 +9,7 @@ from gymnast.config import load
 from gymnast.config.files import is_preset, read_preset
 from gymnast.config.layers import variant_names
 from gymnast.core.errors import UserError
-from gymnast.envs.suites.atari.table import RamTable
+from gymnast.envs.suites.atari.table import CELLS, RamTable
 from gymnast.envs.suites.atari.task import ACTIONS, MAX_FRAMES, NAMESPACE, AtariTask, atari_task
 from gymnast.envs.suites.base import Suite
 
@@ -56,7 +56,12 @@ class AtariSuite(Suite):
         from gymnast.envs.suites.atari.reader import TableReader
 
         task, actions = atari_task(kwargs), self.action_labels(kwargs)
-        if task.observation != "objects" or task.table is None or task.stack > 1 or actions is None:
+        if task.stack > 1:
+            return None
+        if task.observation == "ram":
+            names = [f"byte {cell}" for cell in task.cells or range(CELLS)]
+            return names + [f"{name} change" for name in names] if task.changes else names
+        if task.observation != "objects" or task.table is None or actions is None:
             return None
         return TableReader(task.table, actions).names
 

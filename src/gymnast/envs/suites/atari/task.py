@@ -63,20 +63,21 @@ class AtariTask(Section):
     max_pool: bool = Field(default=True, description="See the brighter of the last two frames: sprites flicker.")
     observation: Literal["grey", "rgb", "ram", "objects"] = Field(
         default="grey",
-        description="Grey pictures; red, green and blue; the 128 bytes of RAM; or what `table` finds in them.",
+        description="Grey pictures; red, green and blue; bytes of RAM, all 128 or `cells`; or what `table` finds in "
+        "them.",
     )
     table: RamTable | None = Field(
         default=None, description="Objects by their cells of RAM; needed where observation is objects."
     )
     cells: Annotated[list[Natural], AfterValidator(_bytes)] | None = Field(
         default=None,
-        description="With observation = ram: only these bytes, like [49, 54]; null: all 128. Clocks and counters among "
-        "them tell one moment from every other, and an agent learns those by heart.",
+        description="With observation = ram: only these bytes, like [49, 54]; null: all 128. Leave out clocks and "
+        "counters: with them no two moments look alike, and an agent learns moments by heart.",
     )
     changes: bool = Field(
         default=False,
-        description="With observation = ram: after the bytes, how each of them changed since the last decision, -128 "
-        "to 127. What moves has a speed then.",
+        description="With observation = ram: after the bytes, how much each changed since the last decision, so that "
+        "speeds are seen; -128 to 127, and larger jumps wrap around.",
     )
     screen_size: Annotated[int | list[int], BeforeValidator(check_sides)] = Field(
         default=84, description="Side of the picture, or its [height, width]; not larger than what is shown."
@@ -128,12 +129,11 @@ class AtariTask(Section):
                 f"show_action = true: marks pictures, and observation is {self.observation}. Set show_action to "
                 "false, or observation to grey or rgb."
             )
-        for key in ("cells", "changes"):
-            if getattr(self, key) and self.observation != "ram":
-                raise ValueError(
-                    f"{key}: is for observation = ram, and observation is {self.observation}. Drop {key}, or set "
-                    "observation to ram."
-                )
+        if self.observation != "ram" and (self.cells is not None or self.changes):
+            raise ValueError(
+                f"cells and changes: are for observation = ram, and observation is {self.observation}. Set cells to "
+                "null and changes to false, or observation to ram."
+            )
         return self
 
     @property
