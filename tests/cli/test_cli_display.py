@@ -193,6 +193,16 @@ def test_envs_show_everything_that_changes_an_atari_task(gymnast: Command) -> No
     assert {"crop_rows", "actions", "episodic_life"} <= set(task)
 
 
+def test_envs_show_of_a_variant_describes_that_one(gymnast: Command) -> None:
+    facts = gymnast("envs", "show", "ALE/Pong-v5:ram", "--json").json
+    assert facts["shown"] == "ram"
+    assert [part["name"] for part in facts["observations"]][:2] == ["byte 49", "byte 54"]
+    task = {one["name"]: one for one in facts["task"]}
+    assert (task["observation"]["value"], task["observation"]["others"]["ppo"]) == ("ram", "grey")
+    assert "byte 49 change" in gymnast("envs", "show", "ALE/Pong-v5:ram").out
+    assert "unknown variant 'nonsense'" in gymnast("envs", "show", "ALE/Pong-v5:nonsense").err
+
+
 def test_envs_check_shows_what_shaping_pays(gymnast: Command) -> None:
     """Each episode of 5 steps: the env pays 1 + 2 + 3 + 4 + 5 = 15, the component half of that, weighed 4."""
     arguments = [

@@ -62,7 +62,11 @@ def print_env(result: Facts) -> None:
     if known:
         _print_parts(console, env)
     rows = [[one["name"], _setting(one["value"]), _differing(one["others"]), one["meaning"]] for one in env["task"]]
-    columns = [Column("env.kwargs", style="bold"), Column(""), Column("other variants", wraps=16, drop=1)]
+    columns = [
+        Column("env.kwargs", style="bold"),
+        Column(env.get("shown", "")),
+        Column("other variants", wraps=16, drop=1),
+    ]
     _print_table(console, "task", [*columns, Column("", style="dim", wraps=24)], rows)
 
 
@@ -84,7 +88,7 @@ def _print_parts(console: Console, env: dict[str, Any]) -> None:
     numbered = [[str(index), name] for index, name in enumerate(env["actions"])]
     _print_table(console, "actions", [*right(""), Column("")], numbered)
     parts = [
-        [str(index), part["name"], span(part["low"], part["high"]), part["unit"] or "", part["meaning"] or ""]
+        [str(index), part["name"], _range(part), part.get("unit") or "", part.get("meaning") or ""]
         for index, part in enumerate(env["observations"])
     ]
     names = [*right(""), Column(""), Column("range"), Column("unit"), Column("meaning", wraps=24)]
@@ -100,6 +104,10 @@ def _print_parts(console: Console, env: dict[str, Any]) -> None:
         rows.append([one["name"], one["algo"], number(one["total_timesteps"]), str(one["n_envs"]), about])
     columns = [Column("", style="bold"), Column("algo"), *right("steps", "envs"), last]
     _print_table(console, "variants", columns, rows)
+
+
+def _range(part: dict[str, Any]) -> str:
+    return span(part["low"], part["high"]) if "low" in part else ""
 
 
 def _preset_facts(env: dict[str, Any]) -> list[tuple[str, Cell]]:

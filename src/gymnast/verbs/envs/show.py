@@ -53,29 +53,35 @@ def facts_of(env_id: str) -> configs.EnvFacts:
 
 
 def show_env(target: str) -> Facts:
-    env_id = split_target(target)[0]
+    env_id, variant = split_target(target)
     if is_preset(env_id) and not env_id.startswith("defaults/"):
-        return _preset(env_id)
+        return _preset(env_id, variant)
     from gymnast.envs.suites import find_spec
 
     find(target, find_spec)  # a typo ends here, with the nearest names
     return _registered(env_id)
 
 
-def _preset(env_id: str) -> Facts:
+def _preset(env_id: str, variant: str | None) -> Facts:
     facts = facts_of(env_id)
     variants = variant_names(read_preset(env_id))
-    parts = named_parts(env_id, _kwargs(env_id, variants[0]))
+    shown = variant or variants[0]
+    kwargs = _kwargs(env_id, shown)  # an unknown variant ends here
+    parts = named_parts(env_id, kwargs)
     best = facts.best_return(facts.described(env_id))
+    known = facts.model_dump(mode="json")
+    if variant and (labels := suite_of(env_id).observation_labels(kwargs)):
+        known["observations"] = [{"name": label} for label in labels]  # the facts describe what the first variant sees
     data = {
         "id": env_id,
-        **facts.model_dump(mode="json"),
+        **known,
+        "shown": shown,
         "installed": (command := needs(facts, env_id)) is None,
         "install": command,
         "limit_unit": suite_of(env_id).limit_unit,
         "shaping": [{"name": n, "kind": kind, "meaning": meaning} for n, (kind, meaning) in parts.items()],
         "variants": [_variant(env_id, name) for name in variants],
-        "task": _task(env_id, variants),
+        "task": _task(env_id, [shown, *(name for name in variants if name != shown)]),
     }
     return Facts(data if best is None else data | {"optimum": best.value, "optimum_source": best.source})
 
