@@ -277,8 +277,9 @@ def test_a_stack_of_ram_has_the_moment_before_first() -> None:
 def test_bytes_of_ram_have_names() -> None:
     labels = suite_of("ALE/Pong-v5").observation_labels
     assert labels({"observation": "ram", "stack": 1, "cells": [49]}) == ["byte 49"]
-    with_changes = labels({"observation": "ram", "stack": 1, "cells": [54, 49], "changes": True})
-    assert with_changes == ["byte 54", "byte 49", "byte 54 change", "byte 49 change"]
+    kwargs = {"cells": [54, 49], "changes": True, "differences": [{"of": 54, "to": 51, "within": 24}]}
+    names = labels({"observation": "ram", "stack": 1, **kwargs})
+    assert names == ["byte 54", "byte 49", "byte 54 change", "byte 49 change", "byte 54 - 51"]
     assert len(labels({"observation": "ram", "stack": 1}) or []) == 128
 
 
@@ -298,11 +299,27 @@ def test_some_cells_of_ram_come_in_the_order_asked_for() -> None:
         env.close()
 
 
+def test_differences_of_bytes_are_cut() -> None:
+    kwargs = {"observation": "ram", "stack": 1, "changes": True, "differences": [{"of": 54, "to": 51, "within": 24}]}
+    env = make_env(EnvConfig(id="ALE/Pong-v5", kwargs=kwargs))
+    env.reset(seed=3)
+    apart = []
+    for _ in range(300):
+        seen = env.step(2)[0]
+        assert seen[256] == np.clip(seen[54] - seen[51], -24, 24)
+        assert env.observation_space.contains(seen)
+        apart.append(seen[256])
+    assert (min(apart), max(apart)) == (-24, 24)
+    assert len(set(apart)) > 2
+    env.close()
+
+
 @pytest.mark.parametrize(
     ("setting", "message"),
     [
-        ("changes=true", "cells and changes: are for observation = ram, and observation is grey"),
-        ("cells=[49]", "cells and changes: are for observation = ram, and observation is grey"),
+        ("changes=true", "cells, changes and differences: are for observation = ram, and observation is grey"),
+        ("cells=[49]", "cells, changes and differences: are for observation = ram, and observation is grey"),
+        ("differences=[{of: 1, to: 2, within: 3}]", "cells, changes and differences: are for observation = ram"),
         ("cells=[49, 128]", "there is no byte 128: the console has 128, from 0 to 127"),
         ("cells=[49, 49]", "must list different bytes"),
         ("cells=[]", "must list different bytes"),

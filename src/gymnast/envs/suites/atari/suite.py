@@ -60,7 +60,8 @@ class AtariSuite(Suite):
             return None
         if task.observation == "ram":
             names = [f"byte {cell}" for cell in task.cells or range(CELLS)]
-            return names + [f"{name} change" for name in names] if task.changes else names
+            changes = [f"{name} change" for name in names] if task.changes else []
+            return names + changes + [f"byte {one.of} - {one.to}" for one in task.differences]
         if task.observation != "objects" or task.table is None or actions is None:
             return None
         return TableReader(task.table, actions).names

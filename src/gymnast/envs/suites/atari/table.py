@@ -83,6 +83,14 @@ class Distance(Section):
     within: Positive = Field(description="Pixels that the agent sees as 1; more is seen as 1 too.")
 
 
+class Difference(Section):
+    """A byte minus another one, closely where it is small."""
+
+    of: Cell = Field(description="A byte of RAM, 0 to 127.")
+    to: Cell = Field(description="Another one.")
+    within: Count = Field(description="Larger differences are cut to this.")
+
+
 class RamTable(Section):
     objects: dict[str, ScreenObject] = Field(default={}, description="Things on the screen, by name.")
     distances: list[Distance] = Field(

@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from gymnast.config.fields import Count, Natural, Section, Share
 from gymnast.core.errors import did_you_mean
-from gymnast.envs.suites.atari.table import CELLS, RamTable
+from gymnast.envs.suites.atari.table import CELLS, Difference, RamTable
 
 NAMESPACE = "ALE/"
 MAX_FRAMES = 108_000  # half an hour of play at 60 frames a second: the time limit where env.max_episode_steps sets none
@@ -79,6 +79,11 @@ class AtariTask(Section):
         description="With observation = ram: after the bytes, how much each changed since the last decision, so that "
         "speeds are seen; -128 to 127, and larger jumps wrap around.",
     )
+    differences: list[Difference] = Field(
+        default=[],
+        description="With observation = ram: after bytes and changes, how much some bytes are above others, like "
+        "[{of: 54, to: 51, within: 24}].",
+    )
     screen_size: Annotated[int | list[int], BeforeValidator(check_sides)] = Field(
         default=84, description="Side of the picture, or its [height, width]; not larger than what is shown."
     )
@@ -129,10 +134,10 @@ class AtariTask(Section):
                 f"show_action = true: marks pictures, and observation is {self.observation}. Set show_action to "
                 "false, or observation to grey or rgb."
             )
-        if self.observation != "ram" and (self.cells is not None or self.changes):
+        if self.observation != "ram" and (self.cells is not None or self.changes or self.differences):
             raise ValueError(
-                f"cells and changes: are for observation = ram, and observation is {self.observation}. Set cells to "
-                "null and changes to false, or observation to ram."
+                f"cells, changes and differences: are for observation = ram, and observation is {self.observation}. "
+                "Set them to null, false and [], or observation to ram."
             )
         return self
 

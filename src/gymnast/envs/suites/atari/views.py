@@ -91,14 +91,20 @@ class _Numbers:
 
 class RamView(_Numbers):
     """The bytes, or the task's `cells` of them, 0 to 255, as numbers that an agent can normalise. With `changes` then
-    by how much each went up or down since the last decision; bytes wrap around, so from 255 to 1 is 2."""
+    by how much each went up or down since the last decision; bytes wrap around, so from 255 to 1 is 2. Then the task's
+    `differences`."""
 
     def __init__(self, game: AtariGame, task: AtariTask) -> None:
         self._cells, self._changes = np.array(task.cells or range(CELLS)), task.changes
-        ranges = [(0, 255), (-128, 127)] if task.changes else [(0, 255)]
-        low, high = np.repeat(np.array(ranges, np.float32).T, len(self._cells), axis=1)
+        self._of, self._to = (np.array([getattr(one, key) for one in task.differences], int) for key in ("of", "to"))
+        self._within = np.array([one.within for one in task.differences], np.float32)
+        n, bounds = len(self._cells), self._within
+        low, high = (
+            np.concatenate((np.full(n, byte), np.full(n * task.changes, change), cut)).astype(np.float32)
+            for byte, change, cut in ((0, -128, -bounds), (255, 127, bounds))
+        )
         super().__init__(game, task, low, high)
-        self._before = np.zeros(len(self._cells), np.uint8)
+        self._before = np.zeros(n, np.uint8)
 
     def start(self) -> NDArray[Any]:
         self._before = self._ram()[self._cells]
@@ -108,12 +114,15 @@ class RamView(_Numbers):
         return self._next(self._read())
 
     def _read(self) -> NDArray[Any]:
-        seen = self._ram()[self._cells]
-        if not self._changes:
-            return seen
-        change = (seen - self._before).view(np.int8)
-        self._before = seen
-        return np.concatenate((seen, change), dtype=np.float32)
+        ram = self._ram()
+        seen, parts = ram[self._cells], []
+        if self._changes:
+            parts.append((seen - self._before).view(np.int8))
+            self._before = seen
+        if len(self._within):
+            apart = ram[self._of].astype(np.float32) - ram[self._to]
+            parts.append(np.clip(apart, -self._within, self._within))
+        return np.concatenate((seen, *parts), dtype=np.float32) if parts else seen
 
 
 class ObjectsView(_Numbers):
