@@ -149,9 +149,9 @@ def test_a_mark_in_colours_changes_each_channel_by_itself() -> None:
     np.testing.assert_array_equal(pictures.obs[0, :, 0, 79], [200, 100, 127, 152, 148, 175])  # the latest picture alone
 
 
-def test_only_pictures_show_actions() -> None:
-    with pytest.raises(UserError, match="show_action = true: marks pictures, and observation is ram"):
-        load("ALE/Pong-v5:ram", ["env.kwargs.show_action=true"])
+def test_objects_have_the_last_action_anyway() -> None:
+    with pytest.raises(UserError, match="show_action = true: objects have the last action anyway"):
+        load("ALE/Pong-v5:objects", ["env.kwargs.show_action=true"])
 
 
 @pytest.mark.parametrize("seed", [0, 5])

@@ -128,7 +128,7 @@ TASKS = {
     "objects, sticky, lives": ("Breakout", lambda: objects("Breakout", stack=2)),
     "ram": ("Breakout", lambda: {"observation": "ram", "stack": 2}),
     "ram and changes": ("Breakout", lambda: {"observation": "ram", "stack": 2, "changes": True}),
-    "some cells": ("Breakout", lambda: {"observation": "ram", "cells": [101, 72, 99], "changes": True}),
+    "some cells": ("Breakout", lambda: {"observation": "ram", "cells": [101, 72, 99], "show_action": True}),
 }
 
 
@@ -278,8 +278,10 @@ def test_bytes_of_ram_have_names() -> None:
     labels = suite_of("ALE/Pong-v5").observation_labels
     assert labels({"observation": "ram", "stack": 1, "cells": [49]}) == ["byte 49"]
     kwargs = {"cells": [54, 49], "changes": True, "differences": [{"of": 54, "to": 51, "within": 24}]}
+    kwargs |= {"show_action": True, "actions": ["FIRE", "LEFT"]}
     names = labels({"observation": "ram", "stack": 1, **kwargs})
-    assert names == ["byte 54", "byte 49", "byte 54 change", "byte 49 change", "byte 54 - 51"]
+    changes = ["byte 54 change", "byte 49 change"]
+    assert names == ["byte 54", "byte 49", *changes, "byte 54 - 51", "last FIRE", "last LEFT"]
     assert len(labels({"observation": "ram", "stack": 1}) or []) == 128
 
 
@@ -297,6 +299,23 @@ def test_some_cells_of_ram_come_in_the_order_asked_for() -> None:
         np.testing.assert_array_equal(pair, whole[[54, 49, 51, 182, 177, 179]])
     for env in (some, moving, all_cells):
         env.close()
+
+
+def test_ram_with_the_last_action() -> None:
+    kwargs = {
+        "observation": "ram",
+        "stack": 1,
+        "cells": [49],
+        "show_action": True,
+        "actions": ["FIRE", "RIGHT", "LEFT"],
+    }
+    env = make_env(EnvConfig(id="ALE/Pong-v5", kwargs=kwargs))
+    np.testing.assert_array_equal(env.reset(seed=3)[0][1:], 0)
+    for action in (2, 0, 1, 1):
+        seen = env.step(action)[0]
+        np.testing.assert_array_equal(seen[1:], np.arange(3) == action)
+        assert env.observation_space.contains(seen)
+    env.close()
 
 
 def test_differences_of_bytes_are_cut() -> None:

@@ -56,12 +56,13 @@ class AtariSuite(Suite):
         from gymnast.envs.suites.atari.reader import TableReader
 
         task, actions = atari_task(kwargs), self.action_labels(kwargs)
-        if task.stack > 1:
+        if task.stack > 1 or (task.show_action and actions is None):
             return None
         if task.observation == "ram":
             names = [f"byte {cell}" for cell in task.cells or range(CELLS)]
             changes = [f"{name} change" for name in names] if task.changes else []
-            return names + changes + [f"byte {one.of} - {one.to}" for one in task.differences]
+            last = [f"last {action}" for action in actions] if actions and task.show_action else []
+            return names + changes + [f"byte {one.of} - {one.to}" for one in task.differences] + last
         if task.observation != "objects" or task.table is None or actions is None:
             return None
         return TableReader(task.table, actions).names

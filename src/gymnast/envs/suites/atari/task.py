@@ -99,7 +99,8 @@ class AtariTask(Section):
     show_action: bool = Field(
         default=False,
         description="Draw a mark over the right edge of each picture, a fortieth of its width; its height says which "
-        "action was chosen before it. Helps where the effect of an action shows only later.",
+        "action was chosen before it. With observation = ram: after all bytes, a 1 for that action, 0 for others. "
+        "Helps where the effect of an action shows only later.",
     )
     noop_max: Natural = Field(default=30, description="A game starts after fewer idle frames than this, at random.")
     repeat_action_probability: Share = Field(
@@ -129,11 +130,8 @@ class AtariTask(Section):
                 "observation = objects: needs a table of RAM cells (table). ALE/Pong-v5:objects has one: "
                 "`gymnast config show ALE/Pong-v5:objects`."
             )
-        if self.show_action and not self.is_picture:
-            raise ValueError(
-                f"show_action = true: marks pictures, and observation is {self.observation}. Set show_action to "
-                "false, or observation to grey or rgb."
-            )
+        if self.show_action and self.observation == "objects":
+            raise ValueError("show_action = true: objects have the last action anyway. Set show_action to false.")
         if self.observation != "ram" and (self.cells is not None or self.changes or self.differences):
             raise ValueError(
                 f"cells, changes and differences: are for observation = ram, and observation is {self.observation}. "

@@ -92,28 +92,31 @@ class _Numbers:
 class RamView(_Numbers):
     """The bytes, or the task's `cells` of them, 0 to 255, as numbers that an agent can normalise. With `changes` then
     by how much each went up or down since the last decision; bytes wrap around, so from 255 to 1 is 2. Then the task's
-    `differences`."""
+    `differences`, and with `show_action` a 1 for the action chosen last."""
 
     def __init__(self, game: AtariGame, task: AtariTask) -> None:
+        self._shown_actions = len(game.actions) if task.show_action else 0
         self._cells, self._changes = np.array(task.cells or range(CELLS)), task.changes
         self._of, self._to = (np.array([getattr(one, key) for one in task.differences], int) for key in ("of", "to"))
         self._within = np.array([one.within for one in task.differences], np.float32)
-        n, bounds = len(self._cells), self._within
+        n, bounds, shown = len(self._cells), self._within, self._shown_actions
         low, high = (
-            np.concatenate((np.full(n, byte), np.full(n * task.changes, change), cut)).astype(np.float32)
-            for byte, change, cut in ((0, -128, -bounds), (255, 127, bounds))
+            np.concatenate((np.full(n, byte), np.full(n * task.changes, change), cut, np.full(shown, last))).astype(
+                "f4"
+            )
+            for byte, change, cut, last in ((0, -128, -bounds, 0), (255, 127, bounds, 1))
         )
         super().__init__(game, task, low, high)
         self._before = np.zeros(n, np.uint8)
 
     def start(self) -> NDArray[Any]:
         self._before = self._ram()[self._cells]
-        return self._first(self._read())
+        return self._first(self._read(None))
 
     def observe(self, key: int) -> NDArray[Any]:
-        return self._next(self._read())
+        return self._next(self._read(key))
 
-    def _read(self) -> NDArray[Any]:
+    def _read(self, key: int | None) -> NDArray[Any]:
         ram = self._ram()
         seen, parts = ram[self._cells], []
         if self._changes:
@@ -122,6 +125,8 @@ class RamView(_Numbers):
         if len(self._within):
             apart = ram[self._of].astype(np.float32) - ram[self._to]
             parts.append(np.clip(apart, -self._within, self._within))
+        if self._shown_actions:
+            parts.append(np.arange(self._shown_actions) == key)  # FIRE after a lost life may be none of the agent's
         return np.concatenate((seen, *parts), dtype=np.float32) if parts else seen
 
 
