@@ -207,7 +207,7 @@ def test_slopes_are_those_that_are_measured(here: tuple[Any, Situation]) -> None
 def test_pictures_maps_and_filters(here: tuple[Any, Situation]) -> None:
     net, situation = here
     (slopes,) = insight.gradient(net, situation).values()
-    assert slopes["action"].shape == (4, 42, 42)
+    assert slopes["action"].shape == (2, 42, 42)
     assert slopes["action"].max() > 0
     found = insight.occlusion(net, situation, "obs")
     assert found["value"].shape == (11, 11)  # patches of 4 x 4 pixels
@@ -217,7 +217,7 @@ def test_pictures_maps_and_filters(here: tuple[Any, Situation]) -> None:
     assert insight.occlusion(net, blank, "obs")["value"].max() < 1e-5
     maps, kernels = insight.activations(net, situation), insight.filters(net)
     assert [name for name, _ in maps] == [name for name, _ in kernels]
-    assert [kernel.shape for _, kernel in kernels] == [(16, 4, 8, 8), (32, 16, 4, 4)]
+    assert [kernel.shape for _, kernel in kernels] == [(16, 2, 8, 8), (32, 16, 4, 4)]
     # the first layer's maps, computed again by torch's own convolution from the kernels that are shown
     (layer,) = [module for name, module in insight.convolutions(net) if name == maps[0][0]]
     picture = torch.as_tensor(situation.obs["obs"]).float()[None]
