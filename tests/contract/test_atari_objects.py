@@ -277,11 +277,12 @@ def test_a_stack_of_ram_has_the_moment_before_first() -> None:
 def test_bytes_of_ram_have_names() -> None:
     labels = suite_of("ALE/Pong-v5").observation_labels
     assert labels({"observation": "ram", "stack": 1, "cells": [49]}) == ["byte 49"]
-    kwargs = {"cells": [54, 49], "changes": True, "differences": [{"of": 54, "to": 51, "within": 24}]}
+    apart = [{"of": 54, "to": 51, "within": 24}, {"of": 49, "number": 189, "within": 9}]
+    kwargs = {"cells": [54, 49], "changes": True, "differences": apart}
     kwargs |= {"show_action": True, "actions": ["FIRE", "LEFT"]}
     names = labels({"observation": "ram", "stack": 1, **kwargs})
     changes = ["byte 54 change", "byte 49 change"]
-    assert names == ["byte 54", "byte 49", *changes, "byte 54 - 51", "last FIRE", "last LEFT"]
+    assert names == ["byte 54", "byte 49", *changes, "byte 54 - byte 51", "byte 49 - 189", "last FIRE", "last LEFT"]
     assert len(labels({"observation": "ram", "stack": 1}) or []) == 128
 
 
@@ -318,14 +319,32 @@ def test_ram_with_the_last_action() -> None:
     env.close()
 
 
+def test_jumps_of_bytes_are_no_changes() -> None:
+    """The ball moves a few pixels a decision, until it appears in the middle again."""
+    kwargs: dict[str, Any] = {"observation": "ram", "stack": 1, "cells": [49, 54]}
+    every, few = (make_env(EnvConfig(id="ALE/Pong-v5", kwargs={**kwargs, "changes": most})) for most in (True, 24))
+    every.reset(seed=3), few.reset(seed=3)
+    jumps = moves = 0
+    for _ in range(400):
+        seen, bounded = (env.step(2)[0] for env in (every, few))
+        np.testing.assert_array_equal(seen[:2], bounded[:2])
+        np.testing.assert_array_equal(bounded[2:], np.where(np.abs(seen[2:]) > 24, 0, seen[2:]))
+        jumps, moves = jumps + (np.abs(seen[2:]) > 24).sum(), moves + (bounded[2:] != 0).sum()
+    assert jumps > 5
+    assert moves > 100
+    every.close(), few.close()
+
+
 def test_differences_of_bytes_are_cut() -> None:
-    kwargs = {"observation": "ram", "stack": 1, "changes": True, "differences": [{"of": 54, "to": 51, "within": 24}]}
+    apart_of = [{"of": 54, "to": 51, "within": 24}, {"of": 49, "number": 189, "within": 24}]
+    kwargs = {"observation": "ram", "stack": 1, "changes": True, "differences": apart_of}
     env = make_env(EnvConfig(id="ALE/Pong-v5", kwargs=kwargs))
     env.reset(seed=3)
     apart = []
     for _ in range(300):
         seen = env.step(2)[0]
         assert seen[256] == np.clip(seen[54] - seen[51], -24, 24)
+        assert seen[257] == np.clip(seen[49] - 189, -24, 24)
         assert env.observation_space.contains(seen)
         apart.append(seen[256])
     assert (min(apart), max(apart)) == (-24, 24)
@@ -339,6 +358,9 @@ def test_differences_of_bytes_are_cut() -> None:
         ("changes=true", "cells, changes and differences: are for observation = ram, and observation is grey"),
         ("cells=[49]", "cells, changes and differences: are for observation = ram, and observation is grey"),
         ("differences=[{of: 1, to: 2, within: 3}]", "cells, changes and differences: are for observation = ram"),
+        ("differences=[{of: 1, within: 3}]", "a difference of byte 1: set either `to` .another byte. or `number`"),
+        ("differences=[{of: 1, to: 2, number: 3, within: 3}]", "a difference of byte 1: set either `to`"),
+        ("changes=-3", "changes"),
         ("cells=[49, 128]", "there is no byte 128: the console has 128, from 0 to 127"),
         ("cells=[49, 49]", "must list different bytes"),
         ("cells=[]", "must list different bytes"),

@@ -62,7 +62,7 @@ class AtariSuite(Suite):
             names = [f"byte {cell}" for cell in task.cells or range(CELLS)]
             changes = [f"{name} change" for name in names] if task.changes else []
             last = [f"last {action}" for action in actions] if actions and task.show_action else []
-            return names + changes + [f"byte {one.of} - {one.to}" for one in task.differences] + last
+            return names + changes + [one.label for one in task.differences] + last
         if task.observation != "objects" or task.table is None or actions is None:
             return None
         return TableReader(task.table, actions).names

@@ -84,11 +84,24 @@ class Distance(Section):
 
 
 class Difference(Section):
-    """A byte minus another one, closely where it is small."""
+    """A byte minus another one or a number, closely where it is small."""
 
     of: Cell = Field(description="A byte of RAM, 0 to 127.")
-    to: Cell = Field(description="Another one.")
+    to: Cell | None = Field(None, description="Another one.")
+    number: Natural | None = Field(
+        None, description="Instead of another byte: a number, like the column of a paddle that moves up and down."
+    )
     within: Count = Field(description="Larger differences are cut to this.")
+
+    @model_validator(mode="after")
+    def _one_of_two(self) -> Difference:
+        if (self.to is None) == (self.number is None):
+            raise ValueError(f"a difference of byte {self.of}: set either `to` (another byte) or `number`.")
+        return self
+
+    @property
+    def label(self) -> str:
+        return f"byte {self.of} - {f'byte {self.to}' if self.number is None else self.number}"
 
 
 class RamTable(Section):

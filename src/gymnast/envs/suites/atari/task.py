@@ -74,15 +74,16 @@ class AtariTask(Section):
         description="With observation = ram: only these bytes, like [49, 54]; null: all 128. Leave out clocks and "
         "counters: with them no two moments look alike, and an agent learns moments by heart.",
     )
-    changes: bool = Field(
+    changes: bool | Count = Field(
         default=False,
         description="With observation = ram: after the bytes, how much each changed since the last decision, so that "
-        "speeds are seen; -128 to 127, and larger jumps wrap around.",
+        "speeds are seen; -128 to 127, and larger jumps wrap around. A number: larger changes are 0, as that of a ball "
+        "that appears somewhere else.",
     )
     differences: list[Difference] = Field(
         default=[],
-        description="With observation = ram: after bytes and changes, how much some bytes are above others, like "
-        "[{of: 54, to: 51, within: 24}].",
+        description="With observation = ram: after bytes and changes, how much some bytes are above others or "
+        "above a number, like [{of: 54, to: 51, within: 24}, {of: 49, number: 189, within: 24}].",
     )
     screen_size: Annotated[int | list[int], BeforeValidator(check_sides)] = Field(
         default=84, description="Side of the picture, or its [height, width]; not larger than what is shown."

@@ -73,7 +73,7 @@ class _Numbers:
     def __init__(self, game: AtariGame, task: AtariTask, low: NDArray[Any], high: NDArray[Any]) -> None:
         self._ram = game.ale.getRAM
         self._seen = np.zeros((task.stack, len(low)), np.float32)
-        low, high = (np.tile(bound, task.stack) for bound in (low, high))
+        low, high = (np.tile(bound.astype(np.float32), task.stack) for bound in (low, high))
         self.space: spaces.Space[Any] = spaces.Box(low, high, dtype=np.float32)
 
     def frame(self, left: int) -> None:
@@ -91,22 +91,24 @@ class _Numbers:
 
 class RamView(_Numbers):
     """The bytes, or the task's `cells` of them, 0 to 255, as numbers that an agent can normalise. With `changes` then
-    by how much each went up or down since the last decision; bytes wrap around, so from 255 to 1 is 2. Then the task's
-    `differences`, and with `show_action` a 1 for the action chosen last."""
+    by how much each went up or down since the last decision; bytes wrap around, so from 255 to 1 is 2; and where that
+    is more than the number of `changes`, 0. Then the task's `differences`, and with `show_action` a 1 for the action
+    chosen last."""
 
     def __init__(self, game: AtariGame, task: AtariTask) -> None:
         self._shown_actions = len(game.actions) if task.show_action else 0
         self._cells, self._changes = np.array(task.cells or range(CELLS)), task.changes
-        self._of, self._to = (np.array([getattr(one, key) for one in task.differences], int) for key in ("of", "to"))
-        self._within = np.array([one.within for one in task.differences], np.float32)
+        some = task.differences
+        self._of, self._to = (np.array([getattr(one, key) or 0 for one in some], int) for key in ("of", "to"))
+        self._numbers = np.array([np.nan if one.number is None else one.number for one in some], np.float32)
+        self._within = np.array([one.within for one in some], np.float32)
         n, bounds, shown = len(self._cells), self._within, self._shown_actions
         low, high = (
-            np.concatenate((np.full(n, byte), np.full(n * task.changes, change), cut, np.full(shown, last))).astype(
-                "f4"
-            )
+            np.concatenate((np.full(n, byte), np.full(n * bool(task.changes), change), cut, np.full(shown, last)))
             for byte, change, cut, last in ((0, -128, -bounds, 0), (255, 127, bounds, 1))
         )
         super().__init__(game, task, low, high)
+        self._most = 128 if isinstance(task.changes, bool) else task.changes
         self._before = np.zeros(n, np.uint8)
 
     def start(self) -> NDArray[Any]:
@@ -120,10 +122,12 @@ class RamView(_Numbers):
         ram = self._ram()
         seen, parts = ram[self._cells], []
         if self._changes:
-            parts.append((seen - self._before).view(np.int8))
+            moved = (seen - self._before).view(np.int8).astype(np.float32)
+            parts.append(np.where(np.abs(moved) > self._most, 0, moved))
             self._before = seen
         if len(self._within):
-            apart = ram[self._of].astype(np.float32) - ram[self._to]
+            base = np.where(np.isnan(self._numbers), ram[self._to], self._numbers)
+            apart = ram[self._of].astype(np.float32) - base
             parts.append(np.clip(apart, -self._within, self._within))
         if self._shown_actions:
             parts.append(np.arange(self._shown_actions) == key)  # FIRE after a lost life may be none of the agent's
