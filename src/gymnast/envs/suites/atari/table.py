@@ -8,7 +8,15 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
+from pydantic import (
+    AfterValidator,
+    Discriminator,
+    Field,
+    SerializerFunctionWrapHandler,
+    Tag,
+    model_serializer,
+    model_validator,
+)
 
 from gymnast.config.fields import Count, Float, Int, Natural, Positive, Section
 
@@ -98,6 +106,10 @@ class Difference(Section):
         if (self.to is None) == (self.number is None):
             raise ValueError(f"a difference of byte {self.of}: set either `to` (another byte) or `number`.")
         return self
+
+    @model_serializer(mode="wrap")
+    def _as_written(self, whole: SerializerFunctionWrapHandler) -> dict[str, int]:
+        return {key: value for key, value in whole(self).items() if value is not None}
 
     @property
     def label(self) -> str:
