@@ -199,6 +199,7 @@ def test_envs_show_of_a_variant_describes_that_one(gymnast: Command) -> None:
     assert [part["name"] for part in facts["observations"]][:2] == ["byte 49", "byte 54"]
     task = {one["name"]: one for one in facts["task"]}
     assert (task["observation"]["value"], task["observation"]["others"]["ppo"]) == ("ram", "grey")
+    assert task["differences"]["value"][0] == {"of": 54, "to": 51, "within": 24}
     assert "byte 49 change" in gymnast("envs", "show", "ALE/Pong-v5:ram").out
     assert "unknown variant 'nonsense'" in gymnast("envs", "show", "ALE/Pong-v5:nonsense").err
 

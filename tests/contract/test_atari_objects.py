@@ -324,11 +324,15 @@ def test_jumps_of_bytes_are_no_changes() -> None:
     kwargs: dict[str, Any] = {"observation": "ram", "stack": 1, "cells": [49, 54]}
     every, few = (make_env(EnvConfig(id="ALE/Pong-v5", kwargs={**kwargs, "changes": most})) for most in (True, 24))
     every.reset(seed=3), few.reset(seed=3)
+    few_space: Any = few.observation_space
+    assert few_space.low.tolist() == [0, 0, -24, -24]
+    assert few_space.high.tolist() == [255, 255, 24, 24]
     jumps = moves = 0
     for _ in range(400):
         seen, bounded = (env.step(2)[0] for env in (every, few))
         np.testing.assert_array_equal(seen[:2], bounded[:2])
         np.testing.assert_array_equal(bounded[2:], np.where(np.abs(seen[2:]) > 24, 0, seen[2:]))
+        assert few.observation_space.contains(bounded)
         jumps, moves = jumps + (np.abs(seen[2:]) > 24).sum(), moves + (bounded[2:] != 0).sum()
     assert jumps > 5
     assert moves > 100
@@ -360,7 +364,11 @@ def test_differences_of_bytes_are_cut() -> None:
         ("differences=[{of: 1, to: 2, within: 3}]", "cells, changes and differences: are for observation = ram"),
         ("differences=[{of: 1, within: 3}]", "a difference of byte 1: set either `to` .another byte. or `number`"),
         ("differences=[{of: 1, to: 2, number: 3, within: 3}]", "a difference of byte 1: set either `to`"),
-        ("changes=-3", "changes"),
+        *(
+            (f"changes={most}", rf"changes = '?{most}'?: must be true, false, or a whole number from 1 to 127")
+            for most in ("-3", "2.5", "0", "200", "often")
+        ),
+        ("differences=[{of: 1, number: 300, within: 3}]", r"--set: env.kwargs: differences\[0\].number.* at most 255"),
         ("cells=[49, 128]", "there is no byte 128: the console has 128, from 0 to 127"),
         ("cells=[49, 49]", "must list different bytes"),
         ("cells=[]", "must list different bytes"),

@@ -134,6 +134,7 @@ class Suite:
         except ValidationError as error:
             known = f" Known: {', '.join(self.Task.model_fields)}."
             lines, _ = explain_errors(error, self.Task, kwargs, {})
+            lines = [line.removeprefix("file: ") for line in lines]  # what is wrong between several keys
             return [f"{line}{known}" if "unknown key" in line else line for line in lines]
         return []
 

@@ -96,10 +96,10 @@ class Difference(Section):
 
     of: Cell = Field(description="A byte of RAM, 0 to 127.")
     to: Cell | None = Field(None, description="Another one.")
-    number: Natural | None = Field(
+    number: Annotated[Natural, Field(le=255)] | None = Field(
         None, description="Instead of another byte: a number, like the column of a paddle that moves up and down."
     )
-    within: Count = Field(description="Larger differences are cut to this.")
+    within: Annotated[Count, Field(le=255)] = Field(description="Larger differences are cut to this.")
 
     @model_validator(mode="after")
     def _one_of_two(self) -> Difference:

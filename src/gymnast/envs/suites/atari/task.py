@@ -55,6 +55,12 @@ def _bytes(cells: list[int]) -> list[int]:
     return cells
 
 
+def _changes(most: Any) -> Any:
+    if type(most) is bool or (type(most) is int and 1 <= most <= 127):
+        return most
+    raise ValueError("must be true, false, or a whole number from 1 to 127.")
+
+
 Window = Annotated[list[Natural], AfterValidator(_window)]
 
 
@@ -74,11 +80,11 @@ class AtariTask(Section):
         description="With observation = ram: only these bytes, like [49, 54]; null: all 128. Leave out clocks and "
         "counters: with them no two moments look alike, and an agent learns moments by heart.",
     )
-    changes: bool | Count = Field(
+    changes: Annotated[bool | int, BeforeValidator(_changes)] = Field(
         default=False,
         description="With observation = ram: after the bytes, how much each changed since the last decision, so that "
-        "speeds are seen; -128 to 127, and larger jumps wrap around. A number: larger changes are 0, as that of a ball "
-        "that appears somewhere else.",
+        "speeds are seen; -128 to 127, and larger jumps wrap around. With a number like 24, changes larger than it are "
+        "shown as 0: a ball that appears somewhere else has no speed.",
     )
     differences: list[Difference] = Field(
         default=[],

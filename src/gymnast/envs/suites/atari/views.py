@@ -102,13 +102,13 @@ class RamView(_Numbers):
         self._of, self._to = (np.array([getattr(one, key) or 0 for one in some], int) for key in ("of", "to"))
         self._numbers = np.array([np.nan if one.number is None else one.number for one in some], np.float32)
         self._within = np.array([one.within for one in some], np.float32)
-        n, bounds, shown = len(self._cells), self._within, self._shown_actions
+        self._most = 128 if isinstance(task.changes, bool) else task.changes
+        n, bounds, most, shown = len(self._cells), self._within, self._most, self._shown_actions
         low, high = (
             np.concatenate((np.full(n, byte), np.full(n * bool(task.changes), change), cut, np.full(shown, last)))
-            for byte, change, cut, last in ((0, -128, -bounds, 0), (255, 127, bounds, 1))
+            for byte, change, cut, last in ((0, -most, -bounds, 0), (255, min(127, most), bounds, 1))
         )
         super().__init__(game, task, low, high)
-        self._most = 128 if isinstance(task.changes, bool) else task.changes
         self._before = np.zeros(n, np.uint8)
 
     def start(self) -> NDArray[Any]:
