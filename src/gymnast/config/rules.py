@@ -174,9 +174,8 @@ def _env(config: RunConfig) -> Iterator[RuleProblem]:
             for problem in wrappers.problems(spec.name, spec.kwargs):
                 yield RuleProblem((f"{section}.wrappers",), problem)
         for problem in suite_of(cfg.id).problems(cfg.kwargs):
-            leaf = (
-                problem.partition(" ")[0].partition("[")[0].rstrip(":,")
-            )  # who set it is to blame, not who set the rest
+            # who set this key is to blame, not who set the rest
+            leaf = problem.partition(" ")[0].partition("[")[0].rstrip(":,")
             yield RuleProblem((f"{section}.kwargs", f"{section}.kwargs.{leaf}"), problem)
     if env.shaping:
         from gymnast.envs.shaping.components import shaping_problems

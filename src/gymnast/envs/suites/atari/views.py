@@ -100,7 +100,8 @@ class RamView(_Numbers):
         self._cells, self._changes = np.array(task.cells or range(CELLS)), task.changes
         some = task.differences
         self._of, self._to = (np.array([getattr(one, key) or 0 for one in some], int) for key in ("of", "to"))
-        self._numbers = np.array([np.nan if one.number is None else one.number for one in some], np.float32)
+        self._to_byte = np.array([one.number is None for one in some], np.bool_)
+        self._numbers = np.array([one.number or 0 for one in some], np.float32)
         self._within = np.array([one.within for one in some], np.float32)
         self._most = 128 if isinstance(task.changes, bool) else task.changes
         n, bounds, most, shown = len(self._cells), self._within, self._most, self._shown_actions
@@ -126,8 +127,7 @@ class RamView(_Numbers):
             parts.append(np.where(np.abs(moved) > self._most, 0, moved))
             self._before = seen
         if len(self._within):
-            base = np.where(np.isnan(self._numbers), ram[self._to], self._numbers)
-            apart = ram[self._of].astype(np.float32) - base
+            apart = ram[self._of].astype(np.float32) - np.where(self._to_byte, ram[self._to], self._numbers)
             parts.append(np.clip(apart, -self._within, self._within))
         if self._shown_actions:
             parts.append(np.arange(self._shown_actions) == key)  # FIRE after a lost life may be none of the agent's
