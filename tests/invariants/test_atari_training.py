@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from gymnast.agent.tracker import fit
 from gymnast.config import load
 from gymnast.core import devices
 from gymnast.training.build import build
@@ -31,9 +32,19 @@ def trained(run: TrainState) -> tuple[TrainState, list[dict[str, float]]]:
 SMALL_PICTURES = ("env.kwargs.screen_size=42", "env.kwargs.crop_rows=[34, 194]", "agent.encoder=small_cnn")
 
 
-@pytest.mark.parametrize("pictures", [(), (*SMALL_PICTURES, "agent.normalize_pictures=true")], ids=["plain", "small"])
-def test_pong_learns_from_bytes_and_resumes_exactly(pictures: tuple[str, ...]) -> None:
-    """256 steps at once are 128 steps, a checkpoint, and 128 more; constant schedules, because the budgets differ."""
+PICTURES = {
+    "plain": (),
+    "small": (*SMALL_PICTURES, "agent.normalize_pictures=true"),
+    "tracked": (*SMALL_PICTURES[:2], "agent.encoder=mlp", "agent.track=3", "agent.hidden=[16]"),
+}
+
+
+@pytest.mark.parametrize("pictures", PICTURES.values(), ids=PICTURES)
+def test_pong_learns_from_bytes_and_resumes_exactly(pictures: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    """256 steps at once are 128 steps, a checkpoint, and 128 more; constant schedules, because the budgets differ. A
+    tracker finds its objects in the first half and goes on learning in the second."""
+    monkeypatch.setattr(fit, "STARTS", 2)
+    monkeypatch.setattr(fit, "STEPS", 30)
     constant = ("algo.learning_rate=0.00025", "algo.clip_range=0.1", *pictures)
     whole, rows = trained(session(256, *constant))
     assert whole.env.engine == "ale"

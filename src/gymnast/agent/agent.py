@@ -16,6 +16,7 @@ from gymnast.agent.heads import GaussianHead, State, make_head
 from gymnast.agent.memory import Memory
 from gymnast.agent.normalizer import ObsNormalizer, RewardNormalizer
 from gymnast.agent.tasks import TaskEncoder, make_task_head
+from gymnast.agent.tracker.tracker import Tracker
 from gymnast.core.registry import ENCODERS
 from gymnast.core.tasks import TASK, TaskSpaces
 
@@ -33,7 +34,7 @@ class Acted(NamedTuple):
 
 
 class Agent(nn.Module):
-    """Normaliser, bodies, memory and heads. `act` step by step and `evaluate` on the sequence agree.
+    """Tracker, normaliser, bodies, memory and heads. `act` step by step and `evaluate` on the sequence agree.
 
     Whatever lasts between steps is in `state`, one row an env, and belongs to the caller: {} where nothing lasts.
     `values`: the names of what is estimated in addition to the policy.
@@ -53,6 +54,9 @@ class Agent(nn.Module):
         super().__init__()
         self.cfg, self.value_names, self.reward_scales, self.tasks = cfg, tuple(values), list(reward_scales), tasks
         self.obs_space, self.action_space = obs_space, action_space
+        self.tracker = None if cfg.track is None else Tracker.of(obs_space, cfg.track)
+        if self.tracker is not None:  # what is learned from is what it finds in the pictures
+            obs_space = dict.fromkeys(obs_space, self.tracker.space)
         owners = {} if tasks is None else tasks.owners
         self.normalizer = ObsNormalizer(obs_space, cfg.clip_obs, owners) if cfg.normalize_obs else None
         self.reward_normalizer = self.reward_normalizers = None
@@ -179,10 +183,18 @@ class Agent(nn.Module):
         memories = {"actor": self.actor_memory, "critic": self.critic_memory}
         return {owner: memory for owner, memory in memories.items() if memory is not None}
 
+    def tracked(self, obs: TensorObs) -> TensorObs:
+        """Observations, or the objects found in them."""
+        return obs if self.tracker is None else {key: self.tracker(pictures) for key, pictures in obs.items()}
+
+    def inputs(self, obs: TensorObs) -> TensorObs:
+        """What the bodies get of observations."""
+        obs = self.tracked(obs)
+        return obs if self.normalizer is None else self.normalizer(obs)
+
     def _bodies(self, obs: TensorObs) -> dict[str, Tensor]:
         """What the bodies make of observations, by whose it is; without one of its own the critic takes the actor's."""
-        if self.normalizer is not None:
-            obs = self.normalizer(obs)
+        obs = self.inputs(obs)
         features = {"actor": self.actor_body(obs)}
         return features if self.critic_body is None else features | {"critic": self.critic_body(obs)}
 

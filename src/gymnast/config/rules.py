@@ -125,6 +125,11 @@ def _agent(config: RunConfig) -> Iterator[RuleProblem]:
     if agent.normalize_pictures and agent.encoder in ("mlp", "board_cnn"):
         text = f"agent.encoder={agent.encoder} has none. Use small_cnn, nature_cnn or impala_cnn, or drop this key."
         yield RuleProblem(("agent.normalize_pictures", "agent.encoder"), text)
+    if agent.track and agent.encoder != "mlp":
+        text = f"agent.encoder={agent.encoder} reads pictures, not the objects in them. Use mlp, or drop agent.track."
+        yield RuleProblem(("agent.track", "agent.encoder"), text)
+    if agent.track and config.tasks:
+        yield RuleProblem(("agent.track", "tasks"), "objects are found in the pictures of one task. Drop agent.track.")
     layers = [*agent.hidden, *([agent.memory_size] * 2 if agent.memory else [])]
     if (weights := sum(a * b for a, b in pairwise(layers))) > MOST_WEIGHTS:
         text = f"layers of {layers} have {weights:,} weights, and {MOST_WEIGHTS:,} are the most. Use smaller ones."

@@ -130,7 +130,7 @@ def activations(net: Net, here: Situation) -> list[tuple[str, Floats]]:
     try:
         for name, module in convolutions(net):
             hooks.append(module.register_forward_hook(keep(name)))
-        net.agent.actor_body(_normalized(net, here))
+        net.agent.actor_body(_inputs(net, here))
     finally:
         for handle in hooks:
             handle.remove()
@@ -153,7 +153,7 @@ def units(net: Net, here: Situation) -> list[tuple[str, Floats]]:
 
     hooks = [module.register_forward_hook(keep(name)) for name, module in named]
     try:
-        net.agent.actor_body(_normalized(net, here))
+        net.agent.actor_body(_inputs(net, here))
     finally:
         for handle in hooks:
             handle.remove()
@@ -181,14 +181,15 @@ def pictures_of(net: Net) -> list[str]:
     return [key for key, space in net.agent.obs_space.items() if is_picture(space) or is_board(space)]
 
 
-def _normalized(net: Net, here: Situation) -> dict[str, Tensor]:
-    obs = {key: torch.as_tensor(array)[None].to(net.agent.device) for key, array in here.obs.items()}
-    return obs if net.agent.normalizer is None else net.agent.normalizer(obs)
+def _inputs(net: Net, here: Situation) -> dict[str, Tensor]:
+    return net.agent.inputs({key: torch.as_tensor(array)[None].to(net.agent.device) for key, array in here.obs.items()})
 
 
 def _has_slope(agent: Agent, key: str) -> bool:
+    """Not where a tracker reads it: which pixels belong to an object is a choice, and choices have no slopes."""
     space = agent.obs_space[key]
-    return is_picture(space) or is_board(space) or np.dtype(space.dtype).kind == "f"
+    is_number = is_picture(space) or is_board(space) or np.dtype(space.dtype).kind == "f"
+    return is_number and agent.tracker is None
 
 
 def _float(array: NDArray[Any]) -> Tensor:

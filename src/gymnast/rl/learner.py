@@ -9,6 +9,7 @@ from gymnast.agent.batch import OBS, VALUE, Batch, Outputs
 from gymnast.config.algos import AlgoSettings
 from gymnast.core.files import number_from_json
 from gymnast.core.lazy import LazyModule, np, torch
+from gymnast.core.seeds import derive_seed
 from gymnast.core.tasks import TASK
 from gymnast.rl.returns import IMPORTANCE, gae, returns_of
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from gymnast.agent.nets.dense_net import DenseNet
     from gymnast.alerts.rules import Rule
     from gymnast.config import RunConfig
+    from gymnast.core.pulse import Pulse
     from gymnast.rl.extensions import Extension
     from gymnast.rl.rollout import Rollout, Stream
 
@@ -45,7 +47,7 @@ class Learner:
     def __init__(self, net: Net, config: RunConfig, generator: Generator, extensions: Sequence[Extension] = ()) -> None:
         self.net, self.agent, self.algo = net, net.agent, config.algo
         self.reward, self.clip_reward = config.env.reward, config.agent.clip_reward
-        self.generator, self.extensions = generator, list(extensions)
+        self.seed, self.generator, self.extensions = config.train.seed, generator, list(extensions)
         self.rate = 0.0  # of this update
         self.critic_rate: float | None = None  # None: the same
         self.rate_factor = 1.0  # what an algorithm that adapts its rate has made of it
@@ -73,11 +75,15 @@ class Learner:
         """Learns from a rollout; returns scalars named as in the metric catalogue."""
         raise NotImplementedError
 
-    def after(self, rollout: Rollout) -> Metrics:
-        """Statistics of observations and of hidden layers move, and extensions learn, once the rollout is used up."""
+    def after(self, rollout: Rollout, pulse: Pulse | None = None) -> Metrics:
+        """Statistics of observations and of hidden layers move, and extensions learn, once the rollout is used up. From
+        the first rollouts a tracker learns what moves: `pulse` says how far it is."""
         obs = {key: leaf.flatten(0, 1) for key, leaf in rollout.obs.items()}
+        if (tracker := self.agent.tracker) is not None and tracker.is_learning:
+            (pictures,) = obs.values()
+            tracker.learn(pictures, derive_seed(self.seed, "tracker", int(tracker.rollouts)), pulse)
         if self.agent.normalizer is not None:  # it stands still while a rollout is collected and learned from
-            self.agent.normalizer.update(obs)
+            self.agent.normalizer.update(self.agent.tracked(obs))
         self.agent.measure(obs)
         return {name: value for extension in self.extensions for name, value in extension.step(rollout).items()}
 

@@ -81,7 +81,7 @@ def train(
                 meter.add(learner.targets(rollout))
                 clock.lap("returns")
                 meter.add(learner.update(rollout, state.progress))
-                meter.add(learner.after(rollout))
+                meter.add(learner.after(rollout, pulse))
                 counters.updates += 1
                 clock.lap("update")
 

@@ -32,6 +32,7 @@ from gymnast.agent.nets import kernels
 from gymnast.agent.nets.base import Arrays, Choice, Flags, Metrics, Net
 from gymnast.agent.nets.optimizer import OPTIMIZERS, Adam, Optimizer, check_moments
 from gymnast.agent.normalizer import ObsNormalizer, RewardNormalizer, RunningMoments
+from gymnast.agent.tracker.tracker import Tracker
 
 Floats = NDArray[np.float32]
 
@@ -79,7 +80,7 @@ class DenseNet(Net):
 
     def __init__(self, agent: Agent) -> None:
         self.agent = agent
-        self.normalizer = agent.normalizer
+        self.normalizer, self.tracker = agent.normalizer, agent.tracker
         self.relu = agent.cfg.activation == "relu"
         self.sizes = list(agent.cfg.hidden)
         self.nets = 1 if agent.critic_body is None else 2
@@ -132,7 +133,8 @@ class DenseNet(Net):
 
     def holds(self) -> bool:
         """Whether the agent is still what it was: someone may have moved its parameters or frozen a layer."""
-        same = self.agent.normalizer is self.normalizer and addresses(self.agent) == self.addresses
+        kept = self.agent.normalizer is self.normalizer and self.agent.tracker is self.tracker
+        same = kept and addresses(self.agent) == self.addresses
         return same and is_known(self.agent)
 
     def _bind(self, agent: Agent) -> None:
@@ -181,6 +183,8 @@ class DenseNet(Net):
         """Observations [B, ...] as the first layer takes them: normalised rows, or the numbers of categories."""
         if self.discrete:
             return obs.reshape(-1)
+        if self.tracker is not None:
+            obs = self.tracker.see(obs)
         rows = obs.reshape(len(obs), self.inputs)
         if self.normalizer is None:
             return rows.astype(np.float32, copy=False)
@@ -380,15 +384,16 @@ class DenseNet(Net):
         return {VALUE: torch.from_numpy(self.trunk(x, hidden)[-1] @ self.critic_weight[0] + self.critic_bias)}
 
 
-OURS = (Agent, MLPEncoder, Flat, OneHot, CategoricalHead, GaussianHead, ObsNormalizer, RewardNormalizer, RunningMoments)
-KNOWN = {*OURS, nn.Linear, nn.Tanh, nn.ReLU, nn.Sequential, nn.ModuleList, nn.ModuleDict}
+OURS = (Agent, MLPEncoder, Flat, OneHot, CategoricalHead, GaussianHead)
+STATISTICS = (Tracker, ObsNormalizer, RewardNormalizer, RunningMoments)
+KNOWN = {*OURS, *STATISTICS, nn.Linear, nn.Tanh, nn.ReLU, nn.Sequential, nn.ModuleList, nn.ModuleDict}
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
 
 def is_known(agent: Agent) -> bool:
-    """Whether an agent is made of nothing but what this file computes: one vector of numbers or bits, or one
-    category; tanh or relu layers, one value, one choice or a plain Gaussian, all trained, on the CPU. Types must match
-    exactly."""
+    """Whether an agent is made of nothing but what this file computes: one vector of numbers or bits, the objects of
+    a picture, or one category; tanh or relu layers, one value, one choice or a plain Gaussian, all trained, on the CPU.
+    Types must match exactly."""
     if any(type(module) not in KNOWN or _is_changed(module) for module in agent.modules()):
         return False
     if agent.value_names != (VALUE,) or len(agent.obs_space) != 1 or not _has_its_layers(agent):
@@ -398,6 +403,7 @@ def is_known(agent: Agent) -> bool:
     (space,) = agent.obs_space.values()
     is_bits = space.dtype == np.int8 and agent.normalizer is None
     is_vector = isinstance(space, gym.spaces.Box) and (space.dtype == np.float32 or is_bits)
+    is_vector = is_vector or agent.tracker is not None
     is_category = isinstance(space, gym.spaces.Discrete) and bool(agent.cfg.hidden)
     head = agent.head
     if isinstance(head, CategoricalHead):

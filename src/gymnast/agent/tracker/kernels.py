@@ -1,0 +1,121 @@
+"""The compiled loops of a tracker, over pixels that differ from the background."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+REACH = 4  # pixels that the network sees on every side of the one in question
+SIDE = 2 * REACH + 1
+INPUTS, MIDDLE = SIDE * SIDE + 2, SIDE * SIDE // 2  # of the network: how many, and which is the pixel in question
+DIFFERENT = 8  # brightness of 255 by which a pixel differs from the background
+SCALE = np.float32(1 / 64)  # of brightness, for the network
+MOST_MOVING = 0.25  # of all pixels: a picture with more shows something else, like the black one before a game
+
+
+@njit(cache=True, error_model="numpy")
+def moving_pixels(pictures: Any, background: Any, most: int) -> Any:
+    """Of all pixels that differ from the background: which picture they are in, row and column, and what the network
+    gets: the pixels around them that differ, by how much, and their place from -1 to 1. Pictures after the first `most`
+    pixels are left out."""
+    count, height, width = pictures.shape
+    n = used = 0
+    for frame in range(count):
+        new = len(_different(pictures[frame], background)[0])
+        if n + new > most:
+            break
+        n, used = n + new, frame + 1
+    frames, places = np.empty(n, np.int64), np.empty((n, 2), np.float32)
+    inputs = np.zeros((n, INPUTS), np.float32)
+    first = 0
+    for frame in range(used):
+        rows, columns, differences = _different(pictures[frame], background)
+        for i in range(len(rows)):
+            own = inputs[first + i]
+            frames[first + i], places[first + i, 0], places[first + i, 1] = frame, rows[i], columns[i]
+            own[SIDE * SIDE], own[SIDE * SIDE + 1] = _centred(rows[i], height), _centred(columns[i], width)
+            for other in range(len(rows)):
+                if abs(rows[other] - rows[i]) <= REACH and abs(columns[other] - columns[i]) <= REACH:
+                    own[_offset(rows[other] - rows[i], columns[other] - columns[i])] = differences[other]
+        first += len(rows)
+    return frames, places, inputs
+
+
+@njit(cache=True, error_model="numpy", nogil=True)
+def objects_of(pictures: Any, background: Any, hidden: Any, hidden_bias: Any, out: Any, out_bias: Any) -> Any:
+    """Mass, row and column of each object in each picture, [N, objects, 3]; a pixel belongs to one object."""
+    count, height, width = pictures.shape
+    units, objects = out.shape
+    found = np.zeros((count, objects, 3), np.float32)
+    active = np.empty(units, np.float32)
+    for frame in range(count):
+        mine = found[frame]
+        rows, columns, differences = _different(pictures[frame], background)
+        nearest = 0  # the first pixel that the network sees from this one; they come row by row
+        for i in range(len(rows)):
+            row, column = rows[i], columns[i]
+            vertical, horizontal = _centred(row, height), _centred(column, width)
+            for unit in range(units):
+                weight = hidden[SIDE * SIDE, unit] * vertical + hidden[SIDE * SIDE + 1, unit] * horizontal
+                active[unit] = hidden_bias[unit] + weight
+            while rows[nearest] < row - REACH:
+                nearest += 1
+            for other in range(nearest, len(rows)):
+                if rows[other] > row + REACH:
+                    break
+                if abs(columns[other] - column) <= REACH:
+                    weights = hidden[_offset(rows[other] - row, columns[other] - column)]
+                    for unit in range(units):
+                        active[unit] += differences[other] * weights[unit]
+            best, most = 0, np.float32(-np.inf)
+            for k in range(objects):
+                likely = out_bias[k]
+                for unit in range(units):
+                    likely += max(active[unit], np.float32(0)) * out[unit, k]
+                if likely > most:
+                    best, most = k, likely
+            mass = abs(differences[i])
+            mine[best, 0] += mass
+            mine[best, 1] += mass * row
+            mine[best, 2] += mass * column
+        for k in range(objects):
+            if mine[k, 0] > 0:
+                mine[k, 1] /= mine[k, 0]
+                mine[k, 2] /= mine[k, 0]
+    return found
+
+
+@njit(cache=True, error_model="numpy")
+def _different(picture: Any, background: Any) -> Any:
+    """Rows, columns and differences of the pixels that differ, row by row; none where it is a quarter of all pixels."""
+    height, width = picture.shape
+    most = int(MOST_MOVING * height * width)
+    rows, columns, differences = np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most, np.float32)
+    n = 0
+    for row in range(height):
+        any_bit = np.uint8(0)
+        for column in range(width):  # most rows are all background, and this loop is quick
+            any_bit |= picture[row, column] ^ background[row, column]
+        if any_bit == 0:
+            continue
+        for column in range(width):
+            difference = np.int32(picture[row, column]) - np.int32(background[row, column])
+            if abs(difference) > DIFFERENT:
+                if n == most:
+                    return rows[:0], columns[:0], differences[:0]
+                rows[n], columns[n], differences[n] = row, column, difference * SCALE
+                n += 1
+    return rows[:n], columns[:n], differences[:n]
+
+
+@njit(cache=True, error_model="numpy", inline="always")
+def _offset(down: Any, right: Any) -> Any:
+    """Where the network takes the pixel so far below and right of the one in question."""
+    return (down + REACH) * SIDE + right + REACH
+
+
+@njit(cache=True, error_model="numpy", inline="always")
+def _centred(place: Any, size: Any) -> Any:
+    return np.float32(2 * place / size - 1)

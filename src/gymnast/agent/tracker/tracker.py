@@ -1,0 +1,156 @@
+"""Where objects are in pictures, how they move, and how far they are from each other.
+
+Pictures are compared with their background. A small network looks at each pixel that differs from it, with its
+neighbourhood and its place, and says to which of a few objects it belongs. How it learns that, without labels and
+without rewards, is in `fit.py`. After the first rollouts it stands still, and the layers behind it learn from numbers
+that always mean the same.
+
+A network that learns from rewards alone needs millions of steps to see a ball of two pixels, and learns single pictures
+by heart in the meantime (docs/log.md). This works where a few objects move in front of a background that stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import combinations
+from typing import Any, Self
+
+import gymnasium as gym
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from gymnast.agent.tracker import kernels
+from gymnast.core.errors import UserError
+from gymnast.core.observations import is_picture
+from gymnast.core.pulse import Pulse
+
+Bytes = NDArray[np.uint8]
+Floats = NDArray[np.float32]
+
+UNITS = 32  # of the network's hidden layer
+ROLLOUTS = 20  # that it learns from: a player that knows little does not show every place of its paddle
+LEAST_SHARE = 0.25  # of the pixels that an object usually has, with which it counts as seen
+
+# Units of what the layers behind get: with them, what matters is neither small nor large. Shares of the picture's
+# height or width.
+PLACE, MOVE, APART = 1 / 6, 1 / 24, 1 / 16
+FARTHEST = 2.5  # of the last unit: larger distances between objects are cut, so that small ones stand out
+
+
+class Tracker(nn.Module):
+    """Grey pictures [B, C, H, W] of bytes, the latest last, to [B, out_features]. Nothing is seen before `learn`.
+
+    For each object in the latest picture: its row, its column, and whether it is seen. For each picture before that: by
+    how much each object has moved since. For each pair of objects: the rows and columns between them.
+    """
+
+    background: Tensor
+    hidden: Tensor
+    hidden_bias: Tensor
+    out: Tensor
+    out_bias: Tensor
+    least: Tensor
+    rollouts: Tensor
+
+    def __init__(self, shape: tuple[int, ...], objects: int) -> None:
+        super().__init__()
+        pictures, height, width = shape
+        self.shape, self.objects = (pictures, height, width), objects
+        self.out_features = objects * (3 + 2 * (pictures - 1) + objects - 1)
+        self.register_buffer("background", torch.zeros(height, width, dtype=torch.uint8))
+        self.register_buffer("hidden", torch.zeros(kernels.INPUTS, UNITS))
+        self.register_buffer("hidden_bias", torch.zeros(UNITS))
+        self.register_buffer("out", torch.zeros(UNITS, objects))
+        self.register_buffer("out_bias", torch.zeros(objects))
+        self.register_buffer("least", torch.zeros(objects))  # mass with which each object counts as seen
+        self.register_buffer("rollouts", torch.tensor(0))  # that it has learned from
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        """`module.to(...)` moves nothing: pictures are looked at where rollouts are, on the CPU."""
+        return self
+
+    @classmethod
+    def of(cls, obs_space: dict[str, gym.Space[Any]], objects: int) -> Tracker:
+        """Of the only picture of an observation."""
+        space, *others = obs_space.values()
+        if others or not is_picture(space):
+            shown = ", ".join(f"{key}: {space}" for key, space in obs_space.items())
+            raise UserError(
+                f"agent.track: {objects} objects are found in grey pictures (uint8, three axes), and the observation "
+                f"is something else ({shown}). Set agent.track=null."
+            )
+        return cls(space.shape or (), objects)
+
+    @property
+    def space(self) -> gym.spaces.Box:
+        """Of what the layers behind it get."""
+        return gym.spaces.Box(-np.inf, np.inf, (self.out_features,), np.float32)
+
+    @property
+    def names(self) -> list[str]:
+        """Of these numbers."""
+        objects, axes = range(1, self.objects + 1), ("row", "column")
+        names = [f"object {n} {axis}" for n in objects for axis in axes] + [f"object {n} seen" for n in objects]
+        for ago in range(self.shape[0] - 2, -1, -1):
+            when = f", {ago} before" if ago else ""
+            names += [f"object {n} {axis} change{when}" for n in objects for axis in axes]
+        pairs = combinations(objects, 2)
+        return names + [f"object {one} - object {other} {axis}" for one, other in pairs for axis in axes]
+
+    def forward(self, pictures: Tensor) -> Tensor:
+        return torch.from_numpy(self.see(pictures.detach().cpu().to(torch.uint8).numpy())).to(pictures.device)
+
+    def see(self, pictures: Bytes) -> Floats:
+        """[B, C, H, W] to [B, out_features]."""
+        count, times, height, width = pictures.shape
+        if not self.rollouts:
+            return np.zeros((count, self.out_features), np.float32)
+        found = self.find(pictures.reshape(count * times, height, width)).reshape(count, times, self.objects, 3)
+        seen = (found[..., 0] > 0) & (found[..., 0] >= self.least.numpy())
+        places = np.where(seen[..., None], found[..., 1:] / (height, width), 0.5)  # not seen: in the middle
+        parts = [(places[:, -1] - 0.5) / PLACE, seen[:, -1]]
+        for before in range(times - 1):
+            both = (seen[:, before] & seen[:, before + 1])[..., None]
+            parts.append(np.where(both, places[:, before + 1] - places[:, before], 0) / MOVE)
+        one, other = np.triu_indices(self.objects, 1)
+        both = (seen[:, -1, one] & seen[:, -1, other])[..., None]
+        apart = np.where(both, places[:, -1, one] - places[:, -1, other], 0)
+        parts.append(np.clip(apart / APART, -FARTHEST, FARTHEST))
+        return np.concatenate([part.reshape(count, -1) for part in parts], 1, dtype=np.float32)
+
+    def find(self, pictures: Bytes) -> Floats:
+        """Mass, row and column of each object in each picture [N, H, W]: [N, objects, 3]."""
+        weights = (weight.numpy() for weight in self.weights.values())
+        return kernels.objects_of(np.ascontiguousarray(pictures), self.background.numpy(), *weights)
+
+    @property
+    def weights(self) -> dict[str, Tensor]:
+        """Of the network, in the order in which kernels take them."""
+        return {name: getattr(self, name) for name in ("hidden", "hidden_bias", "out", "out_bias")}
+
+    @property
+    def is_learning(self) -> bool:
+        return int(self.rollouts) < ROLLOUTS
+
+    def learn(self, pictures: Tensor, seed: int, pulse: Pulse | None = None) -> None:
+        """What moves in the pictures of a rollout [B, C, H, W]: from the first one which objects there are, and from
+        the next ones to know them better. `pulse` says how far it is."""
+        from gymnast.agent.tracker import fit  # its optimizer's package knows agents, which have trackers
+
+        generator = torch.Generator().manual_seed(seed)
+        latest = pictures[torch.randperm(len(pictures), generator=generator)[: fit.MOST_PICTURES], -1].contiguous()
+        if not self.rollouts:
+            self.background.copy_(latest.median(0).values)
+        moving = fit.Moving.of(latest.numpy(), self.background.numpy())
+        weights = self.weights
+        if not self.rollouts:
+            pixels = self.shape[1] * self.shape[2]
+            weights = fit.find_objects(moving, weights, pixels, generator, pulse or Pulse())
+        weights = fit.improve(moving, weights)
+        for name, weight in weights.items():
+            getattr(self, name).copy_(weight)
+        usual = np.quantile(self.find(latest.numpy())[..., 0], 0.9, axis=0)
+        self.least.copy_(torch.from_numpy(LEAST_SHARE * usual))
+        self.rollouts += 1

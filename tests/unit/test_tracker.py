@@ -1,0 +1,286 @@
+"""Objects in pictures: found without labels, and the numbers that are made of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from gymnast.agent.agent import Agent
+from gymnast.agent.batch import VALUE
+from gymnast.agent.nets import choose_net
+from gymnast.agent.nets.dense_net import DenseNet
+from gymnast.agent.nets.torch_net import TorchNet
+from gymnast.agent.tracker import fit, kernels
+from gymnast.agent.tracker.tracker import APART, FARTHEST, MOVE, PLACE, Tracker
+from gymnast.config import AgentConfig, load
+from gymnast.core.errors import UserError
+from gymnast.core.pulse import Pulse
+from tests.learners_for_tests import as_batch
+
+SIDE = 40
+PADDLE, BALL = (8, 2), (2, 2)  # height and width
+PICTURES = gym.spaces.Box(0, 255, (2, SIDE, SIDE), np.uint8)
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fit, "STARTS", 4)
+
+
+def scene(*objects: tuple[int, int, tuple[int, int], int]) -> NDArray[np.uint8]:
+    """A picture with objects: row, column, size and brightness of each; later ones are in front."""
+    picture = np.full((SIDE, SIDE), 87, np.uint8)
+    picture[:, 18:22] = 120  # a net
+    for row, column, (height, width), brightness in objects:
+        picture[row : row + height, column : column + width] = brightness
+    return picture
+
+
+def tennis(left: int, right: int, ball: tuple[int, int] | None) -> NDArray[np.uint8]:
+    balls = [] if ball is None else [(*ball, BALL, 236)]
+    return scene((left, 4, PADDLE, 147), (right, 34, PADDLE, 147), *balls)
+
+
+def game(count: int, seed: int = 0) -> tuple[NDArray[np.uint8], NDArray[np.float64], NDArray[np.bool_]]:
+    """Pictures [count, 2, SIDE, SIDE], the centres of left paddle, right paddle and ball in the later one, and whether
+    there is a ball: in five of six."""
+    rng = np.random.default_rng(seed)
+    pictures, centres, balls = [], [], []
+    for _ in range(count):
+        left, right, row, column = (int(n) for n in rng.integers(2, 30, 4))
+        ball = None if rng.random() < 1 / 6 else (row, max(column, 7))
+        before = tennis(left - 2, right + 2, ball)
+        pictures.append([before, tennis(left, right, ball)])
+        where = ball or (0, 0)  # a centre of 2 rows, 5 and 6, is 5.5
+        centres.append([[left + 3.5, 4.5], [right + 3.5, 34.5], [where[0] + 0.5, where[1] + 0.5]])
+        balls.append(ball is not None)
+    return np.array(pictures), np.array(centres), np.array(balls)
+
+
+@pytest.fixture(scope="module")
+def found() -> tuple[Tracker, list[int]]:
+    """A tracker that has seen a game, and which of its objects are left paddle, right paddle and ball."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fit, "STARTS", 4)
+        tracker = Tracker((2, SIDE, SIDE), 3)
+        tracker.learn(torch.from_numpy(game(2000)[0]), seed=1)
+    seen = tracker.find(tennis(10, 20, (30, 20))[None])[0]
+    order = [int(np.abs(seen[:, 2] - column).argmin()) for column in (4.5, 34.5, 20.5)]
+    return tracker, order
+
+
+def test_finds_every_object_where_it_is(found: tuple[Tracker, list[int]]) -> None:
+    tracker, order = found
+    assert sorted(order) == [0, 1, 2]
+    pictures, centres, balls = game(500, seed=7)  # others than it was fitted to
+    seen = tracker.find(pictures[:, 1])[:, order]
+    there = seen[..., 0] >= tracker.least.numpy()[order]
+    assert there[:, :2].mean() > 0.99
+    assert (there[:, 2] == balls).mean() > 0.97
+    errors = np.abs(seen[..., 1:] - centres)
+    assert np.median(errors[:, :2]) == 0
+    assert errors[:, :2].mean() < 0.1
+    assert errors[balls & there[:, 2], 2].mean() < 0.2
+
+
+def test_numbers_are_places_movements_and_distances(found: tuple[Tracker, list[int]]) -> None:
+    """By hand: left paddle from row 8 to 10, right one from 24 to 20, ball from (30, 20) to (28, 29)."""
+    tracker, order = found
+    left, right, ball = order
+    pictures = np.stack([tennis(8, 24, (30, 20)), tennis(10, 20, (28, 29))])[None]
+    (numbers,) = tracker.see(pictures)
+    assert numbers.shape == (tracker.out_features,) == (3 * 3 + 3 * 2 + 3 * 2,)
+    by_name = dict(zip(tracker.names, numbers.tolist(), strict=True))
+
+    def of(who: int, what: str) -> float:
+        return by_name[f"object {who + 1} {what}"]
+
+    assert [of(who, "seen") for who in order] == [1, 1, 1]
+    # The middle of the picture is 0: a left paddle at rows 10 to 17 has its centre at 13.5 of 40.
+    assert of(left, "row") == pytest.approx((13.5 / 40 - 0.5) / PLACE)
+    assert of(right, "column") == pytest.approx((34.5 / 40 - 0.5) / PLACE)
+    assert (of(ball, "row"), of(ball, "column")) == pytest.approx(
+        ((28.5 / 40 - 0.5) / PLACE, (29.5 / 40 - 0.5) / PLACE)
+    )
+    assert of(left, "row change") == pytest.approx(2 / 40 / MOVE)
+    assert of(right, "row change") == pytest.approx(-4 / 40 / MOVE)
+    assert (of(ball, "row change"), of(ball, "column change")) == pytest.approx((-2 / 40 / MOVE, 9 / 40 / MOVE))
+    one, other = sorted((right, ball))
+    sign = 1 if one == ball else -1  # ball minus right paddle: 28.5 - 23.5 rows, 29.5 - 34.5 columns
+    apart = (
+        by_name[f"object {one + 1} - object {other + 1} row"],
+        by_name[f"object {one + 1} - object {other + 1} column"],
+    )
+    assert apart == pytest.approx((sign * 5 / 40 / APART, sign * -5 / 40 / APART))
+    one, other = sorted((left, right))  # 30 columns apart: farther than is shown
+    assert abs(by_name[f"object {one + 1} - object {other + 1} column"]) == pytest.approx(FARTHEST)
+
+
+def test_what_is_not_there_has_no_numbers(found: tuple[Tracker, list[int]]) -> None:
+    tracker, (_, _, ball) = found
+    (numbers,) = tracker.see(np.stack([tennis(8, 24, (30, 20)), tennis(10, 20, None)])[None])
+    by_name = dict(zip(tracker.names, numbers.tolist(), strict=True))
+    mine = [value for name, value in by_name.items() if f"object {ball + 1}" in name]
+    assert len(mine) == 3 + 2 + 4
+    assert mine == [0] * len(mine)
+
+
+def test_another_scene_shows_nothing(found: tuple[Tracker, list[int]]) -> None:
+    """The black picture before a game's first one: every pixel differs."""
+    tracker, order = found
+    (numbers,) = tracker.see(np.stack([np.zeros((SIDE, SIDE), np.uint8), tennis(10, 20, (28, 29))])[None])
+    by_name = dict(zip(tracker.names, numbers.tolist(), strict=True))
+    assert [by_name[f"object {who + 1} seen"] for who in order] == [1, 1, 1]
+    assert {value for name, value in by_name.items() if "change" in name} == {0}
+
+
+def test_the_compiled_loops_are_the_network(found: tuple[Tracker, list[int]]) -> None:
+    """Each pixel goes to the most likely object of the network that was trained, in torch's arithmetic."""
+    tracker, _ = found
+    pictures = game(50, seed=3)[0][:, 1]
+    background = tracker.background.numpy()
+    picture, place, inputs = kernels.moving_pixels(pictures, background, 10**6)
+    hidden = torch.relu(torch.from_numpy(inputs) @ tracker.hidden + tracker.hidden_bias)
+    chosen = (hidden @ tracker.out + tracker.out_bias).argmax(1).numpy()
+    mass = np.abs(pictures.astype(np.float64) - background)[picture, *place.astype(int).T] / 64
+    expected = np.zeros((50, 3, 3))
+    for column, weight in enumerate((1, place[:, 0], place[:, 1])):
+        np.add.at(expected[..., column], (picture, chosen), mass * weight)
+    expected[..., 1:] /= np.maximum(expected[..., :1], 1e-9)
+    np.testing.assert_allclose(tracker.find(pictures), expected, atol=1e-3)
+
+
+def test_size_is_the_mean_squared_distance_from_the_centre() -> None:
+    """Two pictures of one object: 2 x 2 pixels, each half a row and half a column from the centre, so 0.5; and two
+    single pixels 10 rows apart, each 5 rows from the centre, so 25; on average (0.5 x 4 + 25 x 2) / 6.
+    With two objects that share each pixel the size is the same, and the entropy is log 2."""
+    pictures = np.stack([scene((5, 5, BALL, 200)), scene((5, 5, (1, 1), 200), (15, 5, (1, 1), 200))])
+    moving = fit.Moving.of(pictures, scene())
+    assert (moving.pictures, len(moving.picture)) == (2, 6)
+    one, two = (Tracker((1, SIDE, SIDE), objects).weights for objects in (1, 2))
+    assert float(fit.size(moving, one)) == pytest.approx(52 / 6, rel=1e-3)
+    assert float(fit.size(moving, two)) == pytest.approx(52 / 6, rel=1e-3)
+    assert float(fit.size(moving, two, openness=10)) == pytest.approx(52 / 6 - 10 * np.log(2), rel=1e-3)
+
+
+def test_one_seed_gives_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fit, "STEPS", 50)
+    pictures = torch.from_numpy(game(300)[0])
+    one, same, other = (Tracker((2, SIDE, SIDE), 2) for _ in range(3))
+    for tracker, seed in ((one, 5), (same, 5), (other, 6)):
+        tracker.learn(pictures, seed)
+    assert all(torch.equal(tensor, same.state_dict()[name]) for name, tensor in one.state_dict().items())
+    assert not torch.equal(one.hidden, other.hidden)
+
+
+def test_says_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[str, int, int]] = []
+    pulse, train = Pulse(), fit.train
+
+    def watched(*args: Any, **named: Any) -> Any:
+        seen.append((pulse.activity.name, pulse.done, pulse.activity.total))
+        return train(*args, **named)
+
+    monkeypatch.setattr(fit, "train", watched)
+    monkeypatch.setattr(fit, "STEPS", 10)
+    tracker = Tracker((2, SIDE, SIDE), 2)
+    tracker.learn(torch.from_numpy(game(64)[0]), 0, pulse)
+    assert seen == [*(("finding objects", done, 4) for done in range(4)), ("finding objects", 3, 4)]
+
+
+def test_later_rollouts_know_the_objects_better(found: tuple[Tracker, list[int]]) -> None:
+    """Paddles that were never seen at the upper edge, where half of them is hidden. Each object stays the one it is."""
+    tracker = Tracker((2, SIDE, SIDE), 3)
+    tracker.load_state_dict(found[0].state_dict())
+    rng = np.random.default_rng(1)
+    rows, columns = rng.integers(2, 30, (2, 2000))
+    pictures = np.array(
+        [
+            [scene((0, 4, (3, 2), 147), (0, 34, (3, 2), 147), (*at, BALL, 236))] * 2
+            for at in zip(rows, np.maximum(columns, 7), strict=True)
+        ]
+    )
+    centres = np.stack(
+        [
+            np.tile([1.0, 4.5], (2000, 1)),
+            np.tile([1.0, 34.5], (2000, 1)),
+            np.stack([rows, np.maximum(columns, 7)], 1) + 0.5,
+        ],
+        1,
+    )
+
+    def error() -> float:
+        return float(np.abs(tracker.find(pictures[:, 1])[:, found[1], 1:] - centres).mean())
+
+    before = error()
+    while tracker.is_learning:
+        tracker.learn(torch.from_numpy(pictures), int(tracker.rollouts))
+    assert int(tracker.rollouts) == 20
+    assert error() < min(0.2, before)
+
+
+@pytest.mark.parametrize("still", [True, False], ids=["nothing moves", "all moves"])
+def test_pictures_without_objects_are_no_error(still: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fit, "STEPS", 10)
+    noise = np.random.default_rng(0).integers(0, 255, (64, 2, SIDE, SIDE)).astype(np.uint8)
+    pictures = np.tile(scene(), (64, 2, 1, 1)) if still else noise
+    tracker = Tracker((2, SIDE, SIDE), 3)
+    tracker.learn(torch.from_numpy(pictures), 0)
+    assert np.isfinite(numbers := tracker.see(pictures)).all()
+    if still:
+        assert (numbers == 0).all()
+
+
+def make_agent(found: tuple[Tracker, list[int]] | None = None, **cfg: Any) -> Agent:
+    torch.manual_seed(0)
+    settings = AgentConfig(track=3, hidden=[16, 16], **cfg)
+    agent = Agent({"obs": PICTURES}, gym.spaces.Discrete(3), settings, 0.99)
+    if found is not None and agent.tracker is not None:
+        agent.tracker.load_state_dict(found[0].state_dict())
+    return agent
+
+
+def test_nothing_is_seen_before_it_has_learned() -> None:
+    agent = make_agent()
+    pictures = {"obs": torch.from_numpy(game(4)[0])}
+    assert agent.tracker is not None
+    assert (agent.tracked(pictures)["obs"] == 0).all()
+
+
+def test_both_networks_agree(found: tuple[Tracker, list[int]]) -> None:
+    agent = make_agent(found)
+    dense, plain = choose_net(agent), TorchNet(agent)
+    assert isinstance(dense, DenseNet)
+    obs = {"obs": game(12, seed=9)[0]}
+    starts = np.zeros(12, np.bool_)
+    np.testing.assert_array_equal(
+        dense.act(obs, {}, starts, None, torch.Generator().manual_seed(1)).action,
+        plain.act(obs, {}, starts, None, torch.Generator().manual_seed(1)).action,
+    )
+    torch.testing.assert_close(dense.values(obs, {}, starts)[VALUE], plain.values(obs, {}, starts)[VALUE])
+    # as rollouts keep pictures: channels last
+    kept = torch.from_numpy(np.ascontiguousarray(obs["obs"].transpose(0, 2, 3, 1))).permute(0, 3, 1, 2)
+    batch = as_batch(kept, action=torch.zeros(12, dtype=torch.int64))
+    torch.testing.assert_close(dense.score(dense.prepare(batch)).logp, plain.score(plain.prepare(batch)).logp)
+
+
+def test_a_saved_agent_sees_the_same(found: tuple[Tracker, list[int]]) -> None:
+    agent, other = make_agent(found), make_agent()
+    other.load_state_dict(agent.state_dict())
+    pictures = {"obs": torch.from_numpy(game(4)[0])}
+    assert torch.equal(agent.tracked(pictures)["obs"], other.tracked(pictures)["obs"])
+    assert agent.tracked(pictures)["obs"].abs().sum() > 0
+
+
+def test_wishes_that_do_not_fit_are_refused_in_one_line() -> None:
+    with pytest.raises(UserError, match=r"agent\.track: 3 objects are found in grey pictures .* Set agent\.track=null"):
+        Agent({"obs": gym.spaces.Box(-1, 1, (4,))}, gym.spaces.Discrete(2), AgentConfig(track=3), 0.99)
+    with pytest.raises(UserError, match=r"agent\.encoder=nature_cnn reads pictures, not the objects in them"):
+        load("ALE/Pong-v5:zoo", ["agent.track=3"])
+    with pytest.raises(UserError, match=r"agent\.track"):
+        load("ALE/Pong-v5", ["agent.track=0"])
