@@ -42,7 +42,7 @@ PICTURES = {
 @pytest.mark.parametrize("pictures", PICTURES.values(), ids=PICTURES)
 def test_pong_learns_from_bytes_and_resumes_exactly(pictures: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     """256 steps at once are 128 steps, a checkpoint, and 128 more; constant schedules, because the budgets differ. A
-    tracker finds its objects in the first half and goes on learning in the second."""
+    tracker finds its objects at the end of the first half."""
     monkeypatch.setattr(fit, "STARTS", 2)
     monkeypatch.setattr(fit, "STEPS", 30)
     constant = ("algo.learning_rate=0.00025", "algo.clip_range=0.1", *pictures)

@@ -77,11 +77,11 @@ class Learner:
 
     def after(self, rollout: Rollout, pulse: Pulse | None = None) -> Metrics:
         """Statistics of observations and of hidden layers move, and extensions learn, once the rollout is used up. From
-        the first rollouts a tracker learns what moves: `pulse` says how far it is."""
+        the first rollout a tracker learns what moves: `pulse` says how far it is."""
         obs = {key: leaf.flatten(0, 1) for key, leaf in rollout.obs.items()}
-        if (tracker := self.agent.tracker) is not None and tracker.is_learning:
+        if (tracker := self.agent.tracker) is not None and not tracker.has_learned:
             (pictures,) = obs.values()
-            tracker.learn(pictures, derive_seed(self.seed, "tracker", int(tracker.rollouts)), pulse)
+            tracker.learn(pictures, derive_seed(self.seed, "tracker"), pulse)
         if self.agent.normalizer is not None:  # it stands still while a rollout is collected and learned from
             self.agent.normalizer.update(self.agent.tracked(obs))
         self.agent.measure(obs)

@@ -24,9 +24,9 @@ from gymnast.agent.nets.optimizer import Adam
 from gymnast.agent.tracker import kernels
 from gymnast.core.pulse import Pulse
 
-STARTS = 8  # about every third one ends in a mistake
+STARTS = 8  # about every fourth one ends in a mistake
 STEPS, RATE = 800, 0.03  # of a start: gradient steps, and the first rate, which falls to 0
-LATER_STEPS, LATER_RATE = 150, 0.01  # the same of every rollout after that
+LAST_STEPS, LAST_RATE = 150, 0.01  # the same of learning from logarithms
 FEW_PICTURES = 32  # a gradient step
 # At first pixels are rewarded for belonging to several objects: the weight of that entropy, a share of the picture's
 # pixels, falls to 0 in this share of the steps. Decisions that are made too soon are rarely undone.
@@ -41,27 +41,31 @@ class Moving:
     """Pixels that differ from the background, picture by picture."""
 
     pictures: int
+    height: int  # of a picture, and its width
+    width: int
     picture: Tensor  # which one each pixel is in
     place: Tensor  # row and column
-    inputs: Tensor  # of the network
+    around: Tensor  # by how much the pixels around it differ
     mass: Tensor
 
     @classmethod
     def of(cls, pictures: NDArray[np.uint8], background: NDArray[Any]) -> Moving:
-        picture, place, inputs = map(torch.from_numpy, kernels.moving_pixels(pictures, background, MOST_PIXELS))
+        picture, place, around = map(torch.from_numpy, kernels.moving_pixels(pictures, background, MOST_PIXELS))
         seen = int(picture[-1]) + 1 if len(picture) else 0
-        return cls(seen, picture, place, inputs, inputs[:, kernels.MIDDLE].abs())
+        height, width = background.shape
+        return cls(seen, height, width, picture, place, around, around[:, kernels.MIDDLE].abs())
 
     def some(self, step: int) -> Moving:
         """Those of the next few pictures, from the start again when all had their turn."""
         first = step * FEW_PICTURES % max(1, self.pictures - FEW_PICTURES + 1)
         begin, end = torch.searchsorted(self.picture, torch.tensor([first, first + FEW_PICTURES])).tolist()
         own = slice(begin, end)
-        return Moving(FEW_PICTURES, self.picture[own] - first, self.place[own], self.inputs[own], self.mass[own])
+        sizes = FEW_PICTURES, self.height, self.width
+        return Moving(*sizes, self.picture[own] - first, self.place[own], self.around[own], self.mass[own])
 
 
-def find_objects(moving: Moving, like: Weights, pixels: int, generator: torch.Generator, pulse: Pulse) -> Weights:
-    """Weights of these shapes, from several starts. `pixels`: of a picture."""
+def find_objects(moving: Moving, like: Weights, generator: torch.Generator, pulse: Pulse) -> Weights:
+    """Weights of these shapes that know the objects."""
     pulse.begin("finding objects", STARTS)
     found = []
     for pulse.done in range(STARTS):
@@ -70,13 +74,9 @@ def find_objects(moving: Moving, like: Weights, pixels: int, generator: torch.Ge
             bound = 1 / math.sqrt(len(like[layer]))
             for name in (layer, f"{layer}_bias"):
                 first[name] = torch.empty_like(like[name]).uniform_(-bound, bound, generator=generator)
-        found.append(train(moving, first, STEPS, RATE, OPEN * pixels))
-    return min(found, key=lambda weights: float(size(moving, weights)))
-
-
-def improve(moving: Moving, weights: Weights) -> Weights:
-    """From weights that know the objects: each stays the one it is."""
-    return train(moving, weights, LATER_STEPS, LATER_RATE, measure=torch.log1p)
+        found.append(train(moving, first, STEPS, RATE, OPEN * moving.height * moving.width))
+    best = min(found, key=lambda weights: float(size(moving, weights)))
+    return train(moving, best, LAST_STEPS, LAST_RATE, measure=torch.log1p)
 
 
 def train(
@@ -108,12 +108,15 @@ def size(
 ) -> Tensor:
     """The mean squared distance of pixels from the centre of their object, in pixels, or what `measure` makes of it;
     less `openness` times the entropy of which object that is."""
-    hidden = F.relu(moving.inputs @ weights["hidden"] + weights["hidden_bias"])
+    pixels, places = weights["hidden"].split((kernels.AROUND, len(weights["hidden"]) - kernels.AROUND))
+    row, column = moving.place.T
+    place = places[row] + places[moving.height + column]
+    hidden = F.relu(moving.around @ pixels + place + weights["hidden_bias"])
     likely = (hidden @ weights["out"] + weights["out_bias"]).log_softmax(1)
     shares = likely.exp() * moving.mass[:, None]  # of each object in each pixel
-    weighed = torch.cat((shares, shares * moving.place[:, :1], shares * moving.place[:, 1:]), 1)
+    weighed = torch.cat((shares, shares * row[:, None], shares * column[:, None]), 1)
     totals = weighed.new_zeros(moving.pictures, weighed.shape[1]).index_add(0, moving.picture, weighed)
-    mass, row, column = totals.chunk(3, 1)
-    rows, columns = ((where / (mass + 1e-3))[moving.picture] for where in (row, column))
-    squares = (moving.place[:, :1] - rows).square() + (moving.place[:, 1:] - columns).square()
+    mass, *sums = totals.chunk(3, 1)
+    rows, columns = ((total / mass.clamp(min=1e-12))[moving.picture] for total in sums)
+    squares = (row[:, None] - rows).square() + (column[:, None] - columns).square()
     return (shares * (measure(squares) + openness * likely)).sum() / moving.mass.sum().clamp(min=1.0)

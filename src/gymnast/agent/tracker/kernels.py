@@ -9,7 +9,7 @@ from numba import njit
 
 REACH = 4  # pixels that the network sees on every side of the one in question
 SIDE = 2 * REACH + 1
-INPUTS, MIDDLE = SIDE * SIDE + 2, SIDE * SIDE // 2  # of the network: how many, and which is the pixel in question
+AROUND, MIDDLE = SIDE * SIDE, SIDE * SIDE // 2  # pixels that it sees, and which of them is the one in question
 DIFFERENT = 8  # brightness of 255 by which a pixel differs from the background
 SCALE = np.float32(1 / 64)  # of brightness, for the network
 MOST_MOVING = 0.25  # of all pixels: a picture with more shows something else, like the black one before a game
@@ -17,36 +17,35 @@ MOST_MOVING = 0.25  # of all pixels: a picture with more shows something else, l
 
 @njit(cache=True, error_model="numpy")
 def moving_pixels(pictures: Any, background: Any, most: int) -> Any:
-    """Of all pixels that differ from the background: which picture they are in, row and column, and what the network
-    gets: the pixels around them that differ, by how much, and their place from -1 to 1. Pictures after the first `most`
-    pixels are left out."""
-    count, height, width = pictures.shape
+    """Of all pixels that differ from the background: which picture they are in, row and column, and by how much the
+    pixels around them differ. Pictures after the first `most` pixels are left out."""
+    count = len(pictures)
     n = used = 0
     for frame in range(count):
         new = len(_different(pictures[frame], background)[0])
         if n + new > most:
             break
         n, used = n + new, frame + 1
-    frames, places = np.empty(n, np.int64), np.empty((n, 2), np.float32)
-    inputs = np.zeros((n, INPUTS), np.float32)
+    frames, places = np.empty(n, np.int64), np.empty((n, 2), np.int64)
+    around = np.zeros((n, AROUND), np.float32)
     first = 0
     for frame in range(used):
         rows, columns, differences = _different(pictures[frame], background)
         for i in range(len(rows)):
-            own = inputs[first + i]
+            own = around[first + i]
             frames[first + i], places[first + i, 0], places[first + i, 1] = frame, rows[i], columns[i]
-            own[SIDE * SIDE], own[SIDE * SIDE + 1] = _centred(rows[i], height), _centred(columns[i], width)
             for other in range(len(rows)):
                 if abs(rows[other] - rows[i]) <= REACH and abs(columns[other] - columns[i]) <= REACH:
                     own[_offset(rows[other] - rows[i], columns[other] - columns[i])] = differences[other]
         first += len(rows)
-    return frames, places, inputs
+    return frames, places, around
 
 
 @njit(cache=True, error_model="numpy", nogil=True)
 def objects_of(pictures: Any, background: Any, hidden: Any, hidden_bias: Any, out: Any, out_bias: Any) -> Any:
-    """Mass, row and column of each object in each picture, [N, objects, 3]; a pixel belongs to one object."""
-    count, height, width = pictures.shape
+    """Mass, row and column of each object in each picture, [N, objects, 3]; a pixel belongs to one object. `hidden` has
+    weights of every pixel around it, then of every row and every column that it may be in."""
+    count, height, _ = pictures.shape
     units, objects = out.shape
     found = np.zeros((count, objects, 3), np.float32)
     active = np.empty(units, np.float32)
@@ -56,10 +55,9 @@ def objects_of(pictures: Any, background: Any, hidden: Any, hidden_bias: Any, ou
         nearest = 0  # the first pixel that the network sees from this one; they come row by row
         for i in range(len(rows)):
             row, column = rows[i], columns[i]
-            vertical, horizontal = _centred(row, height), _centred(column, width)
             for unit in range(units):
-                weight = hidden[SIDE * SIDE, unit] * vertical + hidden[SIDE * SIDE + 1, unit] * horizontal
-                active[unit] = hidden_bias[unit] + weight
+                place = hidden[AROUND + row, unit] + hidden[AROUND + height + column, unit]
+                active[unit] = hidden_bias[unit] + place
             while rows[nearest] < row - REACH:
                 nearest += 1
             for other in range(nearest, len(rows)):
@@ -114,8 +112,3 @@ def _different(picture: Any, background: Any) -> Any:
 def _offset(down: Any, right: Any) -> Any:
     """Where the network takes the pixel so far below and right of the one in question."""
     return (down + REACH) * SIDE + right + REACH
-
-
-@njit(cache=True, error_model="numpy", inline="always")
-def _centred(place: Any, size: Any) -> Any:
-    return np.float32(2 * place / size - 1)

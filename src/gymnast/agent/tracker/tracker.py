@@ -2,7 +2,7 @@
 
 Pictures are compared with their background. A small network looks at each pixel that differs from it, with its
 neighbourhood and its place, and says to which of a few objects it belongs. How it learns that, without labels and
-without rewards, is in `fit.py`. After the first rollouts it stands still, and the layers behind it learn from numbers
+without rewards, is in `fit.py`. After the first rollout it stands still, and the layers behind it learn from numbers
 that always mean the same.
 
 A network that learns from rewards alone needs millions of steps to see a ball of two pixels, and learns single pictures
@@ -30,7 +30,6 @@ Bytes = NDArray[np.uint8]
 Floats = NDArray[np.float32]
 
 UNITS = 32  # of the network's hidden layer
-ROLLOUTS = 20  # that it learns from: a player that knows little does not show every place of its paddle
 LEAST_SHARE = 0.25  # of the pixels that an object usually has, with which it counts as seen
 
 # Units of what the layers behind get: with them, what matters is neither small nor large. Shares of the picture's
@@ -52,7 +51,7 @@ class Tracker(nn.Module):
     out: Tensor
     out_bias: Tensor
     least: Tensor
-    rollouts: Tensor
+    has_learned: Tensor
 
     def __init__(self, shape: tuple[int, ...], objects: int) -> None:
         super().__init__()
@@ -60,12 +59,12 @@ class Tracker(nn.Module):
         self.shape, self.objects = (pictures, height, width), objects
         self.out_features = objects * (3 + 2 * (pictures - 1) + objects - 1)
         self.register_buffer("background", torch.zeros(height, width, dtype=torch.uint8))
-        self.register_buffer("hidden", torch.zeros(kernels.INPUTS, UNITS))
+        self.register_buffer("hidden", torch.zeros(kernels.AROUND + height + width, UNITS))
         self.register_buffer("hidden_bias", torch.zeros(UNITS))
         self.register_buffer("out", torch.zeros(UNITS, objects))
         self.register_buffer("out_bias", torch.zeros(objects))
         self.register_buffer("least", torch.zeros(objects))  # mass with which each object counts as seen
-        self.register_buffer("rollouts", torch.tensor(0))  # that it has learned from
+        self.register_buffer("has_learned", torch.tensor(False))
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         """`module.to(...)` moves nothing: pictures are looked at where rollouts are, on the CPU."""
@@ -105,7 +104,7 @@ class Tracker(nn.Module):
     def see(self, pictures: Bytes) -> Floats:
         """[B, C, H, W] to [B, out_features]."""
         count, times, height, width = pictures.shape
-        if not self.rollouts:
+        if not self.has_learned:
             return np.zeros((count, self.out_features), np.float32)
         found = self.find(pictures.reshape(count * times, height, width)).reshape(count, times, self.objects, 3)
         seen = (found[..., 0] > 0) & (found[..., 0] >= self.least.numpy())
@@ -130,27 +129,16 @@ class Tracker(nn.Module):
         """Of the network, in the order in which kernels take them."""
         return {name: getattr(self, name) for name in ("hidden", "hidden_bias", "out", "out_bias")}
 
-    @property
-    def is_learning(self) -> bool:
-        return int(self.rollouts) < ROLLOUTS
-
     def learn(self, pictures: Tensor, seed: int, pulse: Pulse | None = None) -> None:
-        """What moves in the pictures of a rollout [B, C, H, W]: from the first one which objects there are, and from
-        the next ones to know them better. `pulse` says how far it is."""
+        """Which objects move in the pictures of a rollout [B, C, H, W]. `pulse` says how far it is."""
         from gymnast.agent.tracker import fit  # its optimizer's package knows agents, which have trackers
 
         generator = torch.Generator().manual_seed(seed)
         latest = pictures[torch.randperm(len(pictures), generator=generator)[: fit.MOST_PICTURES], -1].contiguous()
-        if not self.rollouts:
-            self.background.copy_(latest.median(0).values)
+        self.background.copy_(latest.median(0).values)
         moving = fit.Moving.of(latest.numpy(), self.background.numpy())
-        weights = self.weights
-        if not self.rollouts:
-            pixels = self.shape[1] * self.shape[2]
-            weights = fit.find_objects(moving, weights, pixels, generator, pulse or Pulse())
-        weights = fit.improve(moving, weights)
-        for name, weight in weights.items():
+        for name, weight in fit.find_objects(moving, self.weights, generator, pulse or Pulse()).items():
             getattr(self, name).copy_(weight)
         usual = np.quantile(self.find(latest.numpy())[..., 0], 0.9, axis=0)
         self.least.copy_(torch.from_numpy(LEAST_SHARE * usual))
-        self.rollouts += 1
+        self.has_learned.fill_(True)
