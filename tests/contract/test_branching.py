@@ -131,7 +131,7 @@ def check_that_the_past_stays(session: PlaySession) -> None:
         ("CartPole-v1", "env.wrappers=[{sticky_actions: {p: 0.5}}, {frame_skip: {low: 1, high: 3}}]"),
         ("ALE/Pong-v5:objects", "env.kwargs.stack=2"),
         ("ALE/Pong-v5:ram", "env.kwargs.stack=2", "env.wrappers=[]"),
-        ("ALE/Pong-v5", "env.kwargs.show_action=true"),
+        ("ALE/Pong-v5:cnn", "env.kwargs.show_action=true"),
         ("gymnast/Corridor-v0", "agent.memory=lstm", "env.kwargs.length=40"),
         ("Pendulum-v1", "agent.std=sde", "agent.sde_sample_freq=4"),
     ],

@@ -107,7 +107,7 @@ def test_only_pictures_of_a_stack_have_steps_of_their_own(
 
 
 def test_a_stack_of_atari() -> None:
-    for settings, stack in (([], 2), (["env.kwargs.stack=1"], 1), (["env.wrappers=[{frame_stack: {n: 2}}]"], 1)):
+    for settings, stack in (([], 3), (["env.kwargs.stack=1"], 1), (["env.wrappers=[{frame_stack: {n: 2}}]"], 1)):
         game = Game(configs.load("ALE/Pong-v5", settings).config, pictures=False)
         assert game.stack == stack
         game.close()

@@ -203,7 +203,7 @@ def test_slopes_are_those_that_are_measured(here: tuple[Any, Situation]) -> None
         assert slopes["value"][i] == pytest.approx(measured[1], rel=0.05, abs=2e-3)
 
 
-@pytest.mark.parametrize("here", [["ALE/Pong-v5"]], indirect=True)
+@pytest.mark.parametrize("here", [["ALE/Pong-v5:cnn"]], indirect=True)
 def test_pictures_maps_and_filters(here: tuple[Any, Situation]) -> None:
     net, situation = here
     (slopes,) = insight.gradient(net, situation).values()

@@ -18,8 +18,10 @@ from gymnast.agent.nets.torch_net import TorchNet
 from gymnast.agent.tracker import fit, kernels
 from gymnast.agent.tracker.tracker import APART, FARTHEST, MOVE, PLACE, Tracker
 from gymnast.config import AgentConfig, load
+from gymnast.core.devices import set_threads
 from gymnast.core.errors import UserError
 from gymnast.core.pulse import Pulse
+from gymnast.runs.saved_agent import init_agent_from
 from tests.learners_for_tests import as_batch
 
 SIDE = 40
@@ -144,13 +146,10 @@ def test_the_compiled_loops_are_the_network(found: tuple[Tracker, list[int]]) ->
     tracker, _ = found
     pictures = game(50, seed=3)[0][:, 1]
     background = tracker.background.numpy()
-    picture, place, around = kernels.moving_pixels(pictures, background, 10**6)
-    one_hot = np.zeros((len(place), 2 * SIDE), np.float32)
-    one_hot[np.arange(len(place)), place[:, 0]] = one_hot[np.arange(len(place)), SIDE + place[:, 1]] = 1
-    inputs = torch.from_numpy(np.concatenate((around, one_hot), 1))
-    hidden = torch.relu(inputs @ tracker.hidden + tracker.hidden_bias)
+    picture, place, inputs = kernels.moving_pixels(pictures, background, 10**6)
+    hidden = torch.relu(torch.from_numpy(inputs) @ tracker.hidden + tracker.hidden_bias)
     chosen = (hidden @ tracker.out + tracker.out_bias).argmax(1).numpy()
-    mass = np.abs(pictures.astype(np.float64) - background)[picture, *place.T] / 64
+    mass = np.abs(pictures.astype(np.float64) - background)[picture, *place.astype(int).T] / 64
     expected = np.zeros((50, 3, 3))
     for column, weight in enumerate((1, place[:, 0], place[:, 1])):
         np.add.at(expected[..., column], (picture, chosen), mass * weight)
@@ -171,14 +170,17 @@ def test_size_is_the_mean_squared_distance_from_the_centre() -> None:
     assert float(fit.size(moving, two, openness=10)) == pytest.approx(52 / 6 - 10 * np.log(2), rel=1e-3)
 
 
-def test_one_seed_gives_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("threads", [1, 2])
+def test_one_seed_gives_the_same_bits(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fit, "STEPS", 50)
+    set_threads(threads)
     pictures = torch.from_numpy(game(300)[0])
     one, same, other = (Tracker((2, SIDE, SIDE), 2) for _ in range(3))
     for tracker, seed in ((one, 5), (same, 5), (other, 6)):
         tracker.learn(pictures, seed)
     assert all(torch.equal(tensor, same.state_dict()[name]) for name, tensor in one.state_dict().items())
     assert not torch.equal(one.hidden, other.hidden)
+    set_threads(1)
 
 
 def test_says_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -249,10 +251,29 @@ def test_a_saved_agent_sees_the_same(found: tuple[Tracker, list[int]]) -> None:
     assert agent.tracked(pictures)["obs"].abs().sum() > 0
 
 
+def test_another_agent_takes_all_of_a_tracker_or_nothing(found: tuple[Tracker, list[int]]) -> None:
+    """One for four objects would have a background, but no network; one of another game would have its background."""
+    tensors = make_agent(found).state_dict()
+    same, another_game = make_agent(), make_agent()
+    settings = AgentConfig(track=4, hidden=[16, 16])
+    more = Agent({"obs": PICTURES}, gym.spaces.Discrete(3), settings, 0.99)
+    init_agent_from(same, tensors)
+    init_agent_from(another_game, tensors, same_env=False)
+    init_agent_from(more, tensors)
+    learned = [bool(agent.tracker.has_learned) for agent in (same, another_game, more) if agent.tracker is not None]
+    assert learned == [True, False, False]
+
+
 def test_wishes_that_do_not_fit_are_refused_in_one_line() -> None:
     with pytest.raises(UserError, match=r"agent\.track: 3 objects are found in grey pictures .* Set agent\.track=null"):
         Agent({"obs": gym.spaces.Box(-1, 1, (4,))}, gym.spaces.Discrete(2), AgentConfig(track=3), 0.99)
     with pytest.raises(UserError, match=r"agent\.encoder=nature_cnn reads pictures, not the objects in them"):
-        load("ALE/Pong-v5:zoo", ["agent.track=3"])
-    with pytest.raises(UserError, match=r"agent\.track"):
+        load("ALE/Pong-v5:zoo", ["agent.track=3", "agent.hidden=[64]"])
+    with pytest.raises(UserError, match=r"nothing is made of the objects that agent\.track finds"):
+        load("ALE/Asterix-v5", ["agent.track=3", "agent.encoder=mlp"])
+    with pytest.raises(UserError, match=r"env\.kwargs\.observation.*takes red, green and blue for three of them"):
+        load("ALE/Pong-v5", ["env.kwargs.observation=rgb"])
+    with pytest.raises(UserError, match=r"env\.kwargs\.show_action.*would take the marks for an object"):
+        load("ALE/Pong-v5", ["env.kwargs.show_action=true"])
+    with pytest.raises(UserError, match=r"agent\.track.*must be at least 1"):
         load("ALE/Pong-v5", ["agent.track=0"])

@@ -129,7 +129,17 @@ def _agent(config: RunConfig) -> Iterator[RuleProblem]:
         text = f"agent.encoder={agent.encoder} reads pictures, not the objects in them. Use mlp, or drop agent.track."
         yield RuleProblem(("agent.track", "agent.encoder"), text)
     if agent.track and config.tasks:
-        yield RuleProblem(("agent.track", "tasks"), "objects are found in the pictures of one task. Drop agent.track.")
+        text = "objects are found in the pictures of one task. Drop agent.track, or tasks."
+        yield RuleProblem(("agent.track", "tasks"), text)
+    if agent.track and not agent.hidden:
+        text = "without hidden layers nothing is made of the objects that agent.track finds. Use [256, 256]."
+        yield RuleProblem(("agent.hidden", "agent.track"), text)
+    if agent.track and config.env.kwargs.get("observation") == "rgb":
+        text = "agent.track compares grey pictures, and takes red, green and blue for three of them. Use grey."
+        yield RuleProblem(("env.kwargs.observation", "agent.track"), text)
+    if agent.track and config.env.kwargs.get("show_action"):
+        text = "agent.track would take the marks for an object. Use false, and a longer env.kwargs.stack."
+        yield RuleProblem(("env.kwargs.show_action", "agent.track"), text)
     layers = [*agent.hidden, *([agent.memory_size] * 2 if agent.memory else [])]
     if (weights := sum(a * b for a, b in pairwise(layers))) > MOST_WEIGHTS:
         text = f"layers of {layers} have {weights:,} weights, and {MOST_WEIGHTS:,} are the most. Use smaller ones."

@@ -91,11 +91,11 @@ class AgentConfig(Section):
         description="Network that reads the observation: mlp; for pictures nature_cnn (from 36 x 36), small_cnn (from "
         "8 x 8, a tenth of the arithmetic) or impala_cnn (from 8 x 8, residual); for boards of bits board_cnn.",
     )
-    track: Size | None = Field(
+    track: Annotated[Int, Field(ge=1, le=16)] | None = Field(
         None,
-        description="Objects to find in grey pictures: from the first rollout the agent learns, without labels, which "
-        "moving pixels belong together. From then on agent.encoder=mlp gets their places, movements and distances. For "
-        "a few objects in front of a background that stays; null: the encoder gets the pictures.",
+        description="How many objects to find in grey pictures: from the first rollout the agent learns, without "
+        "labels, which moving pixels belong together. From then on agent.encoder=mlp gets their places, movements and "
+        "distances. For a few objects in front of a background that stays; null: the encoder gets the pictures.",
     )
     hidden: list[Size] = Field([64, 64], description="Sizes of the hidden layers, of actor and critic.")
     critic_hidden: list[Size] | None = Field(

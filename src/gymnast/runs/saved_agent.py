@@ -98,22 +98,24 @@ def load_agent(agent: Agent, tensors: dict[str, Tensor]) -> None:
 def init_agent_from(agent: Agent, tensors: dict[str, Tensor], same_env: bool = True) -> tuple[list[str], list[str]]:
     """Copies what fits by name and shape from another agent; returns the names taken and those left as they were.
 
-    A normaliser is taken whole or not at all: a count without its mean would hold the statistics where they are.
-    The scale of rewards is not taken to another env, which has its own.
+    A normaliser or a tracker is taken whole or not at all: a count without its mean would hold the statistics where
+    they are. The scale of rewards and the objects in pictures are not taken to another env, which has its own.
     """
     mine = agent.state_dict()
     if not same_env:
-        tensors = {name: tensor for name, tensor in tensors.items() if not name.startswith(REWARD_SCALES)}
+        tensors = {name: tensor for name, tensor in tensors.items() if not name.startswith(OF_ONE_ENV)}
     misfits = {_owner(name) for name in mine if name not in tensors or mine[name].shape != tensors[name].shape}
     taken = [name for name in mine if _owner(name) not in misfits]
     agent.load_state_dict({name: tensors[name] for name in taken}, strict=False)
     return taken, [name for name in mine if name not in taken]
 
 
-REWARD_SCALES = ("reward_normalizer.", "reward_normalizers.")  # of one env, or of several tasks
+OF_ONE_ENV = ("reward_normalizer.", "reward_normalizers.", "tracker.")
 
 
 def _owner(name: str) -> str:
     """What is taken as a whole, or not at all: statistics that belong together."""
     parent = name.rpartition(".")[0]
+    if parent == "tracker":
+        return parent
     return parent if "moments" in name or parent.endswith(".norm") else name

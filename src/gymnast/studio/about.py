@@ -52,6 +52,7 @@ def about_session(desk: Desk) -> dict[str, Any]:
         "branching": "snapshot" if game.has_copies else "replay",
         "policies": ["greedy", "sampled", "random", "untrained", "human"][0 if opened.checkpoint else 2 :],
         "has_memory": agent.has_memory,
+        "tracks": agent.tracker is not None,  # which pixels belong to an object is a choice, and that has no slope
         "comparable": bool(opened.checkpoint) and why_value_differs(config, game) is None,  # if it is sampled
     }
 

@@ -31,7 +31,7 @@ FEW_PICTURES = 32  # a gradient step
 # At first pixels are rewarded for belonging to several objects: the weight of that entropy, a share of the picture's
 # pixels, falls to 0 in this share of the steps. Decisions that are made too soon are rarely undone.
 OPEN, OPEN_UNTIL = 1 / 64, 0.6
-MOST_PICTURES, MOST_PIXELS = 4096, 400_000  # of a rollout that are learned from
+MOST_PICTURES, MOST_PIXELS = 4096, 200_000  # of a rollout that are learned from
 
 Weights = dict[str, Tensor]
 
@@ -45,15 +45,15 @@ class Moving:
     width: int
     picture: Tensor  # which one each pixel is in
     place: Tensor  # row and column
-    around: Tensor  # by how much the pixels around it differ
+    inputs: Tensor  # of the network
     mass: Tensor
 
     @classmethod
     def of(cls, pictures: NDArray[np.uint8], background: NDArray[Any]) -> Moving:
-        picture, place, around = map(torch.from_numpy, kernels.moving_pixels(pictures, background, MOST_PIXELS))
+        picture, place, inputs = map(torch.from_numpy, kernels.moving_pixels(pictures, background, MOST_PIXELS))
         seen = int(picture[-1]) + 1 if len(picture) else 0
         height, width = background.shape
-        return cls(seen, height, width, picture, place, around, around[:, kernels.MIDDLE].abs())
+        return cls(seen, height, width, picture, place, inputs, inputs[:, kernels.MIDDLE].abs())
 
     def some(self, step: int) -> Moving:
         """Those of the next few pictures, from the start again when all had their turn."""
@@ -61,7 +61,7 @@ class Moving:
         begin, end = torch.searchsorted(self.picture, torch.tensor([first, first + FEW_PICTURES])).tolist()
         own = slice(begin, end)
         sizes = FEW_PICTURES, self.height, self.width
-        return Moving(*sizes, self.picture[own] - first, self.place[own], self.around[own], self.mass[own])
+        return Moving(*sizes, self.picture[own] - first, self.place[own], self.inputs[own], self.mass[own])
 
 
 def find_objects(moving: Moving, like: Weights, generator: torch.Generator, pulse: Pulse) -> Weights:
@@ -108,15 +108,14 @@ def size(
 ) -> Tensor:
     """The mean squared distance of pixels from the centre of their object, in pixels, or what `measure` makes of it;
     less `openness` times the entropy of which object that is."""
-    pixels, places = weights["hidden"].split((kernels.AROUND, len(weights["hidden"]) - kernels.AROUND))
-    row, column = moving.place.T
-    place = places[row] + places[moving.height + column]
-    hidden = F.relu(moving.around @ pixels + place + weights["hidden_bias"])
+    hidden = F.relu(moving.inputs @ weights["hidden"] + weights["hidden_bias"])
     likely = (hidden @ weights["out"] + weights["out_bias"]).log_softmax(1)
     shares = likely.exp() * moving.mass[:, None]  # of each object in each pixel
-    weighed = torch.cat((shares, shares * row[:, None], shares * column[:, None]), 1)
+    row, column = moving.place.split(1, 1)
+    weighed = torch.cat((shares, shares * row, shares * column), 1)
     totals = weighed.new_zeros(moving.pictures, weighed.shape[1]).index_add(0, moving.picture, weighed)
     mass, *sums = totals.chunk(3, 1)
-    rows, columns = ((total / mass.clamp(min=1e-12))[moving.picture] for total in sums)
-    squares = (row[:, None] - rows).square() + (column[:, None] - columns).square()
+    # index_select, whose slope is added up in order: an index in brackets is not, with several threads
+    rows, columns = ((total / mass.clamp(min=1e-12)).index_select(0, moving.picture) for total in sums)
+    squares = (row - rows).square() + (column - columns).square()
     return (shares * (measure(squares) + openness * likely)).sum() / moving.mass.sum().clamp(min=1.0)

@@ -17,28 +17,30 @@ MOST_MOVING = 0.25  # of all pixels: a picture with more shows something else, l
 
 @njit(cache=True, error_model="numpy")
 def moving_pixels(pictures: Any, background: Any, most: int) -> Any:
-    """Of all pixels that differ from the background: which picture they are in, row and column, and by how much the
-    pixels around them differ. Pictures after the first `most` pixels are left out."""
-    count = len(pictures)
+    """Of all pixels that differ from the background: which picture they are in, row and column, and what the network
+    gets: by how much the pixels around them differ, a 1 for their row, and a 1 for their column. Pictures after the
+    first `most` pixels are left out."""
+    count, height, width = pictures.shape
     n = used = 0
     for frame in range(count):
         new = len(_different(pictures[frame], background)[0])
         if n + new > most:
             break
         n, used = n + new, frame + 1
-    frames, places = np.empty(n, np.int64), np.empty((n, 2), np.int64)
-    around = np.zeros((n, AROUND), np.float32)
+    frames, places = np.empty(n, np.int64), np.empty((n, 2), np.float32)
+    inputs = np.zeros((n, AROUND + height + width), np.float32)
     first = 0
     for frame in range(used):
         rows, columns, differences = _different(pictures[frame], background)
         for i in range(len(rows)):
-            own = around[first + i]
+            own = inputs[first + i]
             frames[first + i], places[first + i, 0], places[first + i, 1] = frame, rows[i], columns[i]
+            own[AROUND + rows[i]] = own[AROUND + height + columns[i]] = 1
             for other in range(len(rows)):
                 if abs(rows[other] - rows[i]) <= REACH and abs(columns[other] - columns[i]) <= REACH:
                     own[_offset(rows[other] - rows[i], columns[other] - columns[i])] = differences[other]
         first += len(rows)
-    return frames, places, around
+    return frames, places, inputs
 
 
 @njit(cache=True, error_model="numpy", nogil=True)

@@ -89,13 +89,18 @@ def _shrink(screens: Any, row_starts: Any, row_weights: Any, column_starts: Any,
     width, column_taps = column_weights.shape
     first = row_starts[0]
     narrow = np.empty((row_starts[-1] + row_taps - first, width), np.float32)
+    alike = np.empty(len(narrow), np.int64)  # how many rows before each are equal to it
     line = np.empty(width, np.float32)
+    repeats = np.zeros(height, np.bool_)  # rows with the weights of the row above
+    for row in range(1, height):
+        repeats[row] = (row_weights[row] == row_weights[row - 1]).all()
     for game in range(len(screens)):
         for row in range(len(narrow)):
             pixels = screens[game, first + row]
             if row and _equal(pixels, screens[game, first + row - 1]):  # most rows of a screen repeat the last
-                narrow[row] = narrow[row - 1]
+                narrow[row], alike[row] = narrow[row - 1], alike[row - 1] + 1
                 continue
+            alike[row] = 0
             for column in range(width):
                 begin = column_starts[column]
                 total = np.float32(pixels[begin]) * column_weights[column, 0]
@@ -104,6 +109,13 @@ def _shrink(screens: Any, row_starts: Any, row_weights: Any, column_starts: Any,
                 narrow[row, column] = total
         for row in range(height):
             begin = row_starts[row] - first
+            if (
+                row
+                and repeats[row]
+                and alike[begin + row_taps - 1] >= begin + row_taps - 1 - (row_starts[row - 1] - first)
+            ):
+                out[game, row] = out[game, row - 1]  # of the same numbers
+                continue
             line[:] = narrow[begin] * row_weights[row, 0]
             for tap in range(1, row_taps):
                 weight = row_weights[row, tap]

@@ -256,7 +256,7 @@ export const PANELS = [
   { id: "inputs", title: "Network input", needs: ["inputs"], Body: Inputs, each: true, when: pictures },
   { id: "map", title: "Map of values", Body: MapPanel, when: (about) => about.tabular },
   { id: "advantage", title: "Advantage", Body: Advantage, centre: true },
-  { id: "saliency", title: "Saliency: gradient", needs: ["saliency", "inputs"], Body: Saliency, each: true },
+  { id: "saliency", title: "Saliency: gradient", needs: ["saliency", "inputs"], Body: Saliency, each: true, when: (about) => !about.tracks },
   { id: "occlusion", title: "Saliency: occlusion", needs: ["occlusion", "inputs"], Body: Occlusion, each: true, when: pictures },
   { id: "activations", title: "Activations", needs: ["activations"], Body: Activations, each: true },
   { id: "filters", title: "Filters", needs: ["filters"], Body: Filters, each: true, when: pictures },

@@ -34,6 +34,8 @@ def refuse(config: RunConfig, name: str, title: str, algos: Sequence[str]) -> No
         problem = f"{title} has no {config.algo.name}. Use a variant with {' or '.join(algos)}."
     elif config.tasks or config.stages:
         problem = "only Gymnast has tasks and stages. Use another variant."
+    elif config.agent.track:
+        problem = "only Gymnast finds objects in pictures (agent.track). Use another variant, like :zoo."
     elif env.wrappers:
         names = ", ".join(spec.name for spec in env.wrappers)
         problem = f"env.wrappers has {names}, which only Gymnast has. Add --set env.wrappers=[]."
