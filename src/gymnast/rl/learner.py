@@ -9,7 +9,6 @@ from gymnast.agent.batch import OBS, VALUE, Batch, Outputs
 from gymnast.config.algos import AlgoSettings
 from gymnast.core.files import number_from_json
 from gymnast.core.lazy import LazyModule, np, torch
-from gymnast.core.seeds import derive_seed
 from gymnast.core.tasks import TASK
 from gymnast.rl.returns import IMPORTANCE, gae, returns_of
 
@@ -80,6 +79,8 @@ class Learner:
         the first rollout a tracker learns what moves: `pulse` says how far it is."""
         obs = {key: leaf.flatten(0, 1) for key, leaf in rollout.obs.items()}
         if (tracker := self.agent.tracker) is not None and not tracker.has_learned:
+            from gymnast.core.seeds import derive_seed  # imports NumPy, which reading a config must not
+
             (pictures,) = obs.values()
             tracker.learn(pictures, derive_seed(self.seed, "tracker"), pulse)
         if self.agent.normalizer is not None:  # it stands still while a rollout is collected and learned from
