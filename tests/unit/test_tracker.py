@@ -16,6 +16,7 @@ from gymnast.agent.nets import choose_net
 from gymnast.agent.nets.dense_net import DenseNet
 from gymnast.agent.nets.torch_net import TorchNet
 from gymnast.agent.tracker import fit, kernels
+from gymnast.agent.tracker import tracker as tracker_module
 from gymnast.agent.tracker.tracker import APART, FARTHEST, MOVE, PLACE, Tracker
 from gymnast.config import AgentConfig, load
 from gymnast.core.devices import set_threads
@@ -224,6 +225,48 @@ def test_nothing_is_seen_before_it_has_learned() -> None:
     pictures = {"obs": torch.from_numpy(game(4)[0])}
     assert agent.tracker is not None
     assert (agent.tracked(pictures)["obs"] == 0).all()
+
+
+def test_only_new_pictures_are_looked_at(found: tuple[Tracker, list[int]], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three games of a stack of two. In the second step the first two have moved on by one picture, the third has begun
+    again; the numbers are those of a tracker that looks at all of them."""
+    tracker, plain = make_agent(found).tracker, make_agent(found).tracker
+    assert tracker is not None
+    assert plain is not None
+    looked_at, find = [], tracker.find
+    monkeypatch.setattr(tracker, "find", lambda pictures: looked_at.append(len(pictures)) or find(pictures))
+    first, second = game(3, seed=4)[0], game(3, seed=5)[0]
+    second[:2, 0] = first[:2, 1]
+    for pictures in (first, second, first[:2]):
+        np.testing.assert_array_equal(tracker.see(pictures), plain.see(pictures.copy()))
+        plain._forget()
+    assert looked_at == [6, 4, 4]  # the last ones are of another number of games
+    pictures = second[:2].copy()
+    tracker.see(pictures)
+    pictures[:] = 0  # its owner writes over them
+    np.testing.assert_array_equal(tracker.see(second[:2]), plain.see(second[:2]))
+    other = make_agent(found)
+    assert other.tracker is not None
+    other.tracker.hidden.neg_()
+    tracker.load_state_dict(other.tracker.state_dict())
+    after = np.stack([second[:2, 1], first[:2, 0]], 1)
+    np.testing.assert_array_equal(tracker.see(after), other.tracker.see(after))
+
+
+def test_keeps_pictures_of_all_envs_evenly_until_it_has_learned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """2 envs, a stack of one. 10 stacks may be kept: of the eleventh and twelfth on, every third one."""
+    monkeypatch.setattr(tracker_module, "MOST_KEPT", 10)
+    monkeypatch.setattr(fit, "STEPS", 1)
+    tracker = Tracker((1, SIDE, SIDE), 1)
+    for step in range(10):
+        steps = np.full((2, 1, SIDE, SIDE), 2 * step, np.uint8)
+        steps[1] += 1
+        assert (tracker.watch(steps) == 0).all()
+        steps[:] = 99  # envs write over their pictures
+    assert [int(stack[0, 0, 0]) for stack in tracker._kept] == [0, 3, 6, 9, 12, 15, 18]
+    assert tracker.learn_kept(0).shape == (7, tracker.out_features)
+    tracker.watch(np.zeros((2, 1, SIDE, SIDE), np.uint8))
+    assert tracker._kept == []
 
 
 def test_both_networks_agree(found: tuple[Tracker, list[int]]) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import gymnasium as gym
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from gymnast.agent.batch import VALUE, Batch, Outputs
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from gymnast.config import AgentConfig
 
 TensorObs = dict[str, Tensor]
+ArrayObs = dict[str, NDArray[Any]]
 
 
 class Acted(NamedTuple):
@@ -55,8 +57,9 @@ class Agent(nn.Module):
         self.cfg, self.value_names, self.reward_scales, self.tasks = cfg, tuple(values), list(reward_scales), tasks
         self.obs_space, self.action_space = obs_space, action_space
         self.tracker = None if cfg.track is None else Tracker.of(obs_space, cfg.track)
-        if self.tracker is not None:  # what is learned from is what it finds in the pictures
+        if self.tracker is not None:
             obs_space = dict.fromkeys(obs_space, self.tracker.space)
+        self.seen_space = obs_space  # of what is learned from, and what rollouts keep: the objects found in pictures
         owners = {} if tasks is None else tasks.owners
         self.normalizer = ObsNormalizer(obs_space, cfg.clip_obs, owners) if cfg.normalize_obs else None
         self.reward_normalizer = self.reward_normalizers = None
@@ -182,6 +185,10 @@ class Agent(nn.Module):
     def _memories(self) -> dict[str, Memory]:
         memories = {"actor": self.actor_memory, "critic": self.critic_memory}
         return {owner: memory for owner, memory in memories.items() if memory is not None}
+
+    def watch(self, obs: ArrayObs) -> ArrayObs:
+        """What a rollout keeps of observations."""
+        return obs if self.tracker is None else {key: self.tracker.watch(pictures) for key, pictures in obs.items()}
 
     def tracked(self, obs: TensorObs) -> TensorObs:
         """Observations, or the objects found in them."""

@@ -285,6 +285,7 @@ def _central(config: RunConfig) -> Iterator[RuleProblem]:
     refused = (
         ("stages", config.stages),
         ("env.shaping", config.env.shaping),
+        ("agent.track", config.agent.track),
         ("algo.extensions", config.algo.extensions),
     )
     for key, value in refused:

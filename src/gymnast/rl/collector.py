@@ -61,11 +61,13 @@ class Collector:
             if perf_counter() >= pulse.cut_at:
                 self.cut = True
                 break
+            seen = net.agent.watch(now.obs)
+            lap("act")
             for key, array in obs.items():
                 if array.ndim == 5:  # pictures change their layout on the way, at which torch is twice as fast
-                    rollout[OBS + key][t].copy_(torch.from_numpy(now.obs[key]))
+                    rollout[OBS + key][t].copy_(torch.from_numpy(seen[key]))
                 else:
-                    array[t] = now.obs[key]
+                    array[t] = seen[key]
             if mask is not None and now.mask is not None:
                 mask[t] = now.mask
             rows["starts"][t] = starts

@@ -81,10 +81,10 @@ class Learner:
         if (tracker := self.agent.tracker) is not None and not tracker.has_learned:
             from gymnast.core.seeds import derive_seed  # imports NumPy, which reading a config must not
 
-            (pictures,) = obs.values()
-            tracker.learn(pictures, derive_seed(self.seed, "tracker"), pulse)
+            obs = dict.fromkeys(obs, tracker.learn_kept(derive_seed(self.seed, "tracker"), pulse))
+            self.net.load_state({})  # moments of layers that saw nothing make first steps large
         if self.agent.normalizer is not None:  # it stands still while a rollout is collected and learned from
-            self.agent.normalizer.update(self.agent.tracked(obs))
+            self.agent.normalizer.update(obs)
         self.agent.measure(obs)
         return {name: value for extension in self.extensions for name, value in extension.step(rollout).items()}
 

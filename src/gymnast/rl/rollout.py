@@ -49,7 +49,7 @@ class Rollout:
         self.n_steps, self.n_envs = n_steps, n_envs
         self.sequence_length = sequence_length if agent.has_memory else None
         number, flag = Stream(torch.float32), Stream(torch.bool)
-        streams = {OBS + key: _stream(space) for key, space in agent.obs_space.items()}
+        streams = {OBS + key: _stream(space) for key, space in agent.seen_space.items()}
         streams["action"] = Stream(agent.head.dtype, agent.head.shape)
         if masks:
             streams["mask"] = Stream(torch.bool, (agent.head.n_mask,))

@@ -183,7 +183,7 @@ class DenseNet(Net):
         """Observations [B, ...] as the first layer takes them: normalised rows, or the numbers of categories."""
         if self.discrete:
             return obs.reshape(-1)
-        if self.tracker is not None:
+        if self.tracker is not None and obs.ndim > 2:
             obs = self.tracker.see(obs)
         rows = obs.reshape(len(obs), self.inputs)
         if self.normalizer is None:

@@ -9,7 +9,7 @@ import torch
 from torch import Generator, Tensor
 
 from gymnast.agent.agent import Agent
-from gymnast.agent.batch import OBS, Batch, Outputs
+from gymnast.agent.batch import Batch, Outputs
 from gymnast.agent.heads import State
 from gymnast.agent.nets.base import Arrays, Choice, Flags, Metrics, Net
 from gymnast.agent.nets.optimizer import OPTIMIZERS, Optimizer
@@ -44,8 +44,6 @@ class TorchNet(Net):
 
     def prepare(self, batch: Batch) -> Batch:
         device = self.agent.device
-        tracked = self.agent.tracked(batch.obs)  # once, not in every epoch
-        batch = batch.with_columns(**{OBS + key: leaf for key, leaf in tracked.items()})
         return batch.map(lambda column: column.to(device))
 
     def shuffled(self, data: Batch, order: Tensor, size: int) -> Iterator[Batch]:

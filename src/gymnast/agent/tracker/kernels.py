@@ -44,6 +44,23 @@ def moving_pixels(pictures: Any, background: Any, most: int) -> Any:
 
 
 @njit(cache=True, error_model="numpy", nogil=True)
+def equal_pictures(some: Any, others: Any) -> Any:
+    """Which of them are equal, pixel by pixel: [B, C, H, W] twice to [B, C]."""
+    count, times, height, width = some.shape
+    equal = np.ones((count, times), np.bool_)
+    for i in range(count):
+        for k in range(times):
+            for row in range(height):
+                any_bit = np.uint8(0)
+                for column in range(width):
+                    any_bit |= some[i, k, row, column] ^ others[i, k, row, column]
+                if any_bit:
+                    equal[i, k] = False
+                    break
+    return equal
+
+
+@njit(cache=True, error_model="numpy", nogil=True)
 def objects_of(pictures: Any, background: Any, hidden: Any, hidden_bias: Any, out: Any, out_bias: Any) -> Any:
     """Mass, row and column of each object in each picture, [N, objects, 3]; a pixel belongs to one object. `hidden` has
     weights of every pixel around it, then of every row and every column that it may be in."""

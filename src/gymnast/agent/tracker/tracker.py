@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import combinations
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import gymnasium as gym
 import numpy as np
@@ -36,6 +36,9 @@ LEAST_SHARE = 0.25  # of the pixels that an object usually has, with which it co
 # height or width.
 PLACE, MOVE, APART = 1 / 6, 1 / 24, 1 / 16
 FARTHEST = 2.5  # of the last unit: larger distances between objects are cut, so that small ones stand out
+
+MOST_KEPT = 8192  # stacks of pictures until it learns
+THINNED = 3  # more than that, and of so many one stays: no divisor of most numbers of envs, so all of them are in it
 
 
 class Tracker(nn.Module):
@@ -65,6 +68,10 @@ class Tracker(nn.Module):
         self.register_buffer("out_bias", torch.zeros(objects))
         self.register_buffer("least", torch.zeros(objects))  # mass with which each object counts as seen
         self.register_buffer("has_learned", torch.tensor(False))
+        self._kept: list[Bytes] = []  # stacks to learn from: one of `_every`
+        self._every, self._passed = 1, 0
+        self._last: tuple[Bytes, Floats] | None = None  # pictures, all but the first of a stack, and what is in them
+        self.register_load_state_dict_post_hook(lambda module, _: cast(Tracker, module)._forget())
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         """`module.to(...)` moves nothing: pictures are looked at where rollouts are, on the CPU."""
@@ -104,12 +111,21 @@ class Tracker(nn.Module):
             return pictures
         return torch.from_numpy(self.see(pictures.detach().cpu().to(torch.uint8).numpy())).to(pictures.device)
 
+    def watch(self, pictures: Bytes) -> Floats:
+        """`see`, and pictures are kept for `learn` as long as nothing has been learned: evenly spread ones."""
+        if not self.has_learned:
+            self._kept += list(pictures[-self._passed % self._every :: self._every].copy())
+            self._passed += len(pictures)
+            if len(self._kept) > MOST_KEPT:
+                self._kept, self._every = self._kept[::THINNED], self._every * THINNED
+        return self.see(pictures)
+
     def see(self, pictures: Bytes) -> Floats:
         """[B, C, H, W] to [B, out_features]."""
         count, times, height, width = pictures.shape
         if not self.has_learned:
             return np.zeros((count, self.out_features), np.float32)
-        found = self.find(pictures.reshape(count * times, height, width)).reshape(count, times, self.objects, 3)
+        found = self._find_in_stacks(pictures)
         seen = (found[..., 0] > 0) & (found[..., 0] >= self.least.numpy())
         places = np.where(seen[..., None], found[..., 1:] / (height, width), 0.5)  # not seen: in the middle
         parts = [(places[:, -1] - 0.5) / PLACE, seen[:, -1]]
@@ -122,6 +138,18 @@ class Tracker(nn.Module):
         parts.append(np.clip(apart / APART, -FARTHEST, FARTHEST))
         return np.concatenate([part.reshape(count, -1) for part in parts], 1, dtype=np.float32)
 
+    def _find_in_stacks(self, stacks: Bytes) -> Floats:
+        """[B, C, H, W] to [B, C, objects, 3]. Where a stack is the last call's and one picture more, only that one
+        is looked at."""
+        known = np.zeros(stacks.shape[:2], np.bool_)
+        found = np.empty((*stacks.shape[:2], self.objects, 3), np.float32)
+        if self._last is not None and len(self._last[0]) == len(stacks):
+            before, found[:, :-1] = self._last
+            known[:, :-1] = kernels.equal_pictures(stacks[:, :-1], before)
+        found[~known] = self.find(stacks[~known])
+        self._last = stacks[:, 1:].copy(), found[:, 1:]
+        return found
+
     def find(self, pictures: Bytes) -> Floats:
         """Mass, row and column of each object in each picture [N, H, W]: [N, objects, 3]."""
         weights = (weight.numpy() for weight in self.weights.values())
@@ -132,8 +160,15 @@ class Tracker(nn.Module):
         """Of the network, in the order in which kernels take them."""
         return {name: getattr(self, name) for name in ("hidden", "hidden_bias", "out", "out_bias")}
 
+    def learn_kept(self, seed: int, pulse: Pulse | None = None) -> Tensor:
+        """`learn` from what was watched. Returns the numbers that these pictures give now."""
+        kept = np.stack(self._kept)
+        self._kept = []
+        self.learn(torch.from_numpy(kept), seed, pulse)
+        return torch.from_numpy(self.see(kept))
+
     def learn(self, pictures: Tensor, seed: int, pulse: Pulse | None = None) -> None:
-        """Which objects move in the pictures of a rollout [B, C, H, W]. `pulse` says how far it is."""
+        """Which objects move in stacks of pictures [B, C, H, W]. `pulse` says how far it is."""
         from gymnast.agent.tracker import fit  # its optimizer's package knows agents, which have trackers
 
         generator = torch.Generator().manual_seed(seed)
@@ -145,3 +180,8 @@ class Tracker(nn.Module):
         usual = np.quantile(self.find(latest.numpy())[..., 0], 0.9, axis=0)
         self.least.copy_(torch.from_numpy(LEAST_SHARE * usual))
         self.has_learned.fill_(True)
+        self._forget()
+
+    def _forget(self) -> None:
+        """What another network has found."""
+        self._last = None
