@@ -26,7 +26,7 @@ SMALL = ["algo.n_steps=64", "algo.batch_size=64", "algo.n_epochs=4", "algo.learn
 PARTS = ("central/env_ms", "central/wait_ms", "central/send_ms", "central/receive_ms", "central/policy_lag_mean")
 CASES = {
     "CartPole-v1": ["log.every=1"],
-    "ALE/Pong-v5": ["log.every=1", "algo.n_steps=32", "env.n_envs=8", "algo.batch_size=64"],
+    "ALE/Pong-v5:cnn": ["log.every=1", "algo.n_steps=32", "env.n_envs=8", "algo.batch_size=64"],
 }
 LAYOUTS = {
     "lockstep, engine auto": ["env.engine=auto"],

@@ -318,5 +318,7 @@ def test_wishes_that_do_not_fit_are_refused_in_one_line() -> None:
         load("ALE/Pong-v5", ["env.kwargs.observation=rgb"])
     with pytest.raises(UserError, match=r"env\.kwargs\.show_action.*would take the marks for an object"):
         load("ALE/Pong-v5", ["env.kwargs.show_action=true"])
+    with pytest.raises(UserError, match=r"train\.central\.mode.*async cannot train with agent\.track"):
+        load("ALE/Pong-v5", ["train.layout=central", "train.central.mode=async"])
     with pytest.raises(UserError, match=r"agent\.track.*must be at least 1"):
         load("ALE/Pong-v5", ["agent.track=0"])
