@@ -34,10 +34,12 @@ def pick_device(name: str, large_network: bool) -> torch.device:
 
 
 _parts = 1
+_trunks = 1
 
 
-def set_threads(threads: int | None, large_network: bool = False) -> None:
-    """Where none are asked for: one thread, or all cores for a large network.
+def set_threads(threads: int | None, large_network: bool = False, trunks: int = 1) -> None:
+    """Where none are asked for: one thread, all cores for a large network, or one for each of `trunks`: small networks
+    that are side by side, like an actor and a critic.
 
     A small network gets them inside its operators, torch's and NumPy's alike, where a second one gains nothing and
     during other work costs a multiple: it spins, waiting. A large one gets a thread for each part of its batches.
@@ -45,9 +47,10 @@ def set_threads(threads: int | None, large_network: bool = False) -> None:
     import threadpoolctl
     import torch
 
-    global _parts
-    count = threads or (cores() if large_network else 1)
-    _parts, inside = (count, 1) if large_network else (1, count)
+    global _parts, _trunks
+    count = threads or (cores() if large_network else min(trunks, cores()))
+    _parts, _trunks = (count, 1) if large_network else (1, min(trunks, count))
+    inside = count // (_parts * _trunks)
     torch.set_num_threads(inside)
     threadpoolctl.threadpool_limits(inside, "blas")
     if large_network:
@@ -75,6 +78,17 @@ def undivided_batches() -> Iterator[None]:
         yield
     finally:
         _parts = before
+
+
+def trunks_at_once() -> int:
+    """How many small networks may be in threads of their own."""
+    return _trunks
+
+
+def threads_in_use() -> int:
+    import torch
+
+    return torch.get_num_threads() * _parts * _trunks
 
 
 def parts_of_a_batch() -> int:

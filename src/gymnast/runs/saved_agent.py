@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import gymnasium as gym
@@ -20,6 +21,10 @@ from gymnast.envs.types import ObsSpace
 
 if TYPE_CHECKING:
     from gymnast.config import RunConfig
+
+
+# Weights of a trunk times samples of a gradient step: with fewer, handing over to a thread costs more than it saves
+WORTH_A_THREAD = 1 << 23
 
 
 class HasSpaces(Protocol):
@@ -75,8 +80,17 @@ def is_large(config: RunConfig) -> bool:
 
 
 def choose_threads(config: RunConfig) -> None:
-    """The config's number, or what pays for its network: convolutions keep all cores busy, small layers one."""
-    set_threads(config.train.threads, is_large(config))
+    """The config's number, or what pays for its network: convolutions keep all cores busy, small layers one, and wide
+    ones a core for the actor and one for the critic."""
+    set_threads(config.train.threads, is_large(config), 2 if has_wide_trunks(config) else 1)
+
+
+def has_wide_trunks(config: RunConfig) -> bool:
+    """Whether actor and critic are networks of their own that are worth a thread each in every gradient step."""
+    agent = config.agent
+    alone = agent.encoder == "mlp" and not agent.shared and agent.memory is None
+    weights = sum(one * other for one, other in pairwise(agent.hidden))
+    return alone and weights * getattr(config.algo, "batch_size", 0) >= WORTH_A_THREAD
 
 
 def load_agent(agent: Agent, tensors: dict[str, Tensor]) -> None:

@@ -30,7 +30,7 @@ def in_parts(network: Network, parameters: Sequence[Tensor], x: Tensor) -> Tenso
         return network(x)
     if torch.is_grad_enabled():
         return _InParts.apply(network, x.chunk(parts), *parameters)
-    return torch.cat(_together([partial(_forward, network, False, part) for part in x.chunk(parts)]))
+    return torch.cat(together([partial(_forward, network, False, part) for part in x.chunk(parts)]))
 
 
 def _forward(network: Network, grad: bool, x: Tensor) -> Tensor:
@@ -38,7 +38,7 @@ def _forward(network: Network, grad: bool, x: Tensor) -> Tensor:
         return network(x)
 
 
-def _together(jobs: Iterable[Callable[[], T]]) -> list[T]:
+def together(jobs: Iterable[Callable[[], T]]) -> list[T]:
     """All jobs at once, the first in this thread; their results in order."""
     first, *others = jobs
     if not _pool:
@@ -53,7 +53,7 @@ class _InParts(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, network: Network, parts: tuple[Tensor, ...], *parameters: Tensor) -> Tensor:
         ctx.parameters = parameters
-        ctx.outs = _together([partial(_forward, network, True, part) for part in parts])
+        ctx.outs = together([partial(_forward, network, True, part) for part in parts])
         return torch.cat([out.detach() for out in ctx.outs])
 
     @staticmethod
@@ -63,7 +63,7 @@ class _InParts(torch.autograd.Function):
         jobs = [
             partial(torch.autograd.grad, out, ctx.parameters, part) for out, part in zip(ctx.outs, rows, strict=True)
         ]
-        total, *others = _together(jobs)
+        total, *others = together(jobs)
         for gradients in others:  # always in this order: the same bits every time
             torch_private.add_(total, gradients)
         del ctx.outs

@@ -14,8 +14,9 @@ by default: `is_known` lists what it knows, and an agent with anything else goes
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, cast
 
 import gymnasium as gym
@@ -27,12 +28,14 @@ from torch import Generator, Tensor, nn
 from gymnast.agent.agent import Agent
 from gymnast.agent.batch import OBS, VALUE, Batch, Outputs
 from gymnast.agent.bodies.mlp import ACTIVATIONS, Flat, MLPEncoder, OneHot
+from gymnast.agent.bodies.parallel import together
 from gymnast.agent.heads import CategoricalHead, GaussianHead, State
 from gymnast.agent.nets import kernels
 from gymnast.agent.nets.base import Arrays, Choice, Flags, Metrics, Net
 from gymnast.agent.nets.optimizer import OPTIMIZERS, Adam, Optimizer, check_moments
 from gymnast.agent.normalizer import ObsNormalizer, RewardNormalizer, RunningMoments
 from gymnast.agent.tracker.tracker import Tracker
+from gymnast.core.devices import trunks_at_once
 
 Floats = NDArray[np.float32]
 
@@ -198,20 +201,33 @@ class DenseNet(Net):
         """Through the first `hidden[i].shape[0]` nets; the last layer's outputs [nets, B, H]."""
         if not hidden:
             return x[None]
-        for i, (layer, out) in enumerate(zip(self.layers, hidden, strict=True)):
-            nets, rows, _ = out.shape
-            if i == 0 and self.discrete:  # a one-hot row times a matrix is a row of the matrix
-                np.take(layer.weight_t[:nets], x, 1, out=out, mode="clip")
-            elif nets == 1 and rows <= FEW:
+        nets, rows, _ = hidden[0].shape
+        if nets == 1 and rows <= FEW and not self.discrete:
+            for i, (layer, out) in enumerate(zip(self.layers, hidden, strict=True)):
                 row = x if i == 0 else x[0]
                 kernels.dense(row, self.weights, layer.weight_offset, layer.bias_offset, self.relu, out[0])
                 x = out
-                continue
+        else:
+            self._at_once(nets, self._trunk, x, hidden)
+        return hidden[-1]
+
+    def _at_once(self, nets: int, job: Callable[..., None], *inputs: Any) -> None:
+        """A job on several nets: together, or each in a thread of its own where that pays."""
+        if nets == 1 or trunks_at_once() == 1:
+            job(slice(0, nets), *inputs)
+        else:
+            together([partial(job, slice(net, net + 1), *inputs) for net in range(nets)])
+
+    def _trunk(self, nets: slice, x: NDArray[Any], hidden: list[Floats]) -> None:
+        for i, (layer, outs) in enumerate(zip(self.layers, hidden, strict=True)):
+            out = outs[nets]
+            if i == 0 and self.discrete:  # a one-hot row times a matrix is a row of the matrix
+                np.take(layer.weight_t[nets], x, 1, out=out, mode="clip")
             else:
-                np.matmul(x, layer.weight_t[:nets], out=out)
-            kernels.activate(out, self.weights, layer.bias_offset, self.distance, self.relu)
+                np.matmul(x, layer.weight_t[nets], out=out)
+            bias = layer.bias_offset + nets.start * self.distance
+            kernels.activate(out, self.weights, bias, self.distance, self.relu)
             x = out
-        return x
 
     def prepare(self, batch: Batch) -> Batch:
         columns = {name: column.numpy() for name, column in batch.columns.items()}
@@ -250,7 +266,7 @@ class DenseNet(Net):
     def backward(self, slopes: Outputs) -> None:
         """The gradient of sum(logp_slope * logp + entropy_slope * entropy + value_slope * value) with respect to every
         weight, from what `forward` left."""
-        work, x, value_slope = self.last, self.last.input, slopes.values[VALUE]
+        work, value_slope = self.last, slopes.values[VALUE]
         self.untrained = {"critic"} if value_slope is None else set()
         mine = work.logp_slope, work.entropy_slope
         for memory, given in zip((*mine, work.value_slope), (*slopes[:2], value_slope), strict=True):
@@ -261,20 +277,26 @@ class DenseNet(Net):
         else:
             log_std, gradient = self.log_std
             kernels.gaussian_gradient(work.outputs, log_std, *mine, gradient, work.outputs_gradient)
-        features, below = (work.hidden[-1], work.gradients[-1]) if self.layers else (x[None], NOTHING)
+        features, below = (work.hidden[-1], work.gradients[-1]) if self.layers else (work.input[None], NOTHING)
         kernels.outputs_backward(work.outputs_gradient, work.value_slope, features, *self.last_layers, below)
+        if self.layers:
+            self._at_once(self.nets, self._trunk_backward, work)
+
+    def _trunk_backward(self, nets: slice, work: Work) -> None:
+        """Gradients of these trunks, from those of their features."""
+        skipped = nets.start * self.distance
         for i in range(len(self.layers) - 1, -1, -1):
-            layer, delta = self.layers[i], work.gradients[i]
-            kernels.activate_backward(
-                delta, work.hidden[i], self.gradients, layer.bias_offset, self.distance, self.relu
-            )
+            layer, delta = self.layers[i], work.gradients[i][nets]
+            bias = layer.bias_offset + skipped
+            kernels.activate_backward(delta, work.hidden[i][nets], self.gradients, bias, self.distance, self.relu)
             if i:
-                np.matmul(delta.transpose(0, 2, 1), work.hidden[i - 1], out=layer.weight_gradient)
-                np.matmul(delta, layer.weight, out=work.gradients[i - 1])
+                np.matmul(delta.transpose(0, 2, 1), work.hidden[i - 1][nets], out=layer.weight_gradient[nets])
+                np.matmul(delta, layer.weight[nets], out=work.gradients[i - 1][nets])
             elif self.discrete:
-                kernels.category_rows(delta, x, self.gradients, layer.weight_offset, self.distance, self.inputs)
+                weight = layer.weight_offset + skipped
+                kernels.category_rows(delta, work.input, self.gradients, weight, self.distance, self.inputs)
             else:
-                np.matmul(delta.transpose(0, 2, 1), x, out=layer.weight_gradient)
+                np.matmul(delta.transpose(0, 2, 1), work.input, out=layer.weight_gradient[nets])
 
     # Steps
 

@@ -24,7 +24,8 @@ f32 = np.float32
 
 # Sums may be reordered and products fused, which is what lets a loop use vector instructions. NaN keeps its meaning.
 # Division must not be checked for zero: the check alone keeps a loop scalar.
-compiled: Any = njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract", "arcp", "nsz"})
+# Actor and critic may be in threads of their own, so none keeps Python's lock.
+compiled: Any = njit(cache=True, error_model="numpy", nogil=True, fastmath={"reassoc", "contract", "arcp", "nsz"})
 
 ZERO, HALF, ONE, TWO, TINY = f32(0), f32(0.5), f32(1), f32(2), f32(1e-8)
 MASKED_LOGIT, HALF_LOG_2PI, LEAST = f32(MASKED), f32(0.5 * LOG_2PI), f32(LEAST_NOISE)

@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 
 from gymnast import config as configs
-from gymnast.core.devices import parts_of_a_batch, set_threads
+from gymnast.core.devices import set_threads, threads_in_use
 from gymnast.core.seeds import derive_seed
 from gymnast.envs.make import choose_engine, make_vec
 from gymnast.metrics.clock import Clock, TrainingTime
@@ -114,10 +113,6 @@ class Sessions:
         finally:
             session.close()
         return solved
-
-
-def threads_in_use() -> int:
-    return torch.get_num_threads() * parts_of_a_batch()
 
 
 def window(session: TrainState, seconds: float) -> Answer:
