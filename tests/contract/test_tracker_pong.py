@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from gymnast.agent.tracker.tracker import Tracker
+from gymnast.agent.tracker.tracker import LEAST_SHARE, PLACE, Tracker
 from gymnast.config import load
 from gymnast.envs.make import make_env
 
@@ -22,18 +22,19 @@ def test_ball_and_paddles_are_where_ram_says() -> None:
     env = make_env(load("ALE/Pong-v5").config.env)
     rng, action = np.random.default_rng(0), 0
     env.reset(seed=0)
-    pictures, bytes_ = [], []
+    pictures, bytes_, actions = [], [], []
     for _ in range(3000):
         action = int(rng.integers(3)) if rng.random() < 0.3 else action
         picture, _, terminated, truncated, _ = env.step(action)
         ram = env.unwrapped.ale.getRAM()  # type: ignore[attr-defined]
         pictures.append(picture[-2:])
+        actions.append(action)
         bytes_.append([int(ram[cell]) for cell in CELLS.values()])
         if terminated or truncated:
             env.reset()
     env.close()
     shown, ram = np.array(pictures), dict(zip(CELLS, np.array(bytes_).T, strict=True))
-    tracker = Tracker(shown.shape[1:], 3)
+    tracker = Tracker(shown.shape[1:], 3, ["FIRE", "RIGHT", "LEFT"])
     tracker.learn(torch.from_numpy(shown[:2400]), seed=0)
 
     found = tracker.find(shown[2400:, -1])
@@ -48,9 +49,17 @@ def test_ball_and_paddles_are_where_ram_says() -> None:
         return float(np.abs(apart - np.median(apart)).mean())
 
     assert (found[inside, ball, 0] > 0).mean() > 0.95
-    seen = inside & (found[:, ball, 0] >= tracker.least.numpy()[ball])
+    seen = inside & (found[:, ball, 0] >= LEAST_SHARE * tracker.mass.numpy()[ball])
     assert error(ball, 1, "ball row", seen) < 1
     assert error(ball, 2, "ball column", seen) < 1
     for who, cell in (("own", "own row"), ("opponent", "opponent row")):
         there = (ram[cell][2400:] > 60) & (ram[cell][2400:] < 180)  # all of it is shown
         assert error(owners[who], 1, cell, there) < 2  # guesses are 30 off
+    # Behind a wall, where only a quarter of a paddle is left to see, it is where it would be if all of it were shown
+    numbers = dict(zip(tracker.names, tracker.see(shown[2400:]).T, strict=True))
+    own = numbers[f"object {owners['own'] + 1} row"] * PLACE * 160 - ram["own row"][2400:]
+    hidden = (ram["own row"][2400:] < 45) | (ram["own row"][2400:] > 195)
+    assert hidden.sum() > 50
+    assert np.abs(own - np.median(own[~hidden]))[hidden].mean() < 2
+    for number, action in enumerate(("FIRE", "RIGHT", "LEFT")):
+        np.testing.assert_array_equal(numbers[f"last {action}"], np.array(actions[2400:]) == number)

@@ -17,11 +17,13 @@ from gymnast.agent.nets.dense_net import DenseNet
 from gymnast.agent.nets.torch_net import TorchNet
 from gymnast.agent.tracker import fit, kernels
 from gymnast.agent.tracker import tracker as tracker_module
-from gymnast.agent.tracker.tracker import APART, FARTHEST, MOVE, PLACE, Tracker
+from gymnast.agent.tracker.tracker import APART, FARTHEST, LEAST_SHARE, MOVE, PLACE, Tracker
 from gymnast.config import AgentConfig, load
 from gymnast.core.devices import set_threads
 from gymnast.core.errors import UserError
 from gymnast.core.pulse import Pulse
+from gymnast.envs.suites.atari.pictures import Pictures
+from gymnast.envs.suites.atari.task import AtariTask
 from gymnast.runs.saved_agent import init_agent_from
 from tests.learners_for_tests import as_batch
 
@@ -82,7 +84,7 @@ def test_finds_every_object_where_it_is(found: tuple[Tracker, list[int]]) -> Non
     assert sorted(order) == [0, 1, 2]
     pictures, centres, balls = game(500, seed=7)  # others than it was fitted to
     seen = tracker.find(pictures[:, 1])[:, order]
-    there = seen[..., 0] >= tracker.least.numpy()[order]
+    there = seen[..., 0] >= LEAST_SHARE * tracker.mass.numpy()[order]
     assert there[:, :2].mean() > 0.99
     assert (there[:, 2] == balls).mean() > 0.97
     errors = np.abs(seen[..., 1:] - centres)
@@ -131,6 +133,50 @@ def test_what_is_not_there_has_no_numbers(found: tuple[Tracker, list[int]]) -> N
     mine = [value for name, value in by_name.items() if f"object {ball + 1}" in name]
     assert len(mine) == 3 + 2 + 4
     assert mine == [0] * len(mine)
+
+
+def test_an_object_that_the_edge_cuts_is_where_all_of_it_would_be() -> None:
+    """8 x 2 pixels of brightness 4: whole in rows 0 to 7; rows -5 to 2, of which 0 to 2 are found; 38 to 45, of which two
+    are; and one in the middle, a part of which is behind something else."""
+    tracker = Tracker((1, SIDE, SIDE), 1)
+    tracker.mass[:], tracker.size[:] = 64, torch.tensor([8, 2])
+    found = np.array([[[64, 3.5, 4.5]], [[24, 1, 4.5]], [[16, 38.5, 4.5]], [[48, 20, 4.5]]], np.float32)
+    assert tracker._centres(found)[:, 0].tolist() == [[3.5, 4.5], [-1.5, 4.5], [41.5, 4.5], [20, 4.5]]
+
+
+def test_knows_how_large_objects_are(found: tuple[Tracker, list[int]]) -> None:
+    tracker, order = found
+    np.testing.assert_allclose(tracker.size.numpy()[order], [PADDLE, PADDLE, BALL], atol=0.1)
+    np.testing.assert_allclose(tracker.mass.numpy()[order] * 64, [16 * 60, 16 * 60, 4 * 149], rtol=0.01)
+
+
+def test_marks_of_actions_are_read_and_are_no_objects(found: tuple[Tracker, list[int]]) -> None:
+    """Pictures as envs mark them: the last column, its upper half for the first of two actions."""
+    tracker = Tracker((2, SIDE, SIDE), 3, ["LEFT", "RIGHT"])
+    tracker.load_state_dict(found[0].state_dict())
+    plain = np.stack([tennis(8, 24, (30, 20)), tennis(10, 20, (28, 29))])[None]
+    task = load("ALE/Pong-v5", ["env.kwargs.stack=2"]).config.env
+    pictures = Pictures(1, (SIDE, SIDE), AtariTask(**task.kwargs | {"screen_size": SIDE, "crop_rows": None}))
+    pictures.start(plain[:, 0], np.ones(1, np.bool_))
+    pictures.mark(np.array([1]), 2)
+    pictures.add(plain[:, 1])
+    pictures.mark(np.array([0]), 2)
+    assert (pictures.obs != plain).sum() == SIDE
+    numbers, unmarked = tracker.see(pictures.obs)[0], found[0].see(plain)[0]
+    np.testing.assert_allclose(numbers[:-4], unmarked, atol=1e-5)
+    assert dict(zip(tracker.names[-4:], numbers[-4:].tolist(), strict=True)) == {
+        "last LEFT, 1 before": 0,
+        "last RIGHT, 1 before": 1,
+        "last LEFT": 1,
+        "last RIGHT": 0,
+    }
+    assert tracker.see(plain)[0, -4:].tolist() == [0, 0, 0, 0]
+    again = Tracker((2, SIDE, SIDE), 3, ["LEFT", "RIGHT"])
+    marked = game(300)[0]
+    edge = marked[:150, :, : SIDE // 2, -1:]
+    edge += 48
+    again.learn(torch.from_numpy(marked), seed=1)
+    assert again.find(marked[:, 1])[..., 2].max() < SIDE - 1
 
 
 def test_another_scene_shows_nothing(found: tuple[Tracker, list[int]]) -> None:
@@ -316,8 +362,8 @@ def test_wishes_that_do_not_fit_are_refused_in_one_line() -> None:
         load("ALE/Asterix-v5", ["agent.track=3", "agent.encoder=mlp"])
     with pytest.raises(UserError, match=r"env\.kwargs\.observation.*takes red, green and blue for three of them"):
         load("ALE/Pong-v5", ["env.kwargs.observation=rgb"])
-    with pytest.raises(UserError, match=r"env\.kwargs\.show_action.*would take the marks for an object"):
-        load("ALE/Pong-v5", ["env.kwargs.show_action=true"])
+    with pytest.raises(UserError, match=r"env\.kwargs\.show_action.*marks of actions that are listed"):
+        load("ALE/Pong-v5", ["env.kwargs.actions=null"])
     with pytest.raises(UserError, match=r"train\.central\.mode.*async cannot train with agent\.track"):
         load("ALE/Pong-v5", ["train.layout=central", "train.central.mode=async"])
     with pytest.raises(UserError, match=r"agent\.track.*must be at least 1"):

@@ -51,12 +51,14 @@ class Agent(nn.Module):
         values: Sequence[str] = (VALUE,),
         reward_scales: Sequence[float] = (1.0,),
         tasks: TaskSpaces | None = None,
+        shown_actions: Sequence[str] = (),
     ) -> None:
-        """`reward_scales`: one a task. `tasks`: several that it is for; None: one."""
+        """`reward_scales`: one a task. `tasks`: several that it is for; None: one. `shown_actions`: those that pictures
+        have marks for, which a tracker reads."""
         super().__init__()
         self.cfg, self.value_names, self.reward_scales, self.tasks = cfg, tuple(values), list(reward_scales), tasks
         self.obs_space, self.action_space = obs_space, action_space
-        self.tracker = None if cfg.track is None else Tracker.of(obs_space, cfg.track)
+        self.tracker = None if cfg.track is None else Tracker.of(obs_space, cfg.track, shown_actions)
         if self.tracker is not None:
             obs_space = dict.fromkeys(obs_space, self.tracker.space)
         self.seen_space = obs_space  # of what is learned from, and what rollouts keep: the objects found in pictures

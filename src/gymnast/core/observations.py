@@ -7,10 +7,21 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
+MARK = 1 / 40  # of a picture's width, at its right edge: there a mark may say which action was chosen before it
+
 
 def is_picture(space: gym.Space[Any]) -> bool:
     """Bytes in three axes, channels first by the time they are a leaf."""
     return isinstance(space, gym.spaces.Box) and space.dtype == np.uint8 and len(space.shape) == 3
+
+
+def mark_columns(width: int) -> slice:
+    return slice(width - max(1, round(MARK * width)), width)
+
+
+def mark_rows(height: int, n_actions: int) -> list[slice]:
+    """Where the mark of each action is."""
+    return [slice(height * i // n_actions, height * (i + 1) // n_actions) for i in range(n_actions)]
 
 
 def is_board(space: gym.Space[Any]) -> bool:

@@ -70,7 +70,9 @@ def build_agent(config: RunConfig, env: HasSpaces) -> Agent:
         spaces = getattr(env, "tasks", None)  # of an env that has several
         tasks = spaces if spaces is not None and len(spaces.names) > 1 else None
         scales = config.task_scales or [config.env.reward.scale]
-        agent = Agent(env.obs_space, env.action_space, config.agent, config.algo.gamma, values, scales, tasks)
+        kwargs = config.env.kwargs
+        shown = kwargs["actions"] if config.agent.track and kwargs.get("show_action") else ()
+        agent = Agent(env.obs_space, env.action_space, config.agent, config.algo.gamma, values, scales, tasks, shown)
     return agent.to(pick_device(config.train.device, is_large(config)))
 
 

@@ -100,6 +100,25 @@ def train(
     return {name: weight.detach() for name, weight in weights.items()}
 
 
+def belongs(moving: Moving, weights: Mapping[str, Tensor]) -> Tensor:
+    """How likely each pixel belongs to each object."""
+    hidden = F.relu(moving.inputs @ weights["hidden"] + weights["hidden_bias"])
+    return hidden @ weights["out"] + weights["out_bias"]
+
+
+def usual(moving: Moving, weights: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
+    """The mass of each object where all of it is seen, and its height and width in pixels, as a rectangle has them."""
+    objects = len(weights["out_bias"])
+    which = moving.picture * objects + belongs(moving, weights).argmax(1)
+    weighed = moving.mass[:, None] * torch.cat((torch.ones(len(which), 1), moving.place, moving.place.square()), 1)
+    totals = weighed.new_zeros(max(1, moving.pictures) * objects, 5).index_add(0, which, weighed)
+    mass, *sums = totals.unflatten(0, (-1, objects)).split((1, 2, 2), 2)
+    most = mass.quantile(0.9, 0)
+    means, squares = (total / mass.clamp(min=1e-12) for total in sums)
+    variance = (squares - means.square()).masked_fill((mass - most).abs() > 0.05 * most, torch.nan)
+    return most[:, 0], (12 * variance.nanmedian(0).values.nan_to_num(0).clamp(min=0) + 1).sqrt()
+
+
 def size(
     moving: Moving,
     weights: Mapping[str, Tensor],
@@ -108,8 +127,7 @@ def size(
 ) -> Tensor:
     """The mean squared distance of pixels from the centre of their object, in pixels, or what `measure` makes of it;
     less `openness` times the entropy of which object that is."""
-    hidden = F.relu(moving.inputs @ weights["hidden"] + weights["hidden_bias"])
-    likely = (hidden @ weights["out"] + weights["out_bias"]).log_softmax(1)
+    likely = belongs(moving, weights).log_softmax(1)
     shares = likely.exp() * moving.mass[:, None]  # of each object in each pixel
     row, column = moving.place.split(1, 1)
     weighed = torch.cat((shares, shares * row, shares * column), 1)

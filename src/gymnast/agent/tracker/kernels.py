@@ -106,8 +106,9 @@ def objects_of(pictures: Any, background: Any, hidden: Any, hidden_bias: Any, ou
 
 @njit(cache=True, error_model="numpy")
 def _different(picture: Any, background: Any) -> Any:
-    """Rows, columns and differences of the pixels that differ, row by row; none where it is a quarter of all pixels."""
-    height, width = picture.shape
+    """Rows, columns and differences of the pixels that differ, row by row; none where it is a quarter of all pixels. A
+    picture may have columns at its right edge that the background has not: they are not looked at."""
+    height, width = background.shape
     most = int(MOST_MOVING * height * width)
     rows, columns, differences = np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most, np.float32)
     n = 0

@@ -11,7 +11,7 @@ by heart in the meantime (docs/log.md). This works where a few objects move in f
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import combinations
 from typing import Any, Self, cast
 
@@ -23,14 +23,15 @@ from torch import Tensor, nn
 
 from gymnast.agent.tracker import kernels
 from gymnast.core.errors import UserError
-from gymnast.core.observations import is_picture
+from gymnast.core.observations import is_picture, mark_columns, mark_rows
 from gymnast.core.pulse import Pulse
 
 Bytes = NDArray[np.uint8]
 Floats = NDArray[np.float32]
 
 UNITS = 32  # of the network's hidden layer
-LEAST_SHARE = 0.25  # of the pixels that an object usually has, with which it counts as seen
+LEAST_SHARE = 0.2  # of the mass that an object usually has, with which it counts as seen
+WHOLE, NEAR = 0.97, 1  # an object with a smaller share, as near as that to the edge (in pixels), is cut by it
 
 # Units of what the layers behind get: with them, what matters is neither small nor large. Shares of the picture's
 # height or width.
@@ -45,7 +46,8 @@ class Tracker(nn.Module):
     """Grey pictures [B, C, H, W] of bytes, the latest last, to [B, out_features]. Nothing is seen before `learn`.
 
     For each object in the latest picture: its row, its column, and whether it is seen. For each picture before that: by
-    how much each object has moved since. For each pair of objects: the rows and columns between them.
+    how much each object has moved since. For each pair of objects: the rows and columns between them. Where marks at
+    the pictures' edge show actions, these are read as such: for each picture and each action a 1 or a 0.
     """
 
     background: Tensor
@@ -53,20 +55,22 @@ class Tracker(nn.Module):
     hidden_bias: Tensor
     out: Tensor
     out_bias: Tensor
-    least: Tensor
+    mass: Tensor
+    size: Tensor
     has_learned: Tensor
 
-    def __init__(self, shape: tuple[int, ...], objects: int) -> None:
+    def __init__(self, shape: tuple[int, ...], objects: int, shown_actions: Sequence[str] = ()) -> None:
         super().__init__()
         pictures, height, width = shape
-        self.shape, self.objects = (pictures, height, width), objects
-        self.out_features = objects * (3 + 2 * (pictures - 1) + objects - 1)
+        self.shape, self.objects, self.shown_actions = (pictures, height, width), objects, tuple(shown_actions)
+        self.out_features = objects * (3 + 2 * (pictures - 1) + objects - 1) + pictures * len(shown_actions)
         self.register_buffer("background", torch.zeros(height, width, dtype=torch.uint8))
         self.register_buffer("hidden", torch.zeros(kernels.AROUND + height + width, UNITS))
         self.register_buffer("hidden_bias", torch.zeros(UNITS))
         self.register_buffer("out", torch.zeros(UNITS, objects))
         self.register_buffer("out_bias", torch.zeros(objects))
-        self.register_buffer("least", torch.zeros(objects))  # mass with which each object counts as seen
+        self.register_buffer("mass", torch.zeros(objects))  # of each object where all of it is seen
+        self.register_buffer("size", torch.ones(objects, 2))  # its height and width in pixels
         self.register_buffer("has_learned", torch.tensor(False))
         self._kept: list[Bytes] = []  # stacks to learn from: one of `_every`
         self._every, self._passed = 1, 0
@@ -78,7 +82,7 @@ class Tracker(nn.Module):
         return self
 
     @classmethod
-    def of(cls, obs_space: dict[str, gym.Space[Any]], objects: int) -> Tracker:
+    def of(cls, obs_space: dict[str, gym.Space[Any]], objects: int, shown_actions: Sequence[str]) -> Tracker:
         """Of the only picture of an observation."""
         space, *others = obs_space.values()
         if others or not is_picture(space):
@@ -87,7 +91,7 @@ class Tracker(nn.Module):
                 f"agent.track: {objects} objects are found in grey pictures (uint8, three axes), and the observation "
                 f"is something else ({shown}). Set agent.track=null."
             )
-        return cls(space.shape or (), objects)
+        return cls(space.shape or (), objects, shown_actions)
 
     @property
     def space(self) -> gym.spaces.Box:
@@ -103,7 +107,10 @@ class Tracker(nn.Module):
             when = f", {ago} before" if ago else ""
             names += [f"object {n} {axis} change{when}" for n in objects for axis in axes]
         pairs = combinations(objects, 2)
-        return names + [f"object {one} - object {other} {axis}" for one, other in pairs for axis in axes]
+        names += [f"object {one} - object {other} {axis}" for one, other in pairs for axis in axes]
+        for ago in range(self.shape[0] - 1, -1, -1):
+            names += [f"last {action}" + (f", {ago} before" if ago else "") for action in self.shown_actions]
+        return names
 
     def forward(self, pictures: Tensor) -> Tensor:
         """What was found in pictures already is passed on."""
@@ -126,8 +133,8 @@ class Tracker(nn.Module):
         if not self.has_learned:
             return np.zeros((count, self.out_features), np.float32)
         found = self._find_in_stacks(pictures)
-        seen = (found[..., 0] > 0) & (found[..., 0] >= self.least.numpy())
-        places = np.where(seen[..., None], found[..., 1:] / (height, width), 0.5)  # not seen: in the middle
+        seen = (found[..., 0] > 0) & (found[..., 0] >= LEAST_SHARE * self.mass.numpy())
+        places = np.where(seen[..., None], self._centres(found) / (height, width), 0.5)  # not seen: in the middle
         parts = [(places[:, -1] - 0.5) / PLACE, seen[:, -1]]
         for before in range(times - 1):
             both = (seen[:, before] & seen[:, before + 1])[..., None]
@@ -136,7 +143,35 @@ class Tracker(nn.Module):
         both = (seen[:, -1, one] & seen[:, -1, other])[..., None]
         apart = np.where(both, places[:, -1, one] - places[:, -1, other], 0)
         parts.append(np.clip(apart / APART, -FARTHEST, FARTHEST))
+        if self.shown_actions:
+            parts.append(self._marks(pictures))
         return np.concatenate([part.reshape(count, -1) for part in parts], 1, dtype=np.float32)
+
+    def _centres(self, found: Floats) -> Floats:
+        """Rows and columns [..., 2] of whole objects: of those that the edge cuts, only a part was found."""
+        share = np.minimum(found[..., :1] / np.maximum(self.mass.numpy()[:, None], 1e-6), 1)
+        centres, half = found[..., 1:], self.size.numpy() / 2
+        before, behind = centres + 0.5, self._scenery.shape - (centres + 0.5)  # to either edge
+        cut = (share < WHOLE) & (np.minimum(before, behind) - share * half < NEAR)
+        return np.where(cut, centres + np.where(before < behind, -1, 1) * (1 - share) * half, centres)
+
+    def _marks(self, stacks: Bytes) -> NDArray[np.bool_]:
+        """Which actions they show, [B, C, actions]: most of an action's place differs from the background."""
+        _, height, width = self.shape
+        edge = mark_columns(width)
+        different = np.abs(stacks[..., edge] - self.background.numpy()[:, edge].astype(np.int16)) > kernels.DIFFERENT
+        rows = mark_rows(height, len(self.shown_actions))
+        return np.stack([different[..., some, :].mean((2, 3)) > 0.5 for some in rows], 2)
+
+    @property
+    def _scenery(self) -> Bytes:
+        """The background of objects: not of marks."""
+        background = self.background.numpy()
+        return (
+            np.ascontiguousarray(background[:, : mark_columns(self.shape[2]).start])
+            if self.shown_actions
+            else background
+        )
 
     def _find_in_stacks(self, stacks: Bytes) -> Floats:
         """[B, C, H, W] to [B, C, objects, 3]. Where a stack is the last call's and one picture more, only that one
@@ -153,7 +188,7 @@ class Tracker(nn.Module):
     def find(self, pictures: Bytes) -> Floats:
         """Mass, row and column of each object in each picture [N, H, W]: [N, objects, 3]."""
         weights = (weight.numpy() for weight in self.weights.values())
-        return kernels.objects_of(np.ascontiguousarray(pictures), self.background.numpy(), *weights)
+        return kernels.objects_of(np.ascontiguousarray(pictures), self._scenery, *weights)
 
     @property
     def weights(self) -> dict[str, Tensor]:
@@ -174,11 +209,11 @@ class Tracker(nn.Module):
         generator = torch.Generator().manual_seed(seed)
         latest = pictures[torch.randperm(len(pictures), generator=generator)[: fit.MOST_PICTURES], -1].contiguous()
         self.background.copy_(latest.median(0).values)
-        moving = fit.Moving.of(latest.numpy(), self.background.numpy())
+        moving = fit.Moving.of(latest.numpy(), self._scenery)
         for name, weight in fit.find_objects(moving, self.weights, generator, pulse or Pulse()).items():
             getattr(self, name).copy_(weight)
-        usual = np.quantile(self.find(latest.numpy())[..., 0], 0.9, axis=0)
-        self.least.copy_(torch.from_numpy(LEAST_SHARE * usual))
+        for mine, usual in zip((self.mass, self.size), fit.usual(moving, self.weights), strict=True):
+            mine.copy_(usual)
         self.has_learned.fill_(True)
         self._forget()
 

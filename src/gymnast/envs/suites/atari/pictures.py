@@ -10,9 +10,9 @@ from numba import njit
 from numpy.typing import NDArray
 
 from gymnast.core.errors import UserError
+from gymnast.core.observations import mark_columns, mark_rows
 
 Bytes = NDArray[np.uint8]
-MARK = 1 / 40  # of a picture's width: 1 pixel of 42
 CONTRAST = 48  # between a mark and the picture below it; less than most objects have, so that marks do not hide them
 
 
@@ -68,9 +68,8 @@ class Pictures:
         """Draws over the right edge of every game's latest picture: a mark, lighter than what is there (darker where it
         is bright), at a height that stands for the action chosen before. An action that is not the agent's has none."""
         height, width = self.obs.shape[-2:]
-        edge = self.obs[:, -self._channels :, :, width - max(1, round(MARK * width)) :]
-        for action in range(n_actions):
-            rows = slice(height * action // n_actions, height * (action + 1) // n_actions)
+        edge = self.obs[:, -self._channels :, :, mark_columns(width)]
+        for action, rows in enumerate(mark_rows(height, n_actions)):
             below = edge[actions == action, :, rows]
             edge[actions == action, :, rows] = np.where(below < 128, below + CONTRAST, below - CONTRAST)
 
