@@ -136,8 +136,8 @@ def test_what_is_not_there_has_no_numbers(found: tuple[Tracker, list[int]]) -> N
 
 
 def test_an_object_that_the_edge_cuts_is_where_all_of_it_would_be() -> None:
-    """8 x 2 pixels of brightness 4: whole in rows 0 to 7; rows -5 to 2, of which 0 to 2 are found; 38 to 45, of which two
-    are; and one in the middle, a part of which is behind something else."""
+    """8 x 2 pixels of brightness 4: whole in rows 0 to 7; rows -5 to 2, of which 0 to 2 are found; rows 38 to 45, of
+    which 38 and 39 are; and one in the middle, a part of which is behind something else."""
     tracker = Tracker((1, SIDE, SIDE), 1)
     tracker.mass[:], tracker.size[:] = 64, torch.tensor([8, 2])
     found = np.array([[[64, 3.5, 4.5]], [[24, 1, 4.5]], [[16, 38.5, 4.5]], [[48, 20, 4.5]]], np.float32)
