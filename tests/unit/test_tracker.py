@@ -142,6 +142,8 @@ def test_an_object_that_the_edge_cuts_is_where_all_of_it_would_be() -> None:
     tracker.mass[:], tracker.size[:] = 64, torch.tensor([8, 2])
     found = np.array([[[64, 3.5, 4.5]], [[24, 1, 4.5]], [[16, 38.5, 4.5]], [[48, 20, 4.5]]], np.float32)
     assert tracker._centres(found)[:, 0].tolist() == [[3.5, 4.5], [-1.5, 4.5], [41.5, 4.5], [20, 4.5]]
+    found[..., 2] = 0.5  # in the first two columns: the left edge cuts none of them
+    assert tracker._centres(found[:3])[:, 0].tolist() == [[3.5, 0.5], [-1.5, 0.5], [41.5, 0.5]]
 
 
 def test_knows_how_large_objects_are(found: tuple[Tracker, list[int]]) -> None:
@@ -171,12 +173,28 @@ def test_marks_of_actions_are_read_and_are_no_objects(found: tuple[Tracker, list
         "last RIGHT": 0,
     }
     assert tracker.see(plain)[0, -4:].tolist() == [0, 0, 0, 0]
-    again = Tracker((2, SIDE, SIDE), 3, ["LEFT", "RIGHT"])
-    marked = game(300)[0]
-    edge = marked[:150, :, : SIDE // 2, -1:]
-    edge += 48
-    again.learn(torch.from_numpy(marked), seed=1)
-    assert again.find(marked[:, 1])[..., 2].max() < SIDE - 1
+    black = np.concatenate([np.zeros((1, 1, SIDE, SIDE), np.uint8), plain[:, 1:]], 1)  # before a game's first picture
+    assert tracker.see(black)[0, -4:].tolist() == [0, 0, 0, 0]
+
+
+@pytest.mark.parametrize("share", [0.4, 0.6, 0.9])
+@pytest.mark.parametrize("bright", [False, True], ids=["dark", "bright"])
+def test_marks_are_read_however_often_an_action_is_chosen(
+    share: float, bright: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fit, "STEPS", 10)
+    tracker = Tracker((2, SIDE, SIDE), 3, ["LEFT", "RIGHT"])
+    marked = game(300)[0] + np.uint8(50 * bright)
+    actions = (np.random.default_rng(0).random((300, 2)) > share).astype(int)
+    for (game_, time), action in np.ndenumerate(actions):
+        place = marked[game_, time, action * SIDE // 2 : (action + 1) * SIDE // 2, -1]
+        place[:] = np.where(place < 128, place + 48, place - 48)
+    tracker.learn(torch.from_numpy(marked), seed=1)
+    numbers = dict(zip(tracker.names, tracker.see(marked).T, strict=True))
+    for time, when in enumerate((", 1 before", "")):
+        np.testing.assert_array_equal(numbers[f"last LEFT{when}"], actions[:, time] == 0)
+        np.testing.assert_array_equal(numbers[f"last RIGHT{when}"], actions[:, time] == 1)
+    assert tracker.find(marked[:, 1])[..., 2].max() < SIDE - 1
 
 
 def test_another_scene_shows_nothing(found: tuple[Tracker, list[int]]) -> None:
@@ -299,18 +317,23 @@ def test_only_new_pictures_are_looked_at(found: tuple[Tracker, list[int]], monke
     np.testing.assert_array_equal(tracker.see(after), other.tracker.see(after))
 
 
-def test_keeps_pictures_of_all_envs_evenly_until_it_has_learned(monkeypatch: pytest.MonkeyPatch) -> None:
-    """2 envs, a stack of one. 10 stacks may be kept: of the eleventh and twelfth on, every third one."""
-    monkeypatch.setattr(tracker_module, "MOST_KEPT", 10)
+def test_keeps_some_pictures_of_all_envs_until_it_has_learned(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tracker_module, "MOST_KEPT", 60)
     monkeypatch.setattr(fit, "STEPS", 1)
     tracker = Tracker((1, SIDE, SIDE), 1)
-    for step in range(10):
-        steps = np.full((2, 1, SIDE, SIDE), 2 * step, np.uint8)
-        steps[1] += 1
+    for step in range(50):  # of 4 envs
+        steps = np.full((4, 1, SIDE, SIDE), 4 * step, np.uint8) + np.arange(4, dtype=np.uint8)[:, None, None, None]
         assert (tracker.watch(steps) == 0).all()
-        steps[:] = 99  # envs write over their pictures
-    assert [int(stack[0, 0, 0]) for stack in tracker._kept] == [0, 3, 6, 9, 12, 15, 18]
-    assert tracker.learn_kept(0).shape == (7, tracker.out_features)
+        steps[:] = 255  # envs write over their pictures
+        assert len(tracker._kept) <= 60
+    kept = [int(stack[0, 0, 0]) for stack in tracker._kept]
+    assert len(kept) > 20
+    assert kept == sorted(set(kept))
+    assert {number % 4 for number in kept} == {0, 1, 2, 3}
+    assert min(kept) < 50
+    assert max(kept) > 150
+    assert all(stack.base is None for stack in tracker._kept)  # nothing else stays in memory
+    assert tracker.learn_kept(0).shape == (len(kept), tracker.out_features)
     tracker.watch(np.zeros((2, 1, SIDE, SIDE), np.uint8))
     assert tracker._kept == []
 

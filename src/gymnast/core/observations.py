@@ -8,6 +8,7 @@ import gymnasium as gym
 import numpy as np
 
 MARK = 1 / 40  # of a picture's width, at its right edge: there a mark may say which action was chosen before it
+CONTRAST = 48  # between a mark and the picture below it; less than most objects have, so that marks do not hide them
 
 
 def is_picture(space: gym.Space[Any]) -> bool:

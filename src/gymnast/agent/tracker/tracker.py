@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from gymnast.agent.tracker import kernels
 from gymnast.core.errors import UserError
-from gymnast.core.observations import is_picture, mark_columns, mark_rows
+from gymnast.core.observations import CONTRAST, is_picture, mark_columns, mark_rows
 from gymnast.core.pulse import Pulse
 
 Bytes = NDArray[np.uint8]
@@ -38,8 +38,7 @@ WHOLE, NEAR = 0.97, 1  # an object with a smaller share, as near as that to the 
 PLACE, MOVE, APART = 1 / 6, 1 / 24, 1 / 16
 FARTHEST = 2.5  # of the last unit: larger distances between objects are cut, so that small ones stand out
 
-MOST_KEPT = 8192  # stacks of pictures until it learns
-THINNED = 3  # more than that, and of so many one stays: no divisor of most numbers of envs, so all of them are in it
+MOST_KEPT = 6000  # stacks of pictures until it learns; of more than that half are dropped
 
 
 class Tracker(nn.Module):
@@ -72,8 +71,8 @@ class Tracker(nn.Module):
         self.register_buffer("mass", torch.zeros(objects))  # of each object where all of it is seen
         self.register_buffer("size", torch.ones(objects, 2))  # its height and width in pixels
         self.register_buffer("has_learned", torch.tensor(False))
-        self._kept: list[Bytes] = []  # stacks to learn from: one of `_every`
-        self._every, self._passed = 1, 0
+        self._kept: list[Bytes] = []  # stacks to learn from: this share of all, drawn at random
+        self._kept_share, self._rng = 1.0, np.random.default_rng(0)
         self._last: tuple[Bytes, Floats] | None = None  # pictures, all but the first of a stack, and what is in them
         self.register_load_state_dict_post_hook(lambda module, _: cast(Tracker, module)._forget())
 
@@ -119,12 +118,13 @@ class Tracker(nn.Module):
         return torch.from_numpy(self.see(pictures.detach().cpu().to(torch.uint8).numpy())).to(pictures.device)
 
     def watch(self, pictures: Bytes) -> Floats:
-        """`see`, and pictures are kept for `learn` as long as nothing has been learned: evenly spread ones."""
+        """`see`, and as long as nothing has been learned some of the pictures are kept for `learn_kept`."""
         if not self.has_learned:
-            self._kept += list(pictures[-self._passed % self._every :: self._every].copy())
-            self._passed += len(pictures)
+            drawn = self._rng.random(len(pictures)) < self._kept_share
+            self._kept += [stack.copy() for stack in pictures[drawn]]
             if len(self._kept) > MOST_KEPT:
-                self._kept, self._every = self._kept[::THINNED], self._every * THINNED
+                self._kept = [stack for stack in self._kept if self._rng.random() < 0.5]
+                self._kept_share /= 2
         return self.see(pictures)
 
     def see(self, pictures: Bytes) -> Floats:
@@ -152,16 +152,33 @@ class Tracker(nn.Module):
         share = np.minimum(found[..., :1] / np.maximum(self.mass.numpy()[:, None], 1e-6), 1)
         centres, half = found[..., 1:], self.size.numpy() / 2
         before, behind = centres + 0.5, self._scenery.shape - (centres + 0.5)  # to either edge
-        cut = (share < WHOLE) & (np.minimum(before, behind) - share * half < NEAR)
+        gap = np.minimum(before, behind) - share * half  # between what is seen of it and the edge
+        cut = (share < WHOLE) & (gap < NEAR) & (gap == gap.min(-1, keepdims=True))
         return np.where(cut, centres + np.where(before < behind, -1, 1) * (1 - share) * half, centres)
 
     def _marks(self, stacks: Bytes) -> NDArray[np.bool_]:
-        """Which actions they show, [B, C, actions]: most of an action's place differs from the background."""
+        """Which actions they show, [B, C, actions]: most of an action's place differs from the background as a mark
+        does."""
         _, height, width = self.shape
         edge = mark_columns(width)
-        different = np.abs(stacks[..., edge] - self.background.numpy()[:, edge].astype(np.int16)) > kernels.DIFFERENT
+        different = np.abs(stacks[..., edge] - self.background.numpy()[:, edge].astype(np.int16))
+        marked = np.abs(different - CONTRAST) <= kernels.DIFFERENT
         rows = mark_rows(height, len(self.shown_actions))
-        return np.stack([different[..., some, :].mean((2, 3)) > 0.5 for some in rows], 2)
+        return np.stack([marked[..., some, :].mean((2, 3)) > 0.5 for some in rows], 2)
+
+    def _clear_background(self, pictures: Bytes) -> None:
+        """The median of pictures [N, H, W] has the mark of an action that was chosen in more than half of them. Of the
+        two states of its place, the one that is more like the pixels next to it is without the mark."""
+        _, height, width = self.shape
+        edge, marks = mark_columns(width), self._marks(pictures[:, None])[:, 0]
+        background = self.background.numpy()
+        for differs, rows in zip(marks.T, mark_rows(height, len(self.shown_actions)), strict=True):
+            if not differs.any():
+                continue
+            beside = background[rows, edge.start - 1 : edge.start].astype(np.int16)
+            state, other = background[rows, edge], np.median(pictures[differs, rows, edge], axis=0)
+            if np.abs(other - beside).sum() < np.abs(state - beside).sum():
+                background[rows, edge] = other
 
     @property
     def _scenery(self) -> Bytes:
@@ -178,8 +195,9 @@ class Tracker(nn.Module):
         is looked at."""
         known = np.zeros(stacks.shape[:2], np.bool_)
         found = np.empty((*stacks.shape[:2], self.objects, 3), np.float32)
-        if self._last is not None and len(self._last[0]) == len(stacks):
-            before, found[:, :-1] = self._last
+        last = self._last  # read once: another thread may use this agent
+        if last is not None and len(last[0]) == len(stacks):
+            before, found[:, :-1] = last
             known[:, :-1] = kernels.equal_pictures(stacks[:, :-1], before)
         found[~known] = self.find(stacks[~known])
         self._last = stacks[:, 1:].copy(), found[:, 1:]
@@ -198,7 +216,6 @@ class Tracker(nn.Module):
     def learn_kept(self, seed: int, pulse: Pulse | None = None) -> Tensor:
         """`learn` from what was watched. Returns the numbers that these pictures give now."""
         kept = np.stack(self._kept)
-        self._kept = []
         self.learn(torch.from_numpy(kept), seed, pulse)
         return torch.from_numpy(self.see(kept))
 
@@ -209,6 +226,8 @@ class Tracker(nn.Module):
         generator = torch.Generator().manual_seed(seed)
         latest = pictures[torch.randperm(len(pictures), generator=generator)[: fit.MOST_PICTURES], -1].contiguous()
         self.background.copy_(latest.median(0).values)
+        if self.shown_actions:
+            self._clear_background(latest.numpy())
         moving = fit.Moving.of(latest.numpy(), self._scenery)
         for name, weight in fit.find_objects(moving, self.weights, generator, pulse or Pulse()).items():
             getattr(self, name).copy_(weight)
@@ -218,5 +237,7 @@ class Tracker(nn.Module):
         self._forget()
 
     def _forget(self) -> None:
-        """What another network has found."""
+        """What another network has found, and pictures that are not needed any more."""
         self._last = None
+        if self.has_learned:
+            self._kept = []

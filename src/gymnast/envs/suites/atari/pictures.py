@@ -10,10 +10,9 @@ from numba import njit
 from numpy.typing import NDArray
 
 from gymnast.core.errors import UserError
-from gymnast.core.observations import mark_columns, mark_rows
+from gymnast.core.observations import CONTRAST, mark_columns, mark_rows
 
 Bytes = NDArray[np.uint8]
-CONTRAST = 48  # between a mark and the picture below it; less than most objects have, so that marks do not hide them
 
 
 class Shown(Protocol):
