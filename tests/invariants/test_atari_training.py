@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import csv
+import io
+
 import pytest
 import torch
 
@@ -10,7 +13,7 @@ from gymnast.config import load
 from gymnast.core import devices
 from gymnast.training.build import build
 from gymnast.training.loop import train
-from gymnast.training.state import TrainState, restore, save_state
+from gymnast.training.state import TrainState, last_steps, restore, save_state
 
 pytest.importorskip("ale_py")
 
@@ -58,6 +61,10 @@ def test_pong_learns_from_bytes_and_resumes_exactly(pictures: tuple[str, ...], m
     assert abs(row["rollout/reward_mean"]) <= 1
 
     half, _ = trained(session(128, *constant))
+    assert (half.net.save_state() == {}) is tracked  # what saw nothing has no moments
+    assert half.learner.optimizer_resets == tracked
+    (table,) = [list(row) for row in csv.DictReader(io.StringIO(last_steps(whole)))][:1]
+    assert ("object 2 row" in table) is tracked
     tensors, state = save_state(half)
     tensors = {name: tensor.clone().contiguous() for name, tensor in tensors.items()}
     rest = session(256, *constant)

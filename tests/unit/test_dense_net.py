@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from typing import Any
 
 import gymnasium as gym
@@ -12,11 +13,14 @@ import torch
 
 from gymnast.agent.agent import Agent
 from gymnast.agent.batch import VALUE, Outputs
+from gymnast.agent.bodies import parallel
+from gymnast.agent.nets import dense_net
 from gymnast.agent.nets.base import Net
 from gymnast.agent.nets.dense_net import DenseNet
 from gymnast.agent.nets.torch_net import TorchNet
 from gymnast.config import AgentConfig
 from gymnast.config.algos import AlgoSettings
+from gymnast.core import devices
 from gymnast.core.devices import set_threads
 from gymnast.core.errors import UserError
 from gymnast.rl.algos.a2c import A2CConfig
@@ -58,10 +62,10 @@ def _one_thread() -> None:
     set_threads(1)
 
 
-def make_agent(kind: str) -> Agent:
+def make_agent(kind: str, **others: Any) -> Agent:
     observation, action, settings = AGENTS[kind]
     torch.manual_seed(0)
-    agent = Agent({"obs": observation}, action, AgentConfig(**settings), 0.99)
+    agent = Agent({"obs": observation}, action, AgentConfig(**settings | others), 0.99)
     with torch.no_grad():  # a policy far from uniform and biases that are not zero: every term counts
         agent.actor_out.weight.mul_(50.0)
         for name, parameter in agent.named_parameters():
@@ -235,6 +239,49 @@ def test_acting_never_takes_a_masked_action() -> None:
         assert rollout["mask"][t].numpy()[np.arange(ENVS), action].all()
         acted = agent.act({"obs": rollout.obs["obs"][t]}, mask=rollout["mask"][t], sample=theirs)
         assert action.tolist() == acted.action.tolist()
+
+
+@pytest.mark.parametrize("kind", ["choice", "category", "three layers"])
+def test_actor_and_critic_in_threads_of_their_own_give_the_same_bits(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handed_over, together = [], parallel.together
+    monkeypatch.setattr(dense_net, "together", lambda jobs: handed_over.append(len(jobs)) or together(jobs))
+    found = []
+    for threads, worth in ((1, 0), (2, 0), (2, 1 << 40)):
+        monkeypatch.setattr(dense_net, "WORTH_A_THREAD", worth)
+        set_threads(threads, trunks=2)
+        net = DenseNet(make_agent(kind))
+        batch = net.prepare(experience(net.agent).batch(["action"]))
+        out = net.forward(batch)
+        ones = np.ones(len(batch), np.float32)
+        net.backward(Outputs(ones, ones, {VALUE: ones}))
+        found.append([out.logp.copy(), out.values[VALUE].copy(), net.gradient.numpy().copy()])
+    set_threads(1)
+    assert handed_over == [2, 2]  # forward and backward, of the second net alone
+    for one, two, small in zip(*found, strict=True):
+        np.testing.assert_array_equal(one, two)
+        np.testing.assert_array_equal(one, small)
+    assert found[0][2].any()
+
+
+@pytest.mark.parametrize(
+    ("threads", "trunks", "expected"),
+    [(None, 1, (1, 1)), (None, 2, (1, 2)), (1, 2, (1, 1)), (2, 1, (2, 1)), (2, 2, (1, 2)), (5, 2, (2, 2))],
+)
+def test_threads_are_shared_out(
+    threads: int | None, trunks: int, expected: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(devices, "cores", lambda: 4)
+    set_threads(threads, trunks=trunks)
+    assert (torch.get_num_threads(), devices.trunks_at_once()) == expected
+    assert devices.threads_in_use() == math.prod(expected)
+    set_threads(1)
+
+
+def test_only_wide_networks_are_worth_threads() -> None:
+    assert [DenseNet(make_agent("choice", hidden=sizes)).trunks for sizes in ([64, 64], [256, 256])] == [1, 2]
+    assert DenseNet(make_agent("choice", hidden=[256, 256], shared=True)).trunks == 1
 
 
 def test_gradients_do_not_depend_on_what_was_in_the_buffers() -> None:

@@ -385,7 +385,7 @@ def test_wishes_that_do_not_fit_are_refused_in_one_line() -> None:
         load("ALE/Asterix-v5", ["agent.track=3", "agent.encoder=mlp"])
     with pytest.raises(UserError, match=r"env\.kwargs\.observation.*takes red, green and blue for three of them"):
         load("ALE/Pong-v5", ["env.kwargs.observation=rgb"])
-    with pytest.raises(UserError, match=r"env\.kwargs\.show_action.*marks of actions that are listed"):
+    with pytest.raises(UserError, match=r"env\.kwargs\.show_action.*needs names for the marks"):
         load("ALE/Pong-v5", ["env.kwargs.actions=null"])
     with pytest.raises(UserError, match=r"train\.central\.mode.*async cannot train with agent\.track"):
         load("ALE/Pong-v5", ["train.layout=central", "train.central.mode=async"])

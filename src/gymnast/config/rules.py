@@ -138,7 +138,7 @@ def _agent(config: RunConfig) -> Iterator[RuleProblem]:
         text = "agent.track compares grey pictures, and takes red, green and blue for three of them. Use grey."
         yield RuleProblem(("env.kwargs.observation", "agent.track"), text)
     if agent.track and config.env.kwargs.get("show_action") and not config.env.kwargs.get("actions"):
-        text = "agent.track reads the marks of actions that are listed. Set env.kwargs.actions, or show_action=false."
+        text = "agent.track needs names for the marks. List env.kwargs.actions, or set show_action to false."
         yield RuleProblem(("env.kwargs.show_action", "agent.track"), text)
     layers = [*agent.hidden, *([agent.memory_size] * 2 if agent.memory else [])]
     if (weights := sum(a * b for a, b in pairwise(layers))) > MOST_WEIGHTS:

@@ -6,7 +6,7 @@ import csv
 import io
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
@@ -79,6 +79,14 @@ def labels_of(agent: Agent, env: EnvConfig, own: Sequence[str] | None = None, ta
     else:
         actions = action_labels(env, own, count, sizes)
     return Labels(actions, observations, sizes, bounds)
+
+
+def rollout_labels(agent: Agent, env: EnvConfig, own: Sequence[str] | None) -> Labels:
+    """Of what rollouts keep: of pictures with a tracker, the objects found in them."""
+    labels = labels_of(agent, env, own)
+    if agent.tracker is None:
+        return labels
+    return replace(labels, observations=dict.fromkeys(labels.observations, agent.tracker.names))
 
 
 def step_table(steps: Iterable[Step], labels: Labels) -> list[dict[str, Any]]:

@@ -82,11 +82,15 @@ class Learner:
             from gymnast.core.seeds import derive_seed  # imports NumPy, which reading a config must not
 
             obs = dict.fromkeys(obs, tracker.learn_kept(derive_seed(self.seed, "tracker"), pulse))
-            self.net.load_state({})  # moments of layers that saw nothing make first steps large
+            self.reset_optimizer()  # moments of layers that saw nothing make first steps large
         if self.agent.normalizer is not None:  # it stands still while a rollout is collected and learned from
             self.agent.normalizer.update(obs)
         self.agent.measure(obs)
         return {name: value for extension in self.extensions for name, value in extension.step(rollout).items()}
+
+    def reset_optimizer(self) -> None:
+        self.net.load_state({})
+        self.optimizer_resets += 1
 
     def forget_episodes(self) -> None:
         """The envs start again: episodes under way will not go on."""
@@ -129,8 +133,7 @@ class Learner:
         rate, before = values["learning_rate"], self.last_rate
         limit = self.algo.reset_optimizer_on_lr_jump
         if limit is not None and before and rate and max(rate / before, before / rate) > limit:
-            self.net.load_state({})
-            self.optimizer_resets += 1
+            self.reset_optimizer()
         self.rate = self.last_rate = rate
         self.critic_rate = values.get("critic_learning_rate")
         resets = {"train/optimizer_resets": float(self.optimizer_resets)}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import gymnasium as gym
@@ -21,10 +20,6 @@ from gymnast.envs.types import ObsSpace
 
 if TYPE_CHECKING:
     from gymnast.config import RunConfig
-
-
-# Weights of a trunk times samples of a gradient step: with fewer, handing over to a thread costs more than it saves
-WORTH_A_THREAD = 1 << 23
 
 
 class HasSpaces(Protocol):
@@ -46,6 +41,7 @@ class SavedAgent:
         """For an env, with threads and device as in training, so that every number is the same."""
         choose_threads(config)
         built = cls(config, choose_net(build_agent(config, env)))
+        choose_threads(config, built.net)
         if tensors is not None:
             built.load(tensors)
         return built
@@ -81,18 +77,10 @@ def is_large(config: RunConfig) -> bool:
     return bool(getattr(ENCODERS.get(config.agent.encoder), "is_large", False))
 
 
-def choose_threads(config: RunConfig) -> None:
+def choose_threads(config: RunConfig, net: Net | None = None) -> None:
     """The config's number, or what pays for its network: convolutions keep all cores busy, small layers one, and wide
-    ones a core for the actor and one for the critic."""
-    set_threads(config.train.threads, is_large(config), 2 if has_wide_trunks(config) else 1)
-
-
-def has_wide_trunks(config: RunConfig) -> bool:
-    """Whether actor and critic are networks of their own that are worth a thread each in every gradient step."""
-    agent = config.agent
-    alone = agent.encoder == "mlp" and not agent.shared and agent.memory is None
-    weights = sum(one * other for one, other in pairwise(agent.hidden))
-    return alone and weights * getattr(config.algo, "batch_size", 0) >= WORTH_A_THREAD
+    ones a core for the actor and one for the critic, which is known of a `net`."""
+    set_threads(config.train.threads, is_large(config), 1 if net is None else net.trunks)
 
 
 def load_agent(agent: Agent, tensors: dict[str, Tensor]) -> None:

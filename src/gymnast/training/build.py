@@ -25,7 +25,7 @@ from gymnast.judge.judge import Judge
 from gymnast.judge.stages import NO_STAGES, Stage
 from gymnast.judge.tasks import TaskJudge, task_thresholds
 from gymnast.metrics.meter import Meter
-from gymnast.play.step_table import labels_of
+from gymnast.play.step_table import rollout_labels
 from gymnast.rl.collector import Collector
 from gymnast.rl.extensions import make_extensions
 from gymnast.rl.returns import IMPORTANCE
@@ -53,6 +53,7 @@ def build(config: RunConfig, threshold: float | None, factory: EnvFactory | None
     agent = build_agent(config, env)
     # a term of the loss may read observations, which the compiled network keeps in a form of its own
     net = TorchNet(agent) if any(extension.adds_loss for extension in extensions) else choose_net(agent)
+    choose_threads(config, net)
     shuffle = torch.Generator().manual_seed(derive_seed(config.train.seed, "minibatches"))
     learner = ALGOS.get(config.algo.name)(net, config, shuffle, extensions)
     pulse = Pulse()
@@ -65,7 +66,7 @@ def build(config: RunConfig, threshold: float | None, factory: EnvFactory | None
         rollout=make_rollout(config, learner),
         judge=make_judge(first, threshold, net, env, factory, pulse, Stage.of(config, 0)),
         alerts=AlertBook(known_of(config, 0, threshold, uniform), (*RULES, *learner.rules)),
-        labels=labels_of(net.agent, first.env, env.action_labels),
+        labels=rollout_labels(net.agent, first.env, env.action_labels),
         factory=factory,
         meter=Meter(thresholds=task_thresholds(config)),
         pulse=pulse,
@@ -102,7 +103,7 @@ def open_stage(state: TrainState, index: int, threshold: float | None, uniform: 
     state.judge = make_judge(here, threshold, state.net, env, state.factory, state.pulse, Stage.of(config, index))
     state.judge.succeed(before)
     state.alerts.begin_stage(known_of(config, index, threshold, uniform))
-    state.labels = labels_of(state.agent, here.env, env.action_labels)
+    state.labels = rollout_labels(state.agent, here.env, env.action_labels)
 
 
 def refuse_unfit_stages(config: RunConfig, factory: EnvFactory | None, threshold: float | None) -> None:

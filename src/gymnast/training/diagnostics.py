@@ -150,8 +150,8 @@ def describe_observations(agent: Agent, rollout: Rollout, labels: Labels) -> dic
     """By component where they have names; how often each was seen where they are categories."""
     found: dict[str, Any] = {}
     for key, tensor in rollout.obs.items():
-        names = labels.observations[key] if agent.tracker is None else agent.tracker.names
-        space = agent.obs_space[key]
+        names = labels.observations[key]
+        space = agent.seen_space[key]
         if isinstance(space, gym.spaces.Discrete):
             seen = np.bincount(tensor.numpy().ravel(), minlength=int(space.n)) / tensor.numel()
             found[names[0]] = {"frequency": seen.tolist()}

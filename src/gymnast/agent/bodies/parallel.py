@@ -6,6 +6,7 @@ that take their own part of the batch through the whole network meet once. Same 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -21,6 +22,8 @@ MIN_ROWS = 32  # of a part: with fewer, starting a thread costs more than it sav
 T = TypeVar("T")
 Network = Callable[[Tensor], Tensor]
 _pool: list[ThreadPoolExecutor] = []  # one, once it is needed
+if hasattr(os, "register_at_fork"):  # threads stay behind, and what waits for them would wait for ever
+    os.register_at_fork(after_in_child=_pool.clear)
 
 
 def in_parts(network: Network, parameters: Sequence[Tensor], x: Tensor) -> Tensor:

@@ -33,6 +33,7 @@ class Net(Protocol):
 
     agent: Agent
     compiled: bool  # whether a kernel may write slopes for it, or a loss must be an expression of tensors
+    trunks: int  # networks side by side in it that are worth a thread each
 
     def act(self, obs: Arrays, state: State, starts: Flags, mask: Flags | None, sample: Generator | None) -> Choice:
         """What N envs do next: sampled, or the likeliest without a generator."""

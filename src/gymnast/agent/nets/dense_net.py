@@ -45,6 +45,7 @@ MOST_SIZES = 8  # of batches whose buffers are kept: REINFORCE has another one e
 NO_NOISE = torch.zeros(0, 0)
 NOTHING = np.zeros((0, 0, 0), np.float32)
 FEW = 32  # rows up to which a compiled loop beats BLAS
+WORTH_A_THREAD = 1 << 24  # weights of a trunk times rows: with less, a second thread costs more than it saves
 FEATURES = "features"  # the column of a prepared batch that replaces the observations
 
 
@@ -97,6 +98,8 @@ class DenseNet(Net):
         self.parameters = list(agent.parameters())  # kept, so that no other one gets the id of one replaced since
         self.addresses = addresses(agent)
         self._bind(agent)
+        self.trunk_weights = sum(layer.weight[0].size for layer in self.layers)
+        self.trunks = self.nets if self._is_wide(BLOCK) else 1
         self.works: dict[int, Work] = {}
         self.acting: list[Floats] = []
         self.acting_outputs = np.zeros((0, 0), np.float32)
@@ -208,12 +211,15 @@ class DenseNet(Net):
                 kernels.dense(row, self.weights, layer.weight_offset, layer.bias_offset, self.relu, out[0])
                 x = out
         else:
-            self._at_once(nets, self._trunk, x, hidden)
+            self._at_once(nets, rows, self._trunk, x, hidden)
         return hidden[-1]
 
-    def _at_once(self, nets: int, job: Callable[..., None], *inputs: Any) -> None:
+    def _is_wide(self, rows: int) -> bool:
+        return rows * self.trunk_weights >= WORTH_A_THREAD
+
+    def _at_once(self, nets: int, rows: int, job: Callable[..., None], *inputs: Any) -> None:
         """A job on several nets: together, or each in a thread of its own where that pays."""
-        if nets == 1 or trunks_at_once() == 1:
+        if nets == 1 or trunks_at_once() == 1 or not self._is_wide(rows):
             job(slice(0, nets), *inputs)
         else:
             together([partial(job, slice(net, net + 1), *inputs) for net in range(nets)])
@@ -280,7 +286,7 @@ class DenseNet(Net):
         features, below = (work.hidden[-1], work.gradients[-1]) if self.layers else (work.input[None], NOTHING)
         kernels.outputs_backward(work.outputs_gradient, work.value_slope, features, *self.last_layers, below)
         if self.layers:
-            self._at_once(self.nets, self._trunk_backward, work)
+            self._at_once(self.nets, len(work.value), self._trunk_backward, work)
 
     def _trunk_backward(self, nets: slice, work: Work) -> None:
         """Gradients of these trunks, from those of their features."""

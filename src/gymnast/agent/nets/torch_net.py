@@ -19,7 +19,7 @@ from gymnast.core import torch_private
 class TorchNet(Net):
     """Rollouts are on the CPU; what goes through the network goes to its device and comes back."""
 
-    compiled = False
+    compiled, trunks = False, 1
 
     def __init__(self, agent: Agent) -> None:
         self.agent = agent

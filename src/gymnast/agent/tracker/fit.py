@@ -101,7 +101,7 @@ def train(
 
 
 def belongs(moving: Moving, weights: Mapping[str, Tensor]) -> Tensor:
-    """How likely each pixel belongs to each object."""
+    """How likely each pixel belongs to each object, as logits."""
     hidden = F.relu(moving.inputs @ weights["hidden"] + weights["hidden_bias"])
     return hidden @ weights["out"] + weights["out_bias"]
 

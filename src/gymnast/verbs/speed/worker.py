@@ -82,10 +82,10 @@ class Sessions:
     def limit(self, name: str) -> Answer:
         """With as many threads as training has, all of them inside torch's operators and NumPy's."""
         session = self.sessions[name]
-        choose_threads(session.config)
+        choose_threads(session.config, session.net)
         set_threads(threads_in_use())
         found = arithmetic(session) | {"network": network_rate(session)}
-        choose_threads(session.config)
+        choose_threads(session.config, session.net)
         return found
 
     def memory(self) -> Answer:
@@ -117,7 +117,7 @@ class Sessions:
 
 def window(session: TrainState, seconds: float) -> Answer:
     """Trains for that long, then to the end of the iteration; how far it got, and where the time went."""
-    choose_threads(session.config)
+    choose_threads(session.config, session.net)
     stop = session.config.stop.model_copy(update={"seconds": seconds})
     session.config = session.config.model_copy(update={"stop": stop})
     session.clock, session.pulse.cuts = Clock(), False
