@@ -196,8 +196,8 @@ class TrainConfig(Section):
     device: Literal["auto", "cpu", "cuda", "mps"] = Field("auto", description="Where the network lives.")
     threads: Annotated[Count, Field(le=1024)] | None = Field(
         None,
-        description="Threads of the network's arithmetic; null: all cores for convolutions, one each for a wide actor and "
-        "a wide critic, one for small layers.",
+        description="Threads of the network's arithmetic; null: all cores for convolutions, one each for a wide "
+        "actor and a wide critic, one for small layers.",
     )
     checkpoint_every: Count | None = Field(None, description="Env steps between kept checkpoints; null: keep none.")
     checkpoint_seconds: Positive = Field(
