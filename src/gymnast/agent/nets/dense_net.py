@@ -205,13 +205,7 @@ class DenseNet(Net):
         if not hidden:
             return x[None]
         nets, rows, _ = hidden[0].shape
-        if nets == 1 and rows <= FEW and not self.discrete:
-            for i, (layer, out) in enumerate(zip(self.layers, hidden, strict=True)):
-                row = x if i == 0 else x[0]
-                kernels.dense(row, self.weights, layer.weight_offset, layer.bias_offset, self.relu, out[0])
-                x = out
-        else:
-            self._at_once(nets, rows, self._trunk, x, hidden)
+        self._at_once(nets, rows, self._trunk, x, hidden)
         return hidden[-1]
 
     def _is_wide(self, rows: int) -> bool:
@@ -225,10 +219,16 @@ class DenseNet(Net):
             together([partial(job, slice(net, net + 1), *inputs) for net in range(nets)])
 
     def _trunk(self, nets: slice, x: NDArray[Any], hidden: list[Floats]) -> None:
+        few = len(hidden[0]) == 1 and hidden[0].shape[1] <= FEW
         for i, (layer, outs) in enumerate(zip(self.layers, hidden, strict=True)):
             out = outs[nets]
             if i == 0 and self.discrete:  # a one-hot row times a matrix is a row of the matrix
                 np.take(layer.weight_t[nets], x, 1, out=out, mode="clip")
+            elif few:
+                row = x if i == 0 else x[0]
+                kernels.dense(row, self.weights, layer.weight_offset, layer.bias_offset, self.relu, out[0])
+                x = out
+                continue
             else:
                 np.matmul(x, layer.weight_t[nets], out=out)
             bias = layer.bias_offset + nets.start * self.distance

@@ -183,12 +183,8 @@ class Tracker(nn.Module):
     @property
     def _scenery(self) -> Bytes:
         """The background of objects: not of marks."""
-        background = self.background.numpy()
-        return (
-            np.ascontiguousarray(background[:, : mark_columns(self.shape[2]).start])
-            if self.shown_actions
-            else background
-        )
+        end = mark_columns(self.shape[2]).start if self.shown_actions else self.shape[2]
+        return np.ascontiguousarray(self.background.numpy()[:, :end])
 
     def _find_in_stacks(self, stacks: Bytes) -> Floats:
         """[B, C, H, W] to [B, C, objects, 3]. Where a stack is the last call's and one picture more, only that one
