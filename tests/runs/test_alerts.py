@@ -53,6 +53,8 @@ def alert(book: AlertBook, rule: str) -> Alert:
 
 # A rate that breaks the agent in its first update, and episodes so short that no luck raises the score afterwards
 BROKEN = ("algo.learning_rate=1.0", "algo.vf_coef=0", "env.max_episode_steps=8")
+# Units that are dead for good: the agent does the same whatever it sees, and its score stays low
+DEAD = ("algo.learning_rate=1.0", "env.max_episode_steps=30", "agent.activation=relu")
 # rule, target, what is spoilt, the patch that must be advised. Each trips its rule with every seed: a run that diverges
 # is another one on another processor.
 SPOILT = [
@@ -71,7 +73,7 @@ SPOILT = [
     ("entropy_stuck", "CartPole-v1", ("algo.ent_coef=10.0",), {"algo.ent_coef": 0.0}),
     ("entropy_collapse", "CartPole-v1", ("algo.learning_rate=1.0",), {"algo.learning_rate": "lin_0.003"}),
     ("entropy_falling", "CartPole-v1", BROKEN, {"algo.learning_rate": "lin_0.003"}),
-    ("action_collapse", "CartPole-v1", ("algo.learning_rate=1.0",), {"algo.learning_rate": "lin_0.003"}),
+    ("action_collapse", "CartPole-v1", DEAD, {"algo.learning_rate": "lin_0.003"}),
     ("dead_units", "CartPole-v1", ("algo.learning_rate=1.0",), {"algo.learning_rate": "lin_0.003"}),
     ("critic_wrong", "CartPole-v1", ("algo.vf_coef=0",), {"algo.vf_coef": 0.5}),
     ("gradient_large", "CartPole-v1", ("algo.max_grad_norm=1e-8",), {"algo.max_grad_norm": 0.5}),
@@ -79,7 +81,7 @@ SPOILT = [
     ("std_grows", "Pendulum-v1", ("algo.ent_coef=10.0", "algo.learning_rate=0.01"), {"algo.ent_coef": 0.0}),
     ("advantage_scale", "CartPole-v1:a2c", ("algo.normalize_advantage=off", "env.reward.scale=1000"), None),
     ("all_cut", "CartPole-v1", ("env.max_episode_steps=8",), {"env.max_episode_steps": None}),
-    ("plateau", "CartPole-v1", ("algo.learning_rate=1.0",), {"algo.learning_rate": "lin_0.003"}),
+    ("plateau", "CartPole-v1", DEAD, {"algo.learning_rate": "lin_0.003"}),
 ]
 
 
