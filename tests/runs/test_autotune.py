@@ -118,6 +118,6 @@ def test_a_journal_of_another_version_is_one_line(tmp_path: Path) -> None:
 
 
 def test_a_budget_of_seconds(tmp_path: Path) -> None:
-    found = autotune("CartPole-v1", ["stop.threshold=500"], budget="0.5s", seed=1, runs_dir=tmp_path)
+    found = autotune("Pendulum-v1", ["stop.threshold=-1"], budget="0.5s", seed=1, runs_dir=tmp_path)
     assert found.used_seconds >= 0.5
-    assert not found.solved  # as good as 500 cannot be shown to be more
+    assert not found.solved  # most starts alone cost more
