@@ -50,10 +50,11 @@ class Judge:
         pulse: Pulse | None = None,
         stage: Stage = NO_STAGES,
         make_earlier: Callable[[EnvConfig], VecEnv] | None = None,
+        floor: float | None = None,
     ) -> None:
         self.config, self.threshold, self.net, self.table = config, threshold, net, table
         self.stage, self._make_earlier = stage, make_earlier
-        self.make_env, self.endless = make_env, endless
+        self.make_env, self.endless, self.floor = make_env, endless, floor
         self.record = Record()
         self.best_agent: Weights | None = None
         self.waiting: list[Snapshot] = []  # copies that the background has not reported on yet, oldest first
@@ -75,7 +76,17 @@ class Judge:
 
     @property
     def court(self) -> Court:
-        return Court(self.net, self.env, self.table, self.config, self.goals, self.pulse, self.earlier)
+        return Court(
+            self.net,
+            self.env,
+            self.table,
+            self.config,
+            self.goals,
+            self.pulse,
+            self.earlier,
+            self.floor,
+            self.stage.name,
+        )
 
     @property
     def goals(self) -> dict[str, float]:
@@ -232,7 +243,7 @@ class Judge:
     def end_stage(self, step: int) -> Row:
         """The agent's scores in this stage and those before it, on fresh episodes: the ones that ended the stage may
         have been lucky."""
-        if self._waits_for_an_end:
+        if self._waits_for_an_end or not self.stage.is_scored:
             self.record.stage_ends[self.stage.name] = StageEnd(step, None)
             return {}
         scores = self.court.score_stages(self.stage.name, derive_seed(self.config.train.seed, "stage", self.stage.name))
@@ -312,7 +323,7 @@ class Judge:
             return True
         if step < self.record.next_evaluation:
             return False
-        level = None if self.stage.earlier else self.config.eval.start_level  # later stages begin with a trained agent
+        level = self.config.eval.start_level
         return level is None or (train_score is not None and train_score >= level)
 
     @property
@@ -371,4 +382,6 @@ class Judge:
         record.seen = record.seen.joined(verdict.seen)  # training has gone on since a verdict in the background began
         record.solved = record.solved or SOLVED in verdict.shown
         record.on_target = record.on_target or TARGET in verdict.shown
+        if verdict.test is not None and (verdict.shown or record.test is None or not record.test.shown):
+            record.test = verdict.test
         return verdict_row(verdict, step, self.goals)

@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, TypeAdapter
-from typing_extensions import TypedDict
+from typing_extensions import NotRequired, TypedDict
 
 from gymnast.core.errors import UserError
 from gymnast.core.files import open_to_append, read_json, sync_folder, write_json
@@ -61,6 +61,18 @@ class _Stage(TypedDict):
     forgetting: Number | None
 
 
+class Tested(TypedDict):
+    """What a verdict's test came to."""
+
+    goal: Number
+    shown: bool
+    mean: Number
+    episodes: Count
+    lowest_return: Number
+    lowest_return_known: bool
+    unseen_failure_rate: Number
+
+
 class TaskSummary(TypedDict):
     """How one of several tasks ended, in its env's own reward."""
 
@@ -69,11 +81,13 @@ class TaskSummary(TypedDict):
     episodes: Count
     threshold: Number
     solved: bool
+    test: NotRequired[Tested | None]
 
 
 IN_SUMMARY: dict[str, TypeAdapter[Any]] = {  # what is not a number or null
-    **dict.fromkeys(("solved", "on_target", "exact_resume"), TypeAdapter(bool | None)),
-    **dict.fromkeys(("env_steps", "episodes", "best_at", "last_at"), TypeAdapter(Count | None)),
+    **dict.fromkeys(("solved", "on_target", "exact_resume", "fresh"), TypeAdapter(bool | None)),
+    **dict.fromkeys(("env_steps", "episodes", "distinct", "best_at", "last_at"), TypeAdapter(Count | None)),
+    "test": TypeAdapter(Tested | None),
     "interval": TypeAdapter(Interval | None),
     "tasks": TypeAdapter(dict[str, TaskSummary]),
     **dict.fromkeys(("stop_reason", "engine", "evaluated_on"), TypeAdapter(str | None)),

@@ -12,7 +12,7 @@ from gymnast.core.seeds import derive_seed
 from gymnast.judge.verdict import Verdict
 from gymnast.training.diagnostics import diagnose
 from gymnast.training.keep import Keeper
-from gymnast.training.rows import Observer, Reporter, Row, late_row, make_row, moment, stage_line
+from gymnast.training.rows import Observer, Reporter, Row, late_row, make_row, moment, price_line, stage_line
 from gymnast.training.state import TrainState, snapshot
 from gymnast.video.maker import VideoMaker
 
@@ -95,6 +95,8 @@ def train(
                     result, copy = found
                     values, best = judge.take(result, copy)
                     verdict = result.verdict or verdict
+                    if result.price is not None:
+                        reporter.notice(price_line(result, config.stop.max_episodes))
                     if copy is None:
                         meter.put(values)
                         new_best = best
