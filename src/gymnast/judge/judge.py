@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from gymnast.envs.types import EpisodeRecord, VecEnv
 
 Weights = dict[str, Tensor]
+SOON = 20  # training episodes whose mean return is compared with `eval.start_level`: a new stage has few of its own
 
 
 class Judge:
@@ -132,14 +133,17 @@ class Judge:
             self.record.seen = self.record.seen.over(np.array([episode.raw_return for episode in episodes], np.float64))
 
     def begin(
-        self, step: int, train_score: float | None, ending: bool, again: bool = False
+        self, step: int, train_score: float | None, recent: float | None, ending: bool, again: bool = False
     ) -> tuple[EvalRequest | None, bool]:
-        """What is due at this step, now counted as done; and whether it is left to the background. `again`: it was
-        begun before, and broken off."""
+        """What is due at this step, now counted as done; and whether it is left to the background.
+
+        `train_score`: mean return of training; `recent`: the same as soon as `SOON` episodes have ended; `again`: it
+        was begun before, and broken off.
+        """
         if again:
             return self.record.due, False
         number = None
-        if self._evaluation_due(step, train_score, ending):
+        if self._evaluation_due(step, recent, ending):
             number = self.record.evaluations
             self.record.evaluations += 1
             every = Every(self.config.eval_every)
@@ -315,7 +319,7 @@ class Judge:
 
     # Inside
 
-    def _evaluation_due(self, step: int, train_score: float | None, ending: bool) -> bool:
+    def _evaluation_due(self, step: int, recent: float | None, ending: bool) -> bool:
         """By env steps, not before the training return has reached `eval.start_level`; and always at the end."""
         if self.config.eval_every == 0 or self._waits_for_an_end:
             return False
@@ -324,7 +328,7 @@ class Judge:
         if step < self.record.next_evaluation:
             return False
         level = self.config.eval.start_level
-        return level is None or (train_score is not None and train_score >= level)
+        return level is None or (recent is not None and recent >= level)
 
     @property
     def _waits_for_an_end(self) -> bool:

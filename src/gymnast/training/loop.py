@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from gymnast.core.pulse import DONE, BrokenOff
 from gymnast.core.seeds import derive_seed
+from gymnast.judge.judge import SOON
 from gymnast.judge.verdict import Verdict
 from gymnast.training.diagnostics import diagnose
 from gymnast.training.keep import Keeper
@@ -89,7 +90,8 @@ def train(
             # and the time limit break it off.
             stop: str | None = None
             new_best = False
-            request, later = judge.begin(counters.env_steps, meter.train_score(), state.ending, again=resumed)
+            scores = meter.train_score(), meter.train_score(SOON)
+            request, later = judge.begin(counters.env_steps, *scores, state.ending, again=resumed)
             try:
                 while stop is None and (found := judge.poll(state.ending)) is not None:
                     result, copy = found
