@@ -20,9 +20,16 @@ LARGEST = 16 << 20  # bytes of a file that is read whole; those of a run have so
 HUGE = 1e150  # numbers beyond it count as infinite: the square of one is no number any more
 
 
-def open_regular(path: str | Path) -> BinaryIO:
-    """For reading. A FIFO would block, a device never end."""
-    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+def open_regular(path: str | Path, follow: bool = False) -> BinaryIO:
+    """For reading. A FIFO would block, a device never end; a link in a run's folder could lead to any file of this
+    machine: only one that a user names is to `follow`."""
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
+    try:
+        handle = os.open(path, flags)
+    except OSError as error:
+        if error.errno == errno.ELOOP and os.path.islink(path):
+            raise OSError(errno.ELOOP, "it is a link, and links are not followed", str(path)) from None
+        raise
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
         raise OSError(errno.EINVAL, "it is not a regular file", str(path))
@@ -30,13 +37,15 @@ def open_regular(path: str | Path) -> BinaryIO:
 
 
 def open_to_append(path: str | Path) -> BinaryIO:
-    """Each write goes to the system as it is. A FIFO that nobody reads is an error instead of an endless wait."""
-    return open(path, "ab", buffering=0, opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK, 0o666))
+    """Each write goes to the system as it is. A FIFO that nobody reads is an error instead of an endless wait, and
+    nothing is written where a link leads."""
+    more = os.O_NONBLOCK | os.O_NOFOLLOW
+    return open(path, "ab", buffering=0, opener=lambda name, flags: os.open(name, flags | more, 0o666))
 
 
-def read_bytes(path: str | Path, most: int = LARGEST) -> bytes:
+def read_bytes(path: str | Path, most: int = LARGEST, follow: bool = False) -> bytes:
     """All of a file; OSError where it is too large to be one of ours."""
-    with open_regular(path) as file:
+    with open_regular(path, follow) as file:
         data = file.read(most + 1)
     if len(data) > most:
         raise OSError(errno.EFBIG, f"it has more than {most >> 20} MB", str(path))
@@ -77,14 +86,19 @@ def _printable(value: Any) -> Any:
     return [_printable(inner) for inner in value] if isinstance(value, list) else value
 
 
+def require_replaceable(path: Path) -> None:
+    """FileExistsError where another file would take the place of a device, a FIFO or a folder."""
+    if path.exists() and not path.is_file():
+        raise FileExistsError(errno.EEXIST, "not a regular file", str(path))
+
+
 def write_atomic(path: Path, data: bytes) -> None:
     """Replaces `path` in one step. After kill -9 or a full disk the old content is still there, whole.
 
     One writer per path at a time (a run's lock sees to that), so the temporary name needs no random part and a
     leftover is overwritten by the next write.
     """
-    if path.exists() and not path.is_file():
-        raise FileExistsError(errno.EEXIST, "not a regular file", str(path))  # a device would be replaced
+    require_replaceable(path)
     temporary = path.with_name(f".{path.name}{TEMPORARY}")
     try:
         with open(temporary, "wb") as file:
