@@ -27,7 +27,7 @@ class Untrusted(UserError):
     """A file from elsewhere names code. `named` is what it names, `where` the run or the file."""
 
     def __init__(self, where: str, origin: str, named: list[str]) -> None:
-        self.where, self.named = where, named
+        self.where, self.origin, self.named = where, origin, named
         said = f"{', '.join(map(repr, named[:3]))}{' ...' if len(named) > 3 else ''}"
         super().__init__(
             f"{where} names code that would run on this machine, {said}, and {origin}. Nothing of it was imported. "
@@ -71,21 +71,24 @@ def require_trust(path: str | Path, config: Any, about: Mapping[str, Any] | None
     run = run_above(path)
     if owner in _allowed or (run is None and about is None) or not (named := code_in(config)):
         return
-    about = _about(run) if run is not None else about or {}
+    origin = _origin(_about(run) if run is not None else about or {})
+    if origin is not None:
+        where = f"run {printable(run.name)}" if run is not None else printable(str(path))
+        raise Untrusted(where, origin, named)
+
+
+def origin_of(folder: Path) -> str | None:
+    """Where a run's folder comes from, as the end of a sentence; None: it was made on this machine."""
+    return _origin(_about(folder))
+
+
+def _origin(about: Mapping[str, Any]) -> str | None:
     if is_own(about):
-        return
+        return None
     if about.get("imported"):
-        origin = "it was imported"
-    else:
-        made = str(about.get("made_on") or about.get("host") or "")
-        origin = f"it was made on {cut(printable(made))}" if made else "nobody knows where it was made"
-    where = f"run {printable(run.name)}" if run is not None else printable(str(path))
-    raise Untrusted(where, origin, named)
-
-
-def is_own_run(folder: Path) -> bool:
-    """Whether a run was made on this machine."""
-    return is_own(_about(folder))
+        return "it was imported"
+    made = str(about.get("made_on") or about.get("host") or "")
+    return f"it was made on {cut(printable(made))}" if made else "nobody knows where it was made"
 
 
 def code_in(config: Any) -> list[str]:

@@ -249,6 +249,17 @@ def describe(path: Path) -> CheckpointInfo:
         return CheckpointInfo(path, None, {}, str(error))
 
 
+def require_trusted(path: Path) -> None:
+    """Untrusted as `Checkpoint.settings` is, by the header alone. What is wrong with the file is reported by `load`."""
+    try:
+        with open_regular(path) as file:
+            _, state, _ = _read_header(file)
+    except (OSError, ValueError, RecursionError):
+        return
+    about = state.get("about")
+    require_trust(path, state.get("config"), about if isinstance(about, dict) else {})
+
+
 def _copy(tensor: torch.Tensor | NDArray[Any]) -> torch.Tensor:
     """Alone and contiguous: safetensors refuses views into one buffer, and an agent's parameters may be just that."""
     import torch
