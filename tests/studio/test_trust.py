@@ -14,8 +14,8 @@ from tests.processes import wait_for
 from tests.runs.report_runs import Gallery
 from tests.studio.conftest import studio_of
 
-FEW = "--steps 256 --set env.n_envs=4 --set algo.n_steps=64 --set algo.batch_size=64 --set eval.episodes=2 --set stop.episodes=2"
-COMMAND = f"gymnast train theirs:CartPole-v1 {FEW}"
+SETTINGS = ("env.n_envs=4", "algo.n_steps=64", "algo.batch_size=64", "eval.episodes=2", "stop.episodes=2")
+COMMAND = f"gymnast train theirs:CartPole-v1 --steps 256 {' '.join(f'--set {text}' for text in SETTINGS)}"
 
 
 @pytest.fixture
