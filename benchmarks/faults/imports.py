@@ -3,8 +3,8 @@
     .venv/bin/python benchmarks/faults/imports.py --count 1000
 
 Trains one short run, zips it, and changes the zip in one of the ways below, by a seed for each. Every one is imported
-into a folder of its own with another run in it, then listed, and shown if it was taken, in forked children with limits of
-time and memory. A row of the table is a way; a trial is one zip. Exit code 1 if anything was bad.
+into a folder of its own with another run in it, then listed, and shown if it was taken, in forked children with limits
+of time and memory. A row of the table is a way; a trial is one zip. Exit code 1 if anything was bad.
 """
 
 from __future__ import annotations

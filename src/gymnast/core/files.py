@@ -23,13 +23,7 @@ HUGE = 1e150  # numbers beyond it count as infinite: the square of one is no num
 def open_regular(path: str | Path, follow: bool = False) -> BinaryIO:
     """For reading. A FIFO would block, a device never end; a link in a run's folder could lead to any file of this
     machine: only one that a user names is to `follow`."""
-    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
-    try:
-        handle = os.open(path, flags)
-    except OSError as error:
-        if error.errno == errno.ELOOP and os.path.islink(path):
-            raise OSError(errno.ELOOP, "it is a link, and links are not followed", str(path)) from None
-        raise
+    handle = _open(path, os.O_RDONLY | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW))
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
         raise OSError(errno.EINVAL, "it is not a regular file", str(path))
@@ -39,8 +33,16 @@ def open_regular(path: str | Path, follow: bool = False) -> BinaryIO:
 def open_to_append(path: str | Path) -> BinaryIO:
     """Each write goes to the system as it is. A FIFO that nobody reads is an error instead of an endless wait, and
     nothing is written where a link leads."""
-    more = os.O_NONBLOCK | os.O_NOFOLLOW
-    return open(path, "ab", buffering=0, opener=lambda name, flags: os.open(name, flags | more, 0o666))
+    return open(path, "ab", buffering=0, opener=lambda name, flags: _open(name, flags | os.O_NOFOLLOW))
+
+
+def _open(path: str | Path, flags: int) -> int:
+    try:
+        return os.open(path, flags | os.O_NONBLOCK, 0o666)
+    except OSError as error:
+        if error.errno == errno.ELOOP and os.path.islink(path):
+            raise OSError(errno.ELOOP, "it is a link, and links are not followed", str(path)) from None
+        raise
 
 
 def read_bytes(path: str | Path, most: int = LARGEST, follow: bool = False) -> bytes:
