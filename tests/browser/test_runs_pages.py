@@ -18,7 +18,7 @@ from tests.browser.serving import PHONE, Studio, Window, served, train_here
 from tests.processes import wait_for
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Browser, Dialog
 
 pytestmark = pytest.mark.timeout(300)
 RETURN = "rollout/ep_rew_mean"
@@ -199,6 +199,38 @@ def test_an_alert_starts_the_advised_run(window: Open, own: Studio) -> None:
     )
     run = Run(own.runs_dir / shown_id(one))
     assert (run.read().changed or {}).get("algo.learning_rate") != 1.0
+    wait_for(lambda: not run.live(), "end of the advised run")
+
+
+def test_a_page_asks_before_it_starts_what_an_imported_run_advises(window: Open, own: Studio) -> None:
+    """No leaves everything as it is; yes starts the command that the question names."""
+    wild = next(path for path in own.runs_dir.glob("[!.]*") if Run(path).read().tags == ["wild"])
+    about = json.loads((wild / "run.json").read_text())
+    write_json(wild / "run.json", {**about, "imported": "2026-01-01T00:00:00+00:00"})
+    before, asked = set(own.runs_dir.iterdir()), list[str]()
+    one = window(own)
+    page = one.open(f"/runs/{wild.name}?tab=alerts")
+
+    def answer(dialog: Dialog, yes: bool) -> None:
+        asked.append(dialog.message)
+        dialog.accept() if yes else dialog.dismiss()
+
+    page.once("dialog", lambda dialog: answer(dialog, yes=False))
+    page.locator(".fix .button").first.click()
+    page.wait_for_selector(".toast:has-text('Nothing was started')")
+    assert set(own.runs_dir.iterdir()) == before
+    page.once("dialog", lambda dialog: answer(dialog, yes=True))
+    page.locator(".fix .button").first.click()
+    one.wait(
+        "(old) => { const id = document.querySelector('.run-head .mono')?.innerText; return id && id !== old; }",
+        wild.name,
+    )
+    assert asked[0] == asked[1]
+    assert asked[0].startswith(f"run {wild.name}: it was imported")
+    assert "gymnast train CartPole-v1" in asked[0]
+    assert all("409" in text for text in one.errors)  # the browser notes each question
+    one.errors.clear()
+    run = Run(own.runs_dir / shown_id(one))
     wait_for(lambda: not run.live(), "end of the advised run")
 
 
