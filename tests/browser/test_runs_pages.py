@@ -15,6 +15,7 @@ from gymnast.runs.references import Run
 from gymnast.sinks.jsonl import read_metrics
 from tests.browser.conftest import Open
 from tests.browser.serving import PHONE, Studio, Window, served, train_here
+from tests.hostile import name_code
 from tests.processes import wait_for
 
 if TYPE_CHECKING:
@@ -232,6 +233,35 @@ def test_a_page_asks_before_it_starts_what_an_imported_run_advises(window: Open,
     one.errors.clear()
     run = Run(own.runs_dir / shown_id(one))
     wait_for(lambda: not run.live(), "end of the advised run")
+
+
+def test_the_player_asks_before_code_of_an_imported_run_is_imported(
+    window: Open, chromium: Browser, shelf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wild = next(path for path in shelf.glob("[!.]*") if Run(path).read().tags == ["wild"])
+    run = Path(shutil.copytree(wild, tmp_path / "runs" / wild.name))
+    name_code(run, "theirs:CartPole-v1")
+    about = json.loads((run / "run.json").read_text())
+    write_json(run / "run.json", {**about, "imported": "2026-01-01T00:00:00+00:00"})
+    (tmp_path / "theirs.py").write_text(f"open({str(tmp_path / 'marker')!r}, 'w').close()\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
+    asked: list[str] = []
+
+    def answer(dialog: Dialog, yes: bool) -> None:
+        asked.append(dialog.message)
+        dialog.accept() if yes else dialog.dismiss()
+
+    with served(tmp_path / "runs") as studio:
+        one = window(studio)
+        one.page.once("dialog", lambda dialog: answer(dialog, yes=False))
+        one.open(f"/play?ref={run.name}")
+        one.page.wait_for_selector(".error-line:has-text('names code')")
+        assert not (tmp_path / "marker").exists()
+        one.page.once("dialog", lambda dialog: answer(dialog, yes=True))
+        one.open(f"/play?ref={run.name}")
+        one.wait("() => window.__studio.session")
+    assert (tmp_path / "marker").exists()
+    assert ["theirs:CartPole-v1" in text for text in asked] == [True, True]
 
 
 def test_runs_are_compared(window: Open, shared: Studio) -> None:
