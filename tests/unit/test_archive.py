@@ -13,6 +13,7 @@ from types import SimpleNamespace
 import pytest
 
 from gymnast.core.errors import UserError
+from gymnast.core.files import copy_file
 from gymnast.core.text import printable
 from gymnast.runs import archive
 from gymnast.runs.archive import import_run, zip_run
@@ -187,3 +188,13 @@ def test_a_folder_whose_name_is_no_text_is_zipped_and_imported(tmp_path: Path) -
     imported = import_run(zip_run(Run(path), tmp_path).path, tmp_path / "others")
     assert imported.run.id == run.id
     assert (imported.run.path / "_udcff.txt").read_text() == "a note"
+
+
+def test_a_link_is_not_copied_into_another_run(tmp_path: Path) -> None:
+    secret = tmp_path / "secret.txt"
+    secret.write_text("nobody may read this")
+    link = tmp_path / "best.csv"
+    link.symlink_to(secret)
+    with pytest.raises(OSError, match="links are not followed"):
+        copy_file(link, tmp_path / "copy.csv")
+    assert not (tmp_path / "copy.csv").exists()

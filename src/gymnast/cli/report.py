@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from gymnast.cli.verbs import app, common, show, trust
+from gymnast.core.text import printable
 
 
 @app.command(short_help="Write a page about a run.")
@@ -31,6 +32,6 @@ def report(ref: str, html: bool, out: Path | None, opens: bool, trust: bool, run
     from gymnast.verbs.report import report_run
 
     result = report_run(ref, runs_dir, html or opens, out, trust)
-    show(result, lambda result: click.echo(f"wrote {result.path}" if result.asked else result.text))
+    show(result, lambda result: click.echo(f"wrote {printable(str(result.path))}" if result.asked else result.text))
     if opens and result.path is not None:
         click.launch(result.path.resolve().as_uri())

@@ -6,6 +6,7 @@ import errno
 import json
 import math
 import os
+import shutil
 import stat
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -52,6 +53,12 @@ def read_bytes(path: str | Path, most: int = LARGEST, follow: bool = False) -> b
     if len(data) > most:
         raise OSError(errno.EFBIG, f"it has more than {most >> 20} MB", str(path))
     return data
+
+
+def copy_file(path: Path, into: Path) -> None:
+    """A file of a run for another one; OSError where it is a link or none that could be copied."""
+    with open_regular(path) as file, open(into, "wb") as copy:
+        shutil.copyfileobj(file, copy)
 
 
 def read_text(path: str | Path) -> str:

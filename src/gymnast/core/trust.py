@@ -73,7 +73,7 @@ def require_trust(path: str | Path, config: Any, about: Mapping[str, Any] | None
         return
     origin = _origin(_about(run) if run is not None else about or {})
     if origin is not None:
-        where = f"run {printable(run.name)}" if run is not None else printable(str(path))
+        where = f"run {printable(owner.name)}" if run is not None else printable(str(path))
         raise Untrusted(where, origin, named)
 
 

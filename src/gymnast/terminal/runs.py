@@ -82,7 +82,7 @@ def print_tags(result: Facts) -> None:
 
 
 def print_zipped(result: Facts) -> None:
-    print(f"wrote {result.data['zip']}")
+    print(f"wrote {printable(str(result.data['zip']))}")
     if skipped := result.data["skipped"]:
         print(f"skipped {_some(skipped)}: {'links' if len(skipped) > 1 else 'a link'} to outside of the run's folder")
 
@@ -161,7 +161,7 @@ def _about(facts: RunFacts) -> list[tuple[str, Cell]]:
         ("versions", versions),
         ("process", f"{info.pid} on {info.host}" if facts.live else ""),
         ("trained on", info.on or ""),
-        ("folder", str(info.path)),
+        ("folder", printable(str(info.path))),
         ("problem", Text("; ".join(facts.problems), style="bold red")),
     ]
 

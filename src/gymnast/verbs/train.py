@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import re
-import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ from gymnast.alerts.advice import Origin
 from gymnast.config.layers import split_target
 from gymnast.config.load import SPACES
 from gymnast.core.errors import EnvFailure, UserError
+from gymnast.core.files import copy_file
 from gymnast.core.trust import allow
 from gymnast.jobs.launchers import is_local
 from gymnast.runs.references import Run, SavedFile, resolve_checkpoint, runs_dir_option
@@ -284,7 +284,7 @@ def go_on(found: Found, runs_dir: Path, token: str | None = None, tags: Sequence
         run = new_run(config, old.variant, runs_dir, parent, origin, tags=marks, changed=now, token=token)
         if session.judge.best_agent is not None:  # the best so far is part of what goes on
             for file in origin.checkpoints_dir.glob("best.*"):
-                shutil.copy2(file, run.checkpoints_dir)
+                copy_file(file, run.checkpoints_dir / file.name)
         what = ", ".join(f"{key}: {old} -> {new}" for key, old, new in changed) or f"from {path.stem}"
         notes.insert(0, f"a new run from {origin.id} at {step:,} steps ({what})")
         judged = session.judge.record  # the best agent so far may be judged again, by what holds now
