@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import sys
 from pathlib import Path
 from typing import Any
@@ -59,6 +60,20 @@ def test_whose_a_run_is(tmp_path: Path) -> None:
         assert origin_of(run.path) == said, change
     (run.path / "run.json").write_text("[]")
     assert origin_of(run.path) == "nobody knows where it was made"
+
+
+def test_going_on_with_a_run_does_not_make_it_own(tmp_path: Path) -> None:
+    """Of an earlier version, whose run.json has no `made_on`."""
+    for host, own in ((socket.gethostname(), True), ("elsewhere", False)):
+        run = make(tmp_path / host)
+        about = json.loads((run.path / "run.json").read_text())
+        del about["made_on"]
+        (run.path / "run.json").write_text(json.dumps({**about, "host": host}))
+        assert run.read().is_own == own
+        run.start()
+        run.finish("finished")
+        assert run.read().host == socket.gethostname()
+        assert run.read().is_own == own
 
 
 def test_a_file_of_a_run_is_refused_until_it_is_allowed(tmp_path: Path) -> None:

@@ -45,9 +45,7 @@ def is_own(about: Mapping[str, Any]) -> bool:
     `made_on` was written has its host."""
     if about.get("imported"):
         return False
-    if made := about.get("made_on"):
-        return bool(made == made_on())
-    return bool(about.get("host") == socket.gethostname())
+    return (about.get("made_on") or about.get("host")) in (made_on(), socket.gethostname())
 
 
 def run_above(path: str | Path) -> Path | None:

@@ -215,6 +215,8 @@ class Run:
             raise TypeError(f"run.json has no field that can be changed named {', '.join(unknown)}")
         with one_writer(self.path):
             data = self._read_json()
+            if "host" in changes and not data.get("made_on"):  # whoever goes on with a run has not made it
+                data["made_on"] = data.get("host")
             if "summary" in changes:
                 changes["summary"] = {**data.get("summary", {}), **changes["summary"]}
             write_json(self.path / "run.json", {**data, **changes, "updated": now()})
