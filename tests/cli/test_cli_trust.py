@@ -104,7 +104,7 @@ def test_an_imported_run_names_code_that_is_here(place: Place, by: str) -> None:
     run = place.stranger("mine:CartPole-v1" if by == "id" else "CartPole-v1", None if by == "id" else "mine:Wrapper")
     ref = place.run("runs", "import", zip_folder(run, place.folder / "x.zip", run.name), "--json").json["run"]
     named = "mine:CartPole-v1" if by == "id" else "mine:Wrapper"
-    for words in place.commands(ref):
+    for words in place.commands(ref)[:4]:
         answer = place.run(*words)
         assert_answered(answer, str(words), code=2)
         assert repr(named) in answer.err
