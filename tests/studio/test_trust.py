@@ -14,6 +14,8 @@ from tests.processes import wait_for
 from tests.runs.report_runs import Gallery
 from tests.studio.conftest import studio_of
 
+pytestmark = pytest.mark.timeout(300)  # a process is started for a session, and another one for a run
+
 SETTINGS = ("env.n_envs=4", "algo.n_steps=64", "algo.batch_size=64", "eval.episodes=2", "stop.episodes=2")
 COMMAND = f"gymnast train theirs:CartPole-v1 --steps 256 {' '.join(f'--set {text}' for text in SETTINGS)}"
 
