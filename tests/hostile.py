@@ -6,6 +6,7 @@ import copy
 import json
 import os
 import random
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -102,3 +103,31 @@ def put_special(path: Path, kind: str) -> None:
 
 
 SPECIAL = ("fifo", "folder", "sparse", "device", "loop", "nowhere")
+
+
+def name_code(run: Path, env_id: str, wrapper: str | None = None) -> None:
+    """Has every file of a run's folder name another env, and a wrapper of somebody's."""
+    from gymnast.config.files import parse_yaml
+    from gymnast.runs import checkpoint
+
+    def changed(config: dict[str, Any]) -> dict[str, Any]:
+        more = {} if wrapper is None else {"wrappers": [wrapper]}
+        return {**config, "env": {**config["env"], "id": env_id, **more}}
+
+    for path in run.glob("checkpoints/*.safetensors"):
+        saved = checkpoint.load(path)
+        state = {**saved.state, "config": changed(saved.state["config"])}
+        checkpoint.save(path, saved.tensors, state, saved.metrics, readable=False)
+    config = run / "config.yaml"
+    config.write_text(json.dumps(changed(parse_yaml(config.read_text(), "config").data)))  # JSON is YAML
+    about = json.loads((run / "run.json").read_text())
+    (run / "run.json").write_text(json.dumps({**about, "env": env_id}))
+
+
+def zip_folder(folder: Path, out: Path, top: str) -> Path:
+    """All of a folder under another name, as no command of ours would write it."""
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path in sorted(folder.rglob("*")):
+            if path.name != "lock":
+                archive.write(path, f"{top}/{path.relative_to(folder).as_posix()}")
+    return out

@@ -15,10 +15,11 @@ from gymnast.runs.references import Run
 from gymnast.sinks.jsonl import read_metrics
 from tests.browser.conftest import Open
 from tests.browser.serving import PHONE, Studio, Window, served, train_here
+from tests.hostile import name_code
 from tests.processes import wait_for
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Browser, Dialog
 
 pytestmark = pytest.mark.timeout(300)
 RETURN = "rollout/ep_rew_mean"
@@ -200,6 +201,67 @@ def test_an_alert_starts_the_advised_run(window: Open, own: Studio) -> None:
     run = Run(own.runs_dir / shown_id(one))
     assert (run.read().changed or {}).get("algo.learning_rate") != 1.0
     wait_for(lambda: not run.live(), "end of the advised run")
+
+
+def test_a_page_asks_before_it_starts_what_an_imported_run_advises(window: Open, own: Studio) -> None:
+    """No leaves everything as it is; yes starts the command that the question names."""
+    wild = next(path for path in own.runs_dir.glob("[!.]*") if Run(path).read().tags == ["wild"])
+    about = json.loads((wild / "run.json").read_text())
+    write_json(wild / "run.json", {**about, "imported": "2026-01-01T00:00:00+00:00"})
+    before, asked = set(own.runs_dir.iterdir()), list[str]()
+    one = window(own)
+    page = one.open(f"/runs/{wild.name}?tab=alerts")
+
+    def answer(dialog: Dialog, yes: bool) -> None:
+        asked.append(dialog.message)
+        dialog.accept() if yes else dialog.dismiss()
+
+    page.once("dialog", lambda dialog: answer(dialog, yes=False))
+    page.locator(".fix .button").first.click()
+    page.wait_for_selector(".toast:has-text('Nothing was started')")
+    assert set(own.runs_dir.iterdir()) == before
+    page.once("dialog", lambda dialog: answer(dialog, yes=True))
+    page.locator(".fix .button").first.click()
+    one.wait(
+        "(old) => { const id = document.querySelector('.run-head .mono')?.innerText; return id && id !== old; }",
+        wild.name,
+    )
+    assert asked[0] == asked[1]
+    assert asked[0].startswith(f"run {wild.name}: it was imported")
+    assert "gymnast train CartPole-v1" in asked[0]
+    assert all("409" in text for text in one.errors)  # the browser notes each question
+    one.errors.clear()
+    run = Run(own.runs_dir / shown_id(one))
+    wait_for(lambda: not run.live(), "end of the advised run")
+
+
+def test_the_player_asks_before_code_of_an_imported_run_is_imported(
+    window: Open, chromium: Browser, shelf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wild = next(path for path in shelf.glob("[!.]*") if Run(path).read().tags == ["wild"])
+    run = Path(shutil.copytree(wild, tmp_path / "runs" / wild.name))
+    name_code(run, "theirs:CartPole-v1")
+    about = json.loads((run / "run.json").read_text())
+    write_json(run / "run.json", {**about, "imported": "2026-01-01T00:00:00+00:00"})
+    (tmp_path / "theirs.py").write_text(f"open({str(tmp_path / 'marker')!r}, 'w').close()\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
+    asked: list[str] = []
+
+    def answer(dialog: Dialog, yes: bool) -> None:
+        asked.append(dialog.message)
+        dialog.accept() if yes else dialog.dismiss()
+
+    with served(tmp_path / "runs") as studio:
+        one = window(studio)
+        one.page.once("dialog", lambda dialog: answer(dialog, yes=False))
+        one.open(f"/play?ref={run.name}")
+        one.page.wait_for_selector(".error-line:has-text('names code')")
+        assert not (tmp_path / "marker").exists()
+        one.page.once("dialog", lambda dialog: answer(dialog, yes=True))
+        one.open(f"/play?ref={run.name}")
+        one.wait("() => window.__studio.session")
+    assert (tmp_path / "marker").exists()
+    assert ["theirs:CartPole-v1" in text for text in asked] == [True, True]
 
 
 def test_runs_are_compared(window: Open, shared: Studio) -> None:

@@ -14,6 +14,7 @@ import torch
 import gymnast
 from gymnast import PPO
 from gymnast.core.errors import UserError
+from gymnast.core.trust import Untrusted
 from gymnast.verbs.eval import evaluate_ref
 from gymnast.verbs.train import resume, start
 from gymnast.verbs.video import record_video
@@ -141,3 +142,17 @@ def test_the_policy_has_the_names_of_stable_baselines3s(tmp_path: Path) -> None:
     with pytest.warns(UserWarning, match="torch.compile is not used"):
         model.policy = torch.compile(policy)
     assert model.learn(32).num_timesteps == 32
+
+
+def test_a_model_of_another_machine_imports_nothing_unasked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its file names a module of envs, which is code."""
+    model = PPO("tests.envs_for_tests:test/Counting-v0", n_envs=2, n_steps=8, batch_size=16)
+    model.save(tmp_path / "own")
+    assert same(PPO.load(tmp_path / "own"), model)  # made here
+    monkeypatch.setattr("gymnast.core.trust.made_on", lambda: "another machine")
+    for ref in (tmp_path / "own", io.BytesIO((tmp_path / "own.safetensors").read_bytes())):
+        with pytest.raises(Untrusted, match=r"names code .* 'tests.envs_for_tests:test/Counting-v0'.*trust=True"):
+            gymnast.load(ref)
+    with pytest.raises(Untrusted, match="it was made on"):
+        evaluate_ref(str(tmp_path / "own.safetensors"), 1, tmp_path, None, False)
+    assert same(gymnast.load(tmp_path / "own", trust=True), model)

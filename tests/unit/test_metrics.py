@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -325,8 +326,11 @@ def test_a_sink_that_fails_is_dropped_with_one_warning() -> None:
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no file that is always full")
 def test_a_full_disk_is_reported(tmp_path: Path) -> None:
     warnings: list[str] = []
-    (tmp_path / "metrics.jsonl").symlink_to("/dev/full")
-    group = SinkGroup([JsonlSink(run_info(tmp_path))], warnings.append)
+    sink = JsonlSink(run_info(tmp_path))
+    full = os.open("/dev/full", os.O_WRONLY)
+    os.dup2(full, sink._file.fileno())  # from here on its writes go there
+    os.close(full)
+    group = SinkGroup([sink], warnings.append)
     group.write(1, {"train/loss": 1.0})
     group.write(2, {"train/loss": 1.0})
     group.close()

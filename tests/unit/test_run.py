@@ -279,12 +279,12 @@ def test_zip_holds_everything_but_temporary_files(tmp_path: Path) -> None:
     touch_checkpoint(run, "last")
     (run.checkpoints_dir / ".last.safetensors.tmp").touch()
     run.log("solved")
-    first = zip_run(run, tmp_path)
+    first = zip_run(run, tmp_path).path
     assert first == tmp_path / f"{run.id}.zip"
     with zipfile.ZipFile(first) as file:
         names = [name.removeprefix(f"{run.id}/") for name in file.namelist()]
     assert names == ["checkpoints/last.safetensors", "config.yaml", "log.txt", "run.json"]
-    again = zip_run(run, run.path / "copy.zip")  # into the run itself: not a snake that eats its tail
+    again = zip_run(run, run.path / "copy.zip").path  # into the run itself: not a snake that eats its tail
     assert again.read_bytes() == first.read_bytes()
     with pytest.raises(UserError, match="no folder"):
         zip_run(run, tmp_path / "missing" / "a.zip")
@@ -294,8 +294,8 @@ def test_a_zip_becomes_the_same_run_again(tmp_path: Path) -> None:
     run = make(tmp_path / "runs")
     touch_checkpoint(run, "last")
     run.update(status="running", host="elsewhere")
-    file = zip_run(run, tmp_path)
-    copy = import_run(file, tmp_path / "others")
+    file = zip_run(run, tmp_path).path
+    copy = import_run(file, tmp_path / "others").run
     assert copy.path == tmp_path / "others" / run.id
     assert [path.name for path in (tmp_path / "others").iterdir()] == [run.id]  # nothing else is left behind
     assert copy.config_path.read_bytes() == run.config_path.read_bytes()
@@ -332,7 +332,7 @@ def test_a_zip_writes_nothing_outside_its_folder(tmp_path: Path, name: str, said
 
 
 def test_a_zip_that_would_fill_the_disk_or_is_none_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = zip_run(make(tmp_path / "runs"), tmp_path)
+    file = zip_run(make(tmp_path / "runs"), tmp_path).path
     monkeypatch.setattr(archive, "LARGEST", 10)
     with pytest.raises(UserError, match="unpacked it has more than"):
         import_run(file, tmp_path / "others")

@@ -11,6 +11,7 @@ from gymnast.api.model import PREDICT_RNG, Model, model_class
 from gymnast.api.settings import dotted, keyword_places, leave_judgement_to_the_user, moved_to
 from gymnast.api.sources import EnvSource, Spaces, source_of
 from gymnast.core.errors import UserError
+from gymnast.core.trust import allow
 from gymnast.training.record import versions
 
 
@@ -24,16 +25,22 @@ def load(
     custom_objects: dict[str, Any] | None = None,
     print_system_info: bool = False,
     force_reset: bool = True,
+    trust: bool = False,
     **keywords: Any,
 ) -> Model:
     """A saved model of any algorithm: a file, by name or open, or a run by its reference (@best, @last, an id, ...).
 
     A model of an env object predicts without one and needs `env` to train on. Keywords change settings; so do those of
     `custom_objects` that are settings. `force_reset` changes nothing: episodes go on where the file can continue them.
+    `trust`: modules of envs and wrappers that the file names are imported, although it was made on another machine.
     """
     if print_system_info:
         print(", ".join(f"{name} {version}" for name, version in versions().items()))
-    saved = read(ref, runs_dir).alone()
+    file = read(ref, runs_dir)
+    if trust:
+        allow(file.path)
+    _ = file.settings  # refused here, before anything in it is used
+    saved = file.alone()
     state = saved.state
     data = state["config"]
     kind = model_class(data["algo"]["name"])

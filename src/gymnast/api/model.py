@@ -26,6 +26,7 @@ from gymnast.config import RunConfig
 from gymnast.core.errors import UserError
 from gymnast.core.registry import ALGOS
 from gymnast.core.seeds import derive_seed
+from gymnast.core.trust import made_on
 from gymnast.envs.spaces import mask_parts
 from gymnast.metrics.meter import Meter
 from gymnast.runs.checkpoint import Checkpoint
@@ -104,7 +105,8 @@ class Model(Names):
             self._saved.require_training_state()
         session = build(self.config, _threshold(self.config, source), source.factory)
         session.meter = Meter(self._window, session.meter.thresholds)
-        session.about = self.spaces.to_json() | {"env": "id" if source.is_id else "object", "window": self._window}
+        about = {"env": "id" if source.is_id else "object", "window": self._window, "made_on": made_on()}
+        session.about = self.spaces.to_json() | about
         if self._saved is not None:
             restore(session, self._saved.tensors, self._saved.state)
         self._loaded = self._saved = None

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from gymnast.cli.verbs import Verbs, app, sets, verb
+from gymnast.cli.verbs import Verbs, app, sets, trust, verb
 
 
 @app.group(cls=Verbs, short_help="Show, check, format and explain configs.")
@@ -17,6 +17,7 @@ def config() -> None:
 @config.command("show", short_help="Show the complete config.")
 @click.argument("target", metavar="ENV[:VARIANT]")
 @sets
+@trust
 @verb("config:show_config", "config:print_config")
 def config_show() -> None:
     """Show the complete config that `train` would use, as YAML."""
@@ -24,6 +25,7 @@ def config_show() -> None:
 
 @config.command("check", short_help="Check a file.")
 @click.argument("path", type=click.Path(path_type=Path))
+@trust
 @verb("config:check_config", "config:print_checked")
 def config_check() -> None:
     """Check every variant of a YAML file and report all problems, each with its key, its value and the fix."""
@@ -41,6 +43,7 @@ def config_fmt() -> None:
 @click.argument("target", metavar="ENV[:VARIANT]")
 @click.argument("key", required=False)
 @sets
+@trust
 @verb("config:explain_config", "config:print_explained")
 def config_explain() -> None:
     """Show where each value comes from and what it means; with KEY, only that key or section.

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from gymnast.cli.verbs import app, common, show
+from gymnast.cli.verbs import app, common, show, trust
+from gymnast.core.text import printable
 
 
 @app.command(short_help="Write a page about a run.")
@@ -16,8 +17,9 @@ from gymnast.cli.verbs import app, common, show
     "--out", type=click.Path(dir_okay=False, path_type=Path), help="Output file.  [default: in the run's folder]"
 )
 @click.option("--open", "opens", is_flag=True, help="Open the HTML page in the browser.")
+@trust
 @common
-def report(ref: str, html: bool, out: Path | None, opens: bool, runs_dir: Path) -> None:
+def report(ref: str, html: bool, out: Path | None, opens: bool, trust: bool, runs_dir: Path) -> None:
     """A page about a run: verdict, what to try next, curves, alerts, where the time went, settings, files.
 
     Every run writes this page to report.md in its folder when it ends. This command writes it again and prints it.
@@ -29,7 +31,7 @@ def report(ref: str, html: bool, out: Path | None, opens: bool, runs_dir: Path) 
     """
     from gymnast.verbs.report import report_run
 
-    result = report_run(ref, runs_dir, html or opens, out)
-    show(result, lambda result: click.echo(f"wrote {result.path}" if result.asked else result.text))
+    result = report_run(ref, runs_dir, html or opens, out, trust)
+    show(result, lambda result: click.echo(f"wrote {printable(str(result.path))}" if result.asked else result.text))
     if opens and result.path is not None:
         click.launch(result.path.resolve().as_uri())

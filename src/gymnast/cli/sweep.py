@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from gymnast.cli.verbs import Finite, app, common, on_option, quiet, sets, show
+from gymnast.cli.verbs import Finite, app, common, on_option, quiet, sets, show, trust
 
 
 @app.command(short_help="Search better settings, and confirm them on fresh seeds.")
@@ -57,6 +57,7 @@ from gymnast.cli.verbs import Finite, app, common, on_option, quiet, sets, show
 )
 @click.option("--against", metavar="ENV[:VARIANT]|FILE", help="Compare the winner with this config, too.")
 @sets
+@trust
 @quiet
 @common
 def sweep(target: str | None, runs_dir: Path, quiet: bool, as_json: bool, **options: Any) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from gymnast.cli.verbs import app, on_option, quiet, sets, verb
+from gymnast.cli.verbs import app, on_option, quiet, sets, trust, verb
 
 detach = click.option("--detach", is_flag=True, help="With --on: return when the run has begun.")
 
@@ -26,6 +26,7 @@ detach = click.option("--detach", is_flag=True, help="With --on: return when the
 @click.option("--tag", "tags", multiple=True, help="A word to find it by: `gymnast runs list --tag WORD`. Repeatable.")
 @on_option
 @detach
+@trust
 @quiet
 @verb("train:start", "summary:print_summary", always=True)
 def train() -> None:
@@ -53,6 +54,7 @@ def train() -> None:
 @click.option("--reset-optimizer", is_flag=True, help="Keep the agent and reset the optimizer's moments.")
 @on_option
 @detach
+@trust
 @quiet
 @verb("train:resume", "summary:print_summary", always=True)
 def resume() -> None:

@@ -134,6 +134,9 @@ on_option = click.option(
     help="Where to run: local, ray (the cluster of RAY_ADDRESS, else Ray on this machine), ray://HOST:PORT or "
     "HOST:PORT of a Ray cluster, modal.  [default: local]",
 )
+trust = click.option(
+    "--trust", is_flag=True, help="Import the modules that the run or its file names, wherever it was made."
+)
 quiet = click.option("--quiet", "-q", is_flag=True, help="Print nothing but errors (and --json).")
 
 

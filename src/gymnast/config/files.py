@@ -115,7 +115,7 @@ def _construct(yaml: YAML, node: Node, path: KeyPath, lines: dict[KeyPath, int],
 def read_file(path: Path) -> YamlFile:
     """A user's file."""
     try:
-        text = read_bytes(path, LARGEST).decode()
+        text = read_bytes(path, LARGEST, follow=True).decode()
     except FileNotFoundError:
         folder = path.parent
         files = sorted(p.name for p in folder.glob("*.y*ml")) if folder.is_dir() else []

@@ -33,6 +33,7 @@ class Layer:
     data: dict[str, Any]
     source: Callable[[KeyPath], str]
     preset: str = ""  # that it is of; none: a user's own
+    file: Path | None = None  # of a user's own
     inside: frozenset[KeyPath] = frozenset()  # values of which only a part is set: --set algo.learning_rate.end=0
     search: dict[str, Any] = field(
         default_factory=dict
@@ -154,12 +155,12 @@ class Place:
     file: YamlFile
     name: str
     env_id: str | None = None  # of a preset
-    folder: Path | None = None  # of a user's file
+    path: Path | None = None  # of a user's file
     problems: tuple[str, ...] = ()  # keys above the sections that nobody reads
 
     @property
     def is_preset(self) -> bool:
-        return self.folder is None
+        return self.path is None
 
     @property
     def is_shared(self) -> bool:
@@ -181,7 +182,7 @@ def user_place(path: Path) -> Place:
         raise ConfigError(problems)
     if not all(isinstance(block, dict) for block in variants.values()):
         raise ConfigError(problems)
-    return Place(file, str(path), env_id, path.parent, tuple(problems))
+    return Place(file, str(path), env_id, path, tuple(problems))
 
 
 def defaults_place(env_id: str, variant: str | None) -> Place:
@@ -233,7 +234,8 @@ def layers_of(place: Place, variant: str | None, trail: tuple[str, ...] = ()) ->
     def source(path: KeyPath) -> str:
         return f"{place.file.label} ({variant})" if place.is_preset else place.file.at((*prefix, *path))
 
-    return [*below, Layer(settings, source, place.name if place.is_preset else "", search=block.get("search") or {})]
+    preset, search = place.name if place.is_preset else "", block.get("search") or {}
+    return [*below, Layer(settings, source, preset, place.path, search=search)]
 
 
 def merge(stack: Sequence[Layer]) -> Merged:
@@ -277,7 +279,7 @@ def _extended(place: Place, prefix: KeyPath, base: Any, trail: tuple[str, ...]) 
         return layers_of(place, base, trail)
     name, variant = split_target(base)
     if name.endswith((".yaml", ".yml")):
-        other = user_place((place.folder or Path()) / name)
+        other = user_place((place.path.parent if place.path else Path()) / name)
         if other.problems:
             raise ConfigError(other.problems)
     elif files.is_preset(name):

@@ -19,6 +19,7 @@ from gymnast.config.schema import EnvConfig, RunConfig, StopConfig
 from gymnast.config.tuned import settle_n_envs
 from gymnast.core.errors import UserError
 from gymnast.core.tasks import ALL_SOLVED
+from gymnast.core.trust import require_trust
 
 SPACES = "from the spaces"
 
@@ -79,6 +80,8 @@ def load(
     if place.env_id is None and not any(layer.preset for layer in stack):
         stack = [*layers.base_of(layers.merge(stack).data), *stack]  # a file that extends nothing begins as its id does
     merged = layers.merge(stack)
+    for path in {layer.file for layer in stack if layer.file}:
+        require_trust(path, merged.data)
     generic = any(layer.preset == ANY_ENV for layer in stack)
     settle_n_envs(merged.data, merged.sources, EnvConfig.model_fields["n_envs"].default)
     own_facts = None if place.is_preset else facts_of(place.file)

@@ -6,6 +6,7 @@ import errno
 import json
 import math
 import os
+import shutil
 import stat
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -20,9 +21,10 @@ LARGEST = 16 << 20  # bytes of a file that is read whole; those of a run have so
 HUGE = 1e150  # numbers beyond it count as infinite: the square of one is no number any more
 
 
-def open_regular(path: str | Path) -> BinaryIO:
-    """For reading. A FIFO would block, a device never end."""
-    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+def open_regular(path: str | Path, follow: bool = False) -> BinaryIO:
+    """For reading. A FIFO would block, a device never end; a link in a run's folder could lead to any file of this
+    machine: only one that a user names is to `follow`."""
+    handle = _open(path, os.O_RDONLY | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW))
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
         raise OSError(errno.EINVAL, "it is not a regular file", str(path))
@@ -30,17 +32,33 @@ def open_regular(path: str | Path) -> BinaryIO:
 
 
 def open_to_append(path: str | Path) -> BinaryIO:
-    """Each write goes to the system as it is. A FIFO that nobody reads is an error instead of an endless wait."""
-    return open(path, "ab", buffering=0, opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK, 0o666))
+    """Each write goes to the system as it is. A FIFO that nobody reads is an error instead of an endless wait, and
+    nothing is written where a link leads."""
+    return open(path, "ab", buffering=0, opener=lambda name, flags: _open(name, flags | os.O_NOFOLLOW))
 
 
-def read_bytes(path: str | Path, most: int = LARGEST) -> bytes:
+def _open(path: str | Path, flags: int) -> int:
+    try:
+        return os.open(path, flags | os.O_NONBLOCK, 0o666)
+    except OSError as error:
+        if error.errno == errno.ELOOP and os.path.islink(path):
+            raise OSError(errno.ELOOP, "it is a link, and links are not followed", str(path)) from None
+        raise
+
+
+def read_bytes(path: str | Path, most: int = LARGEST, follow: bool = False) -> bytes:
     """All of a file; OSError where it is too large to be one of ours."""
-    with open_regular(path) as file:
+    with open_regular(path, follow) as file:
         data = file.read(most + 1)
     if len(data) > most:
         raise OSError(errno.EFBIG, f"it has more than {most >> 20} MB", str(path))
     return data
+
+
+def copy_file(path: Path, into: Path) -> None:
+    """A file of a run for another one; OSError where it is a link or none that could be copied."""
+    with open_regular(path) as file, open(into, "wb") as copy:
+        shutil.copyfileobj(file, copy)
 
 
 def read_text(path: str | Path) -> str:
@@ -77,14 +95,19 @@ def _printable(value: Any) -> Any:
     return [_printable(inner) for inner in value] if isinstance(value, list) else value
 
 
+def require_replaceable(path: Path) -> None:
+    """FileExistsError where another file would take the place of a device, a FIFO or a folder."""
+    if path.exists() and not path.is_file():
+        raise FileExistsError(errno.EEXIST, "not a regular file", str(path))
+
+
 def write_atomic(path: Path, data: bytes) -> None:
     """Replaces `path` in one step. After kill -9 or a full disk the old content is still there, whole.
 
     One writer per path at a time (a run's lock sees to that), so the temporary name needs no random part and a
     leftover is overwritten by the next write.
     """
-    if path.exists() and not path.is_file():
-        raise FileExistsError(errno.EEXIST, "not a regular file", str(path))  # a device would be replaced
+    require_replaceable(path)
     temporary = path.with_name(f".{path.name}{TEMPORARY}")
     try:
         with open(temporary, "wb") as file:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import assert_never
 from urllib.parse import quote
 
+from gymnast.core.files import read_bytes
 from gymnast.report.blocks import Block, Bold, Code, Heading, Inline, Items, Link, Mono, Page, Paragraph, Table, Video
 from gymnast.report.charts.model import Chart
 from gymnast.report.charts.svg import draw
@@ -90,10 +91,11 @@ def _block(block: Block, links: str, folder: Path | None) -> str:
 
 def _embedded(folder: Path | None, name: str) -> str:
     """The video itself, so that the page can go anywhere alone; nothing of one that is too large for that."""
-    file = None if folder is None else folder / name
-    if file is None or not 0 < file.stat().st_size <= LARGEST_VIDEO:
+    try:
+        data = b"" if folder is None else read_bytes(folder / name, LARGEST_VIDEO)
+    except OSError:
         return ""
-    return f"data:video/mp4;base64,{b64encode(file.read_bytes()).decode()}"
+    return f"data:video/mp4;base64,{b64encode(data).decode()}" if data else ""
 
 
 def _table(block: Table, links: str) -> str:

@@ -16,6 +16,7 @@ from gymnast.core.errors import UserError
 from gymnast.core.files import HUGE, read_bytes
 from gymnast.core.tasks import ALL_SOLVED
 from gymnast.core.text import printable
+from gymnast.core.trust import Untrusted, require_trust
 from gymnast.metrics.catalogue import catalogue
 from gymnast.metrics.rows import STEP, is_late, step_of
 from gymnast.report.charts.model import Points
@@ -73,8 +74,8 @@ class RunFacts:
 
     @property
     def problems(self) -> list[str]:
-        """Files that cannot be read."""
-        _ = self.rows, self.settings, self.alerts
+        """Files that cannot be read, or are not to be."""
+        _ = self.rows, self.config, self.alerts
         return self._problems
 
     @property
@@ -97,9 +98,13 @@ class RunFacts:
 
     @cached_property
     def config(self) -> configs.RunConfig | None:
-        """None where config.yaml cannot be read or no longer fits this version."""
+        """None where config.yaml cannot be read, no longer fits this version, or names the code of somebody else."""
         try:
+            require_trust(self.run.config_path, self.settings)  # checking it imports wrappers
             return configs.validate(self.settings)
+        except Untrusted as error:
+            self._problems.append(f"its settings are not checked: {error}")
+            return None
         except UserError:
             return None
 

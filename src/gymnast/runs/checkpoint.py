@@ -27,6 +27,7 @@ from gymnast.core.errors import DISTRIBUTION, UserError, did_you_mean
 from gymnast.core.files import LARGEST, number_from_json, number_to_json, open_regular, write_atomic, write_json
 from gymnast.core.machine import free_memory
 from gymnast.core.text import cut, printable
+from gymnast.core.trust import require_trust, run_above
 from gymnast.core.typed import Count, Number, typed
 from gymnast.runs.folder import CHECKPOINT_SUFFIX, checkpoint_order
 
@@ -85,10 +86,17 @@ class Checkpoint:
             ) from None
 
     @property
+    def settings(self) -> dict[str, Any]:
+        """The config as it stands in the file. Untrusted if it names code and the file is not the user's own."""
+        data: dict[str, Any] = typed(STATE, self.state.get("config"))
+        about = self.state.get("about")
+        require_trust(self.path, data, about if isinstance(about, dict) else {})
+        return data
+
+    @property
     def config(self) -> configs.RunConfig:
         try:
-            data: dict[str, Any] = typed(STATE, self.state.get("config"))
-            return configs.validate(data)
+            return configs.validate(self.settings)
         except (ValueError, configs.ConfigError) as error:
             reason = "; ".join(str(error).splitlines())
             raise CheckpointError(f"cannot use checkpoint {self.path}: its config: {reason}") from None
@@ -205,7 +213,7 @@ def load(path: str | Path, data: bytes | None = None) -> Checkpoint:
 
     path = Path(path)
     try:
-        with open_regular(path) if data is None else io.BytesIO(data) as file:
+        with open_regular(path, follow=run_above(path) is None) if data is None else io.BytesIO(data) as file:
             metadata, state, metrics = _read_header(file)
             file.seek(0)
             data = file.read()
@@ -239,6 +247,17 @@ def describe(path: Path) -> CheckpointInfo:
         return CheckpointInfo(path, None, {}, error.strerror)
     except (ValueError, RecursionError) as error:
         return CheckpointInfo(path, None, {}, str(error))
+
+
+def require_trusted(path: Path) -> None:
+    """Untrusted as `Checkpoint.settings` is, by the header alone. What is wrong with the file is reported by `load`."""
+    try:
+        with open_regular(path) as file:
+            _, state, _ = _read_header(file)
+    except (OSError, ValueError, RecursionError):
+        return
+    about = state.get("about")
+    require_trust(path, state.get("config"), about if isinstance(about, dict) else {})
 
 
 def _copy(tensor: torch.Tensor | NDArray[Any]) -> torch.Tensor:

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import secrets
 import socket
 from collections.abc import Mapping, Sequence
@@ -36,12 +37,15 @@ from typing_extensions import TypedDict
 
 from gymnast.core.errors import UserError
 from gymnast.core.files import open_to_append, read_json, sync_folder, write_json
+from gymnast.core.text import printable
+from gymnast.core.trust import is_own, made_on
 from gymnast.core.typed import Count, Number, read_typed, typed
 from gymnast.runs.lock import RunLock, one_writer
 
 FIRST = "bcdfghjkmnpqrtvwxyz"  # no vowels: a token is never a word; no l, o, s: they look like 1, 0, 5
 LETTERS = FIRST + "2346789"  # a token starts with a letter, so it is never a number
 TOKEN_LENGTH = 5
+RUN_ID = re.compile(rf"[{FIRST}][{LETTERS}]{{{TOKEN_LENGTH - 1}}}-[a-z0-9]+(-[a-z0-9]+)*-s[0-9]{{1,20}}")
 STAGE = ".new-"  # how the folder of a run that is not complete yet begins
 CHECKPOINT_SUFFIX = ".safetensors"
 EMBEDDED = "ray"  # `on` of a run on a Ray cluster that its own follower has started on this machine
@@ -122,7 +126,9 @@ class RunInfo:
     algo: str = ""
     seed: Count = 0
     pid: Annotated[int, Field(ge=0, lt=2**31)] = 0
-    host: str = ""
+    host: str = ""  # of its process
+    made_on: str | None = None  # the machine where its folder was made; None: made by an earlier version
+    imported: str | None = None  # when it was unpacked from a zip file, ISO 8601; None: it was not
     machine: str = ""  # its processor and how many cores
     on: str | None = None  # where it is (or was) trained, as --on says it; None: on this machine
     resumed_at: list[Count] = field(default_factory=list)  # env steps
@@ -134,6 +140,11 @@ class RunInfo:
     def token(self) -> str:
         """The shortest reference that stays unique."""
         return self.id.split("-")[0]
+
+    @property
+    def is_own(self) -> bool:
+        """Whether it was made on this machine: the code that others name is not imported unasked."""
+        return is_own(vars(self))
 
     @property
     def has_plain_score(self) -> bool:
@@ -191,7 +202,8 @@ class Run:
 
     @property
     def id(self) -> str:
-        return self.path.resolve().name
+        """The folder's name, fit for a terminal."""
+        return printable(self.path.resolve().name)
 
     def checkpoint_path(self, name: str) -> Path:
         """Of "best", "last" or "step_20000"."""
@@ -211,15 +223,17 @@ class Run:
 
     def update(self, **changes: Any) -> None:
         """Writes fields of run.json; `summary` is merged into what is there, every other field is replaced."""
-        known = {field.name for field in fields(RunInfo)} - {"path", "id", "created"}
+        known = {field.name for field in fields(RunInfo)} - {"path", "id", "created", "made_on", "imported"}
         unknown = sorted(changes.keys() - known)
         if unknown:
             raise TypeError(f"run.json has no field that can be changed named {', '.join(unknown)}")
         with one_writer(self.path):
             data = self._read_json()
+            if "host" in changes and not data.get("made_on"):  # whoever goes on with a run has not made it
+                data["made_on"] = data.get("host")
             if "summary" in changes:
                 changes["summary"] = {**data.get("summary", {}), **changes["summary"]}
-            write_json(self.path / "run.json", {**data, **changes, "updated": _now()})
+            write_json(self.path / "run.json", {**data, **changes, "updated": now()})
 
     def start(self, updated: str | None = None) -> None:
         """This process trains into the run from now on (again). Refused while another one does, and if another one did
@@ -307,13 +321,13 @@ def create_run(
     except OSError as error:
         raise UserError(f"cannot create a run in {runs_dir}: {error.strerror}. Choose another --runs-dir.") from error
     run = Run(runs_dir / run_id(stage.name.removeprefix(STAGE), env, algo, seed))
-    now = _now()
     (stage / "checkpoints").mkdir()
     (stage / "config.yaml").write_text(config_yaml, encoding="utf-8")
     (stage / "log.txt").touch()
-    about = {"id": run.id, "status": "running", "created": now, "updated": now, "env": env, "algo": algo, "seed": seed}
-    process = {"pid": os.getpid(), "host": socket.gethostname()}
-    write_json(stage / "run.json", {**about, **process, **facts, "summary": {}})
+    about = {"id": run.id, "status": "running", **dict.fromkeys(("created", "updated"), now())}
+    asked = {"env": env, "algo": algo, "seed": seed}
+    process = {"pid": os.getpid(), "host": socket.gethostname(), "made_on": made_on()}
+    write_json(stage / "run.json", {**about, **asked, **process, **facts, "summary": {}})
     run._lock.acquire(stage / "lock")  # before anyone can see the folder; the lock belongs to the file, not its name
     os.rename(stage, run.path)
     sync_folder(runs_dir)
@@ -333,7 +347,7 @@ def list_runs(runs_dir: str | Path) -> RunList:
         try:
             runs.append(Run(folder).read())
         except UserError as error:
-            damaged.append(RunInfo(folder, folder.name, "damaged"))
+            damaged.append(RunInfo(folder, Run(folder).id, "damaged"))
             warnings.append(str(error))
     return RunList(sorted(runs, key=lambda run: (run.created, run.id), reverse=True), damaged, warnings)
 
@@ -368,7 +382,8 @@ def _slug(name: str) -> str:
     return "-".join(words)[:48].strip("-") or "env"
 
 
-def _now() -> str:
+def now() -> str:
+    """ISO 8601, UTC."""
     return datetime.now(UTC).isoformat(timespec="microseconds")
 
 

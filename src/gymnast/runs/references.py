@@ -73,7 +73,8 @@ def delete_run(run: Run) -> None:
         raise UserError(f"{run.path} is not a run's folder; nothing was deleted.")
     if run.live():
         raise UserError(f"run {run.id} is still being trained; stop it first. Nothing was deleted.")
-    hidden = run.path.with_name(f".deleted-{run.id}")  # gone from every listing at once, even if removal is cut short
+    # gone from every listing at once, even if removal is cut short
+    hidden = run.path.with_name(f".deleted-{run.path.name}")
     os.rename(run.path, hidden)
     shutil.rmtree(hidden)
 

@@ -26,6 +26,16 @@ class NotFound(UserError):
     status = 404
 
 
+class Unconfirmed(UserError):
+    """Not before the user has answered a question; the same request with "trust": true is the answer yes."""
+
+    status = 409
+
+    def __init__(self, message: str, asks: str) -> None:
+        super().__init__(message)
+        self.asks = asks
+
+
 NO_SCRIPTS = (
     "default-src 'none'; img-src 'self' data:; media-src 'self' data:; style-src 'unsafe-inline'; "
     "sandbox allow-same-origin"
@@ -62,7 +72,8 @@ class Json(Response):
 
 async def on_mistake(request: Request, error: Exception) -> Json:
     said = "\n".join(printable(line) for line in str(error).splitlines())
-    return Json({"error": said}, getattr(error, "status", 400))
+    asks = {"asks": error.asks} if isinstance(error, Unconfirmed) else {}
+    return Json({"error": said, **asks}, getattr(error, "status", 400))
 
 
 async def body_of(request: Request) -> dict[str, Any]:

@@ -13,7 +13,8 @@ from gymnast.core.errors import UserError
 from gymnast.core.text import printable
 from gymnast.report.next_steps import next_steps
 from gymnast.report.run_facts import RunFacts
-from gymnast.runs.references import runs_dir_option
+from gymnast.runs.references import resolve_checkpoint, runs_dir_option
+from gymnast.studio.allowed import confirm_code, confirm_command
 from gymnast.studio.answers import Json, body_of, texts_of
 from gymnast.studio.launch import start_process, startable
 from gymnast.studio.library import Library
@@ -51,7 +52,10 @@ def stop(library: Library, ref: str, body: dict[str, Any]) -> dict[str, Any]:
 
 
 def resume(library: Library, ref: str, body: dict[str, Any]) -> dict[str, Any]:
-    return {"id": start_process(["resume", library.find(ref, exact=True).id], library.runs_dir)}
+    run = library.find(ref, exact=True)
+    _, path = resolve_checkpoint(str(run.path), library.runs_dir, prefer="last")
+    confirm_code(path, trust := body.get("trust") is True)
+    return {"id": start_process(with_trust(["resume", run.id], trust), library.runs_dir)}
 
 
 def tag(library: Library, ref: str, body: dict[str, Any]) -> dict[str, Any]:
@@ -70,11 +74,14 @@ def report(library: Library, ref: str, body: dict[str, Any]) -> dict[str, Any]:
 
 def fix(library: Library, ref: str, body: dict[str, Any]) -> dict[str, Any]:
     """Starts the run that an alert advises."""
-    with library.reading(library.find(ref, exact=True).id) as facts:
+    run, trust = library.find(ref, exact=True), body.get("trust") is True
+    with library.reading(run.id) as facts:
         command = next((one.command for one in facts.alerts if one.rule == body.get("alert")), None)
     if command is None:
         raise UserError(f"alert: {body.get('alert')!r} advises no other run.")
-    return {"id": start_process(advised(command), library.runs_dir)}
+    words = advised(command)
+    confirm_command(run, command, trust)
+    return {"id": start_process(with_trust(words, trust), library.runs_dir)}
 
 
 def go_on(library: Library, ref: str, body: dict[str, Any]) -> dict[str, Any]:
@@ -85,7 +92,13 @@ def go_on(library: Library, ref: str, body: dict[str, Any]) -> dict[str, Any]:
     words = startable(body["command"].removesuffix(runs_dir_option(library.runs_dir)))
     if words is None:
         raise UserError(f"{printable(body['command'])} is not a command that Studio starts.")
-    return {"id": start_process(words, library.runs_dir)}
+    confirm_command(run, body["command"], trust := body.get("trust") is True)
+    return {"id": start_process(with_trust(words, trust), library.runs_dir)}
+
+
+def with_trust(words: list[str], trust: bool) -> list[str]:
+    """A command with the user's own yes; one in a file cannot say it."""
+    return [*words, "--trust"] if trust else words
 
 
 def advised(command: str) -> list[str]:

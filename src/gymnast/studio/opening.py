@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from gymnast import config as configs
 from gymnast.core.errors import UserError
+from gymnast.core.trust import allow
 from gymnast.play.game import Game
 from gymnast.play.opponent import Opponent
 from gymnast.runs import checkpoint
-from gymnast.runs.references import CHECKPOINT_NAME, Run, SavedFile, resolve_checkpoint
+from gymnast.runs.references import Run
 from gymnast.runs.saved_agent import SavedAgent
+from gymnast.studio.allowed import checkpoint_inside
 from gymnast.verbs.train import resolve_config
 
 if TYPE_CHECKING:
@@ -24,19 +26,28 @@ if TYPE_CHECKING:
 class Opened:
     """The config, the env and the agents of a session. `ref`: RUN or RUN@CHECKPOINT; `env`: ENV or ENV:VARIANT.
 
-    `against`: who plays against it in the same game, a run's agent or random actions; None: nobody.
+    `against`: who plays against it in the same game, a run's agent or random actions; None: nobody. `trust`: what the
+    runs name is imported, wherever they were made.
     """
 
     def __init__(
-        self, runs_dir: Path, ref: str | None, env: str | None, changes: Mapping[str, Any], against: str | None = None
+        self,
+        runs_dir: Path,
+        ref: str | None,
+        env: str | None,
+        changes: Mapping[str, Any],
+        against: str | None = None,
+        trust: bool = False,
     ) -> None:
         overrides = [f"{key}={json.dumps(value)}" for key, value in changes.items()]
         self.runs_dir = runs_dir
+        for named in {ref, against} - {None, "random"} if trust else ():
+            allow(checkpoint_inside(runs_dir, str(named))[1])
         self.run: Run | None = None
         self.checkpoint: str | None = None
         self._paths: dict[str, Path] = {}
         if ref is not None:
-            self.run, path = _inside(runs_dir, ref)
+            self.run, path = checkpoint_inside(runs_dir, ref)
             self._paths = {path.stem: path for path in self.run.checkpoints()}
             self.checkpoint = path.stem
             saved = checkpoint.load(path)
@@ -58,7 +69,7 @@ class Opened:
     def _opponent(self, against: str) -> Opponent:
         if against == "random":
             return Opponent(self.game, Game(self.config, pictures=False), None)
-        saved = checkpoint.load(_inside(self.runs_dir, against)[1])
+        saved = checkpoint.load(checkpoint_inside(self.runs_dir, against)[1])
         saved.require_env()
         config = configs.override(saved.in_stage(), ["stop.target=null"])
         own = Game(config, pictures=False)
@@ -79,15 +90,3 @@ class Opened:
             tensors = checkpoint.load(self._paths[name]).agent
             self._nets[name] = SavedAgent.build(self.config, self.game.vec, tensors).net
         return self._nets[name]
-
-
-def _inside(runs_dir: Path, ref: str) -> tuple[Run, Path]:
-    """Only runs of the folder that is shown: not a path to somewhere else."""
-    base, at, name = ref.rpartition("@")
-    if at and base and CHECKPOINT_NAME.fullmatch(name):
-        ref = f"{base}/{name}"
-    run, path = resolve_checkpoint(ref, runs_dir)
-    folder = runs_dir.resolve()
-    if isinstance(run, SavedFile) or not path.resolve().is_relative_to(folder):
-        raise UserError(f"run {ref!r}: only runs of {runs_dir.name} can be opened here.")
-    return run, path

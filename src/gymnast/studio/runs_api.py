@@ -6,7 +6,6 @@ import re
 import shlex
 from dataclasses import asdict
 from itertools import groupby
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
@@ -98,7 +97,7 @@ def one_run(request: Request) -> Json:
                 **complete_row(facts),
                 "colour": library_of(request).colour_of(facts.info.id),
                 "verdict": asdict(verdict) | {"meaning": meaning(verdict, facts)},
-                "config_yaml": _read(facts.run.config_path),
+                "config_yaml": _read(facts, facts.run.config_path.name),
                 "settings": settings_of(facts),
                 "preset": facts.preset,
                 "alerts": alerts_of(facts),
@@ -223,9 +222,11 @@ def file(request: Request) -> Response:
     return file_answer(path)
 
 
-def _read(path: Path) -> str:
+def _read(facts: RunFacts, name: str) -> str:
+    """A file of the run's folder; one that a link leads out of it is as good as none."""
+    path = inside(facts.run.path, name)
     try:
-        return read_text(path)
+        return "" if path is None else read_text(path)
     except UserError as error:
         return str(error)
 
@@ -239,5 +240,5 @@ def _log(facts: RunFacts) -> list[str]:
     lines: list[str] = []
     for name in ("log.txt", OUTPUT):
         if (facts.run.path / name).is_file():
-            lines += _read(facts.run.path / name).splitlines()[-LAST_LINES:]
+            lines += _read(facts, name).splitlines()[-LAST_LINES:]
     return [printable(line) for line in lines]

@@ -17,6 +17,7 @@ from typing import Any
 
 from gymnast.core.errors import UserError
 from gymnast.jobs.worker import Event, Job, Worker, WorkerLost
+from gymnast.studio.allowed import checkpoint_inside, confirm_code
 from gymnast.studio.socket import Client, Hub
 
 WORK = "gymnast.studio.work:serve"
@@ -198,6 +199,8 @@ class Sessions:
         texts = all(value is None or isinstance(value, str) for key, value in opening.items() if key != "changes")
         if not texts or not isinstance(opening["changes"], dict):
             raise UserError("open: ref, env and against must be texts, and set an object.")
+        opening["trust"] = message.get("trust") is True
+        await asyncio.to_thread(self._confirm, opening)
         session, self.spare = self.spare or self._start(), None
         self.open[session.number] = session
         session.clients[client.id] = client
@@ -205,6 +208,12 @@ class Sessions:
         about = await session.ready()
         asyncio.get_running_loop().call_later(SPARE_SECONDS, self._prepare)
         return {"session": session.number, "about": about}
+
+    def _confirm(self, opening: dict[str, Any]) -> None:
+        """Asks before a run of somebody else has code imported; what else is wrong is said by the session's process."""
+        for ref in (opening["ref"], opening["against"]):
+            if ref not in (None, "random"):
+                confirm_code(checkpoint_inside(self._runs_dir, ref)[1], opening["trust"])
 
     async def _join(self, client: Client, message: dict[str, Any]) -> dict[str, Any]:
         """Another window looks on."""

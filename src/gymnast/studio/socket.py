@@ -187,6 +187,8 @@ class Hub:
             answer = await command.handler(client, message)
         except (UserError, EnvFailure) as error:
             answer = {"error": " ".join(str(error).split())}
+            if asks := getattr(error, "asks", None):  # a question: see `Unconfirmed`
+                answer["asks"] = asks
         except Exception as error:  # a defect: the page gets one line, all of it is in the log
             traceback.print_exc()
             answer = {"error": f"{type(error).__name__}: {' '.join(str(error).split())}"}

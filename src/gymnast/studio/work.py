@@ -81,7 +81,8 @@ def serve(channel: Channel, session: int, runs_dir: str) -> None:
 
     opening = inbox.next(None)
     assert opening is not None
-    opened = Opened(Path(runs_dir), opening["ref"], opening["env"], opening["changes"], opening["against"])
+    asked = [opening[key] for key in ("ref", "env", "changes", "against", "trust")]
+    opened = Opened(Path(runs_dir), *asked)
     desk = Desk(opened, inbox, Outbox(channel, session))
     channel.ready(about=desk.about)
     while True:

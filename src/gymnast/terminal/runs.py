@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import compress
 
 from rich.console import Console
 from rich.text import Text
 
 from gymnast.alerts.text import report
-from gymnast.core.text import ago, assignment, duration, number, score, setting, utc
+from gymnast.core.text import ago, assignment, cut, duration, number, printable, score, setting, utc
 from gymnast.metrics.rows import STEP
 from gymnast.report.charts.text import draw
 from gymnast.report.page import return_chart
@@ -23,6 +23,7 @@ from gymnast.terminal.summary import stage_text
 from gymnast.verbs.result import Facts
 from gymnast.verbs.runs.show import RunsList, ShownRun
 
+SHOWN_FILES = 3  # in a message
 LIST: tuple[tuple[Column, Callable[[RunFacts], Cell]], ...] = (
     (Column("run", style="bold"), lambda run: run.token),
     (Column("name"), lambda run: run.info.name or ""),
@@ -81,11 +82,22 @@ def print_tags(result: Facts) -> None:
 
 
 def print_zipped(result: Facts) -> None:
-    print(f"wrote {result.data['zip']}")
+    print(f"wrote {printable(str(result.data['zip']))}")
+    if skipped := result.data["skipped"]:
+        print(f"skipped {_some(skipped)}: {'links' if len(skipped) > 1 else 'a link'} to outside of the run's folder")
 
 
 def print_imported(result: Facts) -> None:
-    print(f"imported {result.data['run']}")
+    named, skipped = result.data["named"], result.data["skipped"]
+    print(f"imported {result.data['run']}" + (f" (the zip calls it {named!r}, which is no run's id)" if named else ""))
+    if skipped:
+        print(f"skipped {_some(skipped)}: no run has such {'files' if len(skipped) > 1 else 'a file'}")
+
+
+def _some(names: Sequence[str]) -> str:
+    """The first of some files."""
+    more = f" and {len(names) - SHOWN_FILES} more" if len(names) > SHOWN_FILES else ""
+    return f"{', '.join(printable(cut(name)) for name in names[:SHOWN_FILES])}{more}"
 
 
 def print_run(result: ShownRun) -> None:
@@ -133,6 +145,7 @@ def _about(facts: RunFacts) -> list[tuple[str, Cell]]:
         ("changed", ", ".join(f"{key}={setting(value)}" for key, value in facts.changes.items())),
         ("algo", f"{facts.algo}, seed {info.seed}"),
         ("created", f"{utc(info.created)}, {ago(info.created)}"),
+        ("imported", f"{utc(info.imported)}, {ago(info.imported)}" if info.imported else ""),
         ("started from", info.parent or ""),
         ("steps", steps),
         ("stopped", stop_text(reason) if reason else ""),
@@ -148,7 +161,7 @@ def _about(facts: RunFacts) -> list[tuple[str, Cell]]:
         ("versions", versions),
         ("process", f"{info.pid} on {info.host}" if facts.live else ""),
         ("trained on", info.on or ""),
-        ("folder", str(info.path)),
+        ("folder", printable(str(info.path))),
         ("problem", Text("; ".join(facts.problems), style="bold red")),
     ]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gymnast.core.text import printable
 from gymnast.verbs.video import RecordedVideo
 
 
@@ -15,4 +16,4 @@ def print_video(result: RecordedVideo) -> None:
             print(f"{part['checkpoint']}, step {part['step'] or 0:,}: {said} ({part['policy']})")
     if result.progression and len(parts) == 1:
         print("the run kept one checkpoint only; --set train.checkpoint_every=N keeps one every N steps")
-    print(f"wrote {result.data['video']} ({result.data['frames']:,} frames)")
+    print(f"wrote {printable(str(result.data['video']))} ({result.data['frames']:,} frames)")

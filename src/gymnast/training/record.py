@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import sys
 from collections.abc import Sequence
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from gymnast import config as configs
 from gymnast.core.errors import EnvFailure, UserError
-from gymnast.core.files import write_atomic
+from gymnast.core.files import copy_file, write_atomic
 from gymnast.core.machine import cores, cpu_model, package_versions
 from gymnast.core.tasks import ALL_SOLVED
 from gymnast.runs.references import Run, create_run
@@ -52,8 +53,8 @@ def new_run(
     )
     if history is not None:
         for old, new in ((history.metrics_path, run.metrics_path), (history.diagnostics_path, run.diagnostics_path)):
-            if old.is_file():
-                new.write_bytes(old.read_bytes())
+            if os.path.lexists(old):
+                copy_file(old, new)
     return run
 
 

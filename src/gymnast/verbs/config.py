@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from gymnast import config as configs
+from gymnast.config.layers import split_target
 from gymnast.core.errors import UserError
+from gymnast.core.trust import allow
 from gymnast.verbs.result import Facts
 from gymnast.verbs.train import require_env, resolve_config
 
@@ -31,19 +33,28 @@ class FormattedConfigs:
         return {"formatted": self.formatted}
 
 
-def show_config(target: str, overrides: Sequence[str]) -> ShownConfig:
+def show_config(target: str, overrides: Sequence[str], trust: bool = False) -> ShownConfig:
+    _allow(target, trust)
     return ShownConfig(resolve_config(target, overrides))
 
 
-def explain_config(target: str, key: str | None, overrides: Sequence[str]) -> Facts:
+def explain_config(target: str, key: str | None, overrides: Sequence[str], trust: bool = False) -> Facts:
+    _allow(target, trust)
     resolved = resolve_config(target, overrides)
     names = ("key", "value", "source", "meaning")
     rows = [dict(zip(names, row, strict=True)) for row in configs.explain(resolved, key)]
     return Facts({"target": resolved.target, "settings": rows})
 
 
-def check_config(path: Path) -> Facts:
+def _allow(target: str, trust: bool) -> None:
+    """With --trust a file in the folder of a run that was made elsewhere may name code."""
+    if trust:
+        allow(split_target(target)[0])
+
+
+def check_config(path: Path, trust: bool = False) -> Facts:
     """Problems are raised, all at once."""
+    _allow(str(path), trust)
     if problems := configs.check_file(path, require_env):
         raise UserError("\n".join(problems))
     return Facts({"file": str(path), "problems": []})

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from gymnast import config as configs
 from gymnast.core.pulse import Pulse
+from gymnast.core.trust import allow
 from gymnast.runs.references import Run, SavedFile, resolve_checkpoint, runs_dir_option
 from gymnast.training.record import exact_result, solved_threshold
 from gymnast.verbs.progress import SILENT, Progress
@@ -41,13 +42,16 @@ def evaluate_ref(
     overrides: Sequence[str] = (),
     stage: str | None = None,
     task: str | None = None,
+    trust: bool = False,
     progress: Progress = SILENT,
 ) -> Scored:
     """`gymnast eval`: a saved agent on fresh episodes of the env of its scores, as many as its verdict takes.
 
-    `task`: one of a run with several; None: all of them.
+    `task`: one of a run with several; None: all of them. `trust`: what the run names is imported, wherever it was made.
     """
     run, path = resolve_checkpoint(ref, runs_dir)  # before torch is imported: a mistake is reported at once
+    if trust:
+        allow(path)
 
     from gymnast.envs.make import make_vec
     from gymnast.envs.tabular.oracle import table_of

@@ -76,5 +76,7 @@ def check_picture(option: str, path: Path) -> None:
         raise UserError(f"{option} {path}: must end in one of {', '.join(PICTURES)}.")
     if not path.parent.is_dir():
         raise UserError(f"{option} {path}: there is no folder {str(path.parent)!r}.")
+    if path.exists() and not path.is_file():
+        raise UserError(f"{option} {path}: is not a regular file; name another one.")
     if command := EXTRAS["plot"].command:
         raise UserError(f"{option} needs matplotlib, which is not installed. Run: {command}")

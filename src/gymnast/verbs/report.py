@@ -9,6 +9,7 @@ from typing import Any
 
 from gymnast.core.errors import UserError
 from gymnast.core.files import write_atomic
+from gymnast.core.trust import allow
 from gymnast.report.blocks import markdown
 from gymnast.report.charts.model import thinned
 from gymnast.report.files import files_of, videos_of
@@ -50,12 +51,15 @@ class RunReport:
         }
 
 
-def report_run(ref: str, runs_dir: Path, html: bool, out: Path | None) -> RunReport:
+def report_run(ref: str, runs_dir: Path, html: bool, out: Path | None, trust: bool = False) -> RunReport:
+    """`trust`: its config is checked with the wrappers that it names, wherever it was made."""
     html = html or (out is not None and out.suffix in (".html", ".htm"))
     if out is not None and html and out.suffix not in (".html", ".htm"):
         raise UserError(f"--out {out}: an HTML page must end in .html; leave out --html for Markdown.")
-    facts = RunFacts(resolve(ref, runs_dir))
-    run = facts.run
+    run = resolve(ref, runs_dir)
+    if trust:
+        allow(run.path)
+    facts = RunFacts(run)
     path = out
     if path is None and (html or not facts.live):  # the process that trains writes report.md itself
         path = run.path / "report.html" if html else run.report_path

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import re
-import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,8 +11,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gymnast import config as configs
 from gymnast.alerts.advice import Origin
+from gymnast.config.layers import split_target
 from gymnast.config.load import SPACES
 from gymnast.core.errors import EnvFailure, UserError
+from gymnast.core.files import copy_file
+from gymnast.core.trust import allow
 from gymnast.jobs.launchers import is_local
 from gymnast.runs.references import Run, SavedFile, resolve_checkpoint, runs_dir_option
 from gymnast.sinks.trackers.sink import require_sinks
@@ -86,9 +88,13 @@ def start(
     tags: Sequence[str] = (),
     on: str | None = None,
     detach: bool = False,
+    trust: bool = False,
     say: Callable[[str], None] = lambda text: None,
 ) -> Scored:
-    """`gymnast train`: a new run, from its config to its verdict. `say` takes what is said before a run can do so."""
+    """`gymnast train`: a new run, from its config to its verdict. `say` takes what is said before a run can do so.
+    `trust`: a file in the folder of a run that was made elsewhere may name code."""
+    if trust:
+        allow(split_target(target)[0])
     local = stays_here(on, detach)
     order = settle(target, overrides, runs_dir, seed, steps, init_from, track, name, tags, say, local)
     if not local:
@@ -198,10 +204,14 @@ def resume(
     on: str | None = None,
     detach: bool = False,
     token: str | None = None,
+    trust: bool = False,
     say: Callable[[str], None] = lambda text: None,
 ) -> Scored:
-    """`gymnast resume`: the same run goes on; with changed settings a new run goes on from where it was."""
+    """`gymnast resume`: the same run goes on; with changed settings a new run goes on from where it was. `trust`: what
+    the run names is imported, wherever it was made."""
     local = stays_here(on, detach)
+    if trust:
+        allow(resolve_checkpoint(ref, runs_dir, prefer="last")[1])
     found = find(ref, overrides, runs_dir, reset_optimizer, steps, say)
     if not local:
         from gymnast.verbs.remote.start import resume_elsewhere
@@ -274,7 +284,7 @@ def go_on(found: Found, runs_dir: Path, token: str | None = None, tags: Sequence
         run = new_run(config, old.variant, runs_dir, parent, origin, tags=marks, changed=now, token=token)
         if session.judge.best_agent is not None:  # the best so far is part of what goes on
             for file in origin.checkpoints_dir.glob("best.*"):
-                shutil.copy2(file, run.checkpoints_dir)
+                copy_file(file, run.checkpoints_dir / file.name)
         what = ", ".join(f"{key}: {old} -> {new}" for key, old, new in changed) or f"from {path.stem}"
         notes.insert(0, f"a new run from {origin.id} at {step:,} steps ({what})")
         judged = session.judge.record  # the best agent so far may be judged again, by what holds now

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from gymnast import config as configs
 from gymnast.core.errors import UserError
+from gymnast.core.trust import allow
 from gymnast.runs.checkpoint import CheckpointInfo, describe, list_checkpoints
 from gymnast.runs.references import Run, resolve, resolve_checkpoint
 from gymnast.verbs.progress import SILENT, Progress
@@ -41,9 +42,11 @@ def record_video(
     overrides: Sequence[str] = (),
     stage: str | None = None,
     task: str | None = None,
+    trust: bool = False,
     progress: Progress = SILENT,
 ) -> RecordedVideo:
-    """`seconds`: at most of each part of a progression. `task`: of a run with several; None: the first."""
+    """`seconds`: at most of each part of a progression. `task`: of a run with several; None: the first. `trust`: what
+    the run names is imported, wherever it was made."""
     require_packages("gymnast video")
     if progression and episodes > 1:
         raise UserError("--progression records one episode of every checkpoint; leave out --episodes.")
@@ -53,6 +56,8 @@ def record_video(
     else:
         run, path = resolve_checkpoint(ref, runs_dir)
         points = [describe(path)]
+    if trust:
+        allow(points[0].path)
     if out is None:
         name = "progression" if progression else points[0].name
         name += f"_in_{stage}" if stage else ""

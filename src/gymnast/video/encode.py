@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from gymnast.core.errors import UserError
-from gymnast.core.files import TEMPORARY
+from gymnast.core.files import TEMPORARY, require_replaceable
 
 if TYPE_CHECKING:
     from gymnast.envs.types import Picture
@@ -30,6 +30,7 @@ class Encoder:
         self.path = path
         self._temporary = unfinished(path, os.getpid())
         try:
+            require_replaceable(path)
             path.parent.mkdir(parents=True, exist_ok=True)
             self._file: Any = av.open(str(self._temporary), "w", format="mp4", options={"movflags": "+faststart"})
         except OSError as error:

@@ -14,6 +14,7 @@ from gymnast.config.files import preset_ids
 from gymnast.core.errors import UserError, did_you_mean, install_command
 from gymnast.core.registry import SUITES
 from gymnast.core.text import cut
+from gymnast.core.trust import run_that_holds
 
 if TYPE_CHECKING:
     import gymnasium as gym
@@ -132,6 +133,11 @@ def import_users_module(module: str, what: str) -> ModuleType:
         sys.path.append(os.getcwd())
     if not all(part.isidentifier() for part in module.split(".")):
         raise UserError(f"env.id: {module!r} is not the name of a module. Write module:Env-v0.")
+    if (run := run_that_holds(module)) is not None:
+        raise UserError(
+            f"{what}: the code of {module!r} lies in {run}, among runs, and code from there is never imported. If it "
+            "is yours, keep it in a folder of its own."
+        )
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:

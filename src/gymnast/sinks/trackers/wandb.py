@@ -108,5 +108,5 @@ class WandbTracker(MediaTracker):
             self._run.log_artifact(model, aliases=["best"])
         with tempfile.TemporaryDirectory() as folder:
             archive = self.sdk.Artifact(f"{run.id}-run", type="run")
-            archive.add_file(str(zip_run(run, folder, without=("trackers",))))
+            archive.add_file(str(zip_run(run, folder, without=("trackers",)).path))
             self._run.log_artifact(archive)

@@ -1,8 +1,10 @@
 // The server: `get` and `post` for what is asked once, one websocket for what moves.
 import { signal } from "./vendor/signals.js";
 
-async function answer(response) {
+// `again`: the same request with the user's yes to the question that the server asks before it goes on.
+async function answer(response, again = null) {
   const body = await response.json().catch(() => null);
+  if (again && body?.asks && confirm(body.asks)) return again();
   if (!response.ok) throw new Error(body?.error ?? `The server answered ${response.status}.`);
   return body;
 }
@@ -20,7 +22,8 @@ export async function get(path, params = {}) {
 
 export async function post(path, body = {}) {
   const headers = { "Content-Type": "application/json", "X-Studio-Client": client.value ?? "" };
-  return answer(await fetch(`/api${path}`, { method: "POST", headers, body: JSON.stringify(body) }));
+  const again = body.trust ? null : () => post(path, { ...body, trust: true });
+  return answer(await fetch(`/api${path}`, { method: "POST", headers, body: JSON.stringify(body) }), again);
 }
 
 // ---- the websocket ---------------------------------------------------------------------------------------------
@@ -54,7 +57,8 @@ function text(message) {
   if (message.re !== undefined) {
     const request = waiting.get(message.re);
     waiting.delete(message.re);
-    if (message.error) request?.reject(new Error(message.error));
+    if (request && message.asks && confirm(message.asks)) ask(...request.asked, true).then(request.resolve, request.reject);
+    else if (message.error) request?.reject(new Error(message.error));
     else request?.resolve(message);
     return;
   }
@@ -85,12 +89,12 @@ function picture(buffer) {
 }
 
 /** Ask the server over the websocket; resolves with the answer, rejects with the server's one line. */
-export function ask(what, fields = {}) {
+export function ask(what, fields = {}, trust = false) {
   return new Promise((resolve, reject) => {
     if (socket?.readyState !== WebSocket.OPEN) return reject(new Error("There is no connection to the server."));
     const id = ++lastId;
-    waiting.set(id, { resolve, reject });
-    socket.send(JSON.stringify({ id, do: what, ...fields }));
+    waiting.set(id, { resolve, reject, asked: [what, fields] });
+    socket.send(JSON.stringify({ id, do: what, ...fields, ...(trust && { trust }) }));
   });
 }
 

@@ -21,6 +21,7 @@ from gymnast.config.layers import split_target
 from gymnast.core.errors import Stopped, UserError
 from gymnast.core.files import parse_json
 from gymnast.core.text import setting as as_text
+from gymnast.core.trust import allow
 from gymnast.core.typed import typed
 from gymnast.runs.references import Run, SavedFile, resolve, resolve_checkpoint, runs_dir_option
 from gymnast.verbs.autotune.budget import Budget, parse_budget
@@ -94,10 +95,14 @@ def autotune(
     *,
     budget: str | None = None,
     seed: int | None = None,
+    trust: bool = False,
     runs_dir: Path,
     progress: Progress = SILENT,
 ) -> Autotuned:
+    """`trust`: what the run or its file names is imported, wherever it was made."""
     allowed = None if budget is None else parse_budget(budget)  # before anything is made
+    if trust:
+        allow(run.path if (run := run_named(target, runs_dir)) is not None else split_target(target)[0])
     start = start_of(target, overrides, seed, runs_dir)
     refuse(start.config)
     total = start.config.train.total_timesteps
@@ -150,7 +155,7 @@ def start_from_run(target: str, run: Run, overrides: Sequence[str], seed: int | 
     from gymnast.runs import checkpoint
 
     info = run.read()
-    if TAG in info.tags:
+    if TAG in info.tags and info.is_own:
         asked = asked_before(runs_dir / TAG / info.tags[info.tags.index(TAG) + 1])
         if (tuple(overrides), seed) in ((asked.overrides, asked.seed), ((), None)):
             return start_of(asked.target, asked.overrides, asked.seed, runs_dir)

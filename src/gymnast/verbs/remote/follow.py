@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from gymnast.core.errors import Lost, UserError
 from gymnast.core.files import write_json
+from gymnast.core.trust import made_on
 from gymnast.jobs.launchers import open_detaching
 from gymnast.jobs.mirror import Known, apply
 from gymnast.jobs.pool import ENDS
@@ -71,7 +72,7 @@ class Follower:
             now["summary"] = {**about["summary"], **cost_of(end.data["core_seconds"])}
         if not self.begun:
             place.mkdir(parents=True, exist_ok=True)
-            write_json(place / ABOUT, now)
+            write_json(place / ABOUT, {**now, "made_on": made_on()})
             os.rename(place, self._folder)
             self.begun = True
         self.run.hold()  # until its end

@@ -49,7 +49,7 @@ def resume_elsewhere(
     if asked is None:
         return carry_out_elsewhere(origin, job, config, on, detach, quiet, say)
     with tempfile.TemporaryDirectory() as place:
-        zipped = zip_run(origin, Path(place), without=("videos",)).read_bytes()
+        zipped = zip_run(origin, Path(place), without=("videos",)).path.read_bytes()
     job["arguments"] = {"again": {**asked, "origin": to_text(zipped), "checkpoint": path.stem}}
     return carry_out_elsewhere(new_folder(config, runs_dir), job, config, on, detach, quiet, say)
 
@@ -143,7 +143,8 @@ def follow_run(run: Run, quiet: bool = False) -> Scored:
 def is_left_alone(run: Run) -> bool:
     """Whether it is trained elsewhere, and no process brings its files."""
     info = run.read()
-    return info.on is not None and info.status == "running" and not run.is_held
+    # a folder from somewhere else could name a cluster that sends code: this machine connects to none for it
+    return info.on is not None and info.status == "running" and info.is_own and not run.is_held
 
 
 def bring(run: Run) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gymnast.core.errors import UserError
+from gymnast.core.trust import allow
 from gymnast.runs import checkpoint
 from gymnast.runs.archive import import_run
 from gymnast.runs.checkpoint import Checkpoint
@@ -46,7 +47,8 @@ def train(
         with tempfile.TemporaryDirectory() as place:
             zipped = Path(place, "origin.zip")
             zipped.write_bytes(base64.b64decode(again["origin"]))
-            origin = import_run(zipped, Path(place))
+            origin = import_run(zipped, Path(place)).run
+            allow(origin.path)
             ref = f"{origin.path}/{again['checkpoint']}"
             resume(ref, again["overrides"], run.path.parent, again["reset"], True, again["steps"], token=token)
     else:
@@ -56,6 +58,7 @@ def train(
 
 def go_on(run: Run) -> None:
     """Where it was when its last checkpoint left its machine. Whoever wrote these files is gone."""
+    allow(run.path)  # its user started it, on another machine
     info = run.read()
     if info.status == "running":
         run.update(pid=0, host=socket.gethostname(), on=None)

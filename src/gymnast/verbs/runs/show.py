@@ -120,8 +120,10 @@ def delete_runs(runs: Sequence[Run]) -> Facts:
 
 
 def zip_ref(ref: str, runs_dir: Path, out: Path) -> Facts:
-    return Facts({"zip": zip_run(resolve(ref, runs_dir), out)})
+    zipped = zip_run(resolve(ref, runs_dir), out)
+    return Facts({"zip": zipped.path, "skipped": zipped.skipped})
 
 
 def import_zip(path: Path, runs_dir: Path) -> Facts:
-    return Facts({"run": import_run(path, runs_dir).id})
+    imported = import_run(path, runs_dir)
+    return Facts({"run": imported.run.id, "named": imported.named, "skipped": imported.skipped})

@@ -12,10 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from gymnast import config as configs
+from gymnast.config.layers import split_target
 from gymnast.core.errors import Lost, Stopped, UserError
 from gymnast.core.statistics import median
 from gymnast.core.text import number
+from gymnast.core.trust import allow
 from gymnast.jobs.launchers import open_launcher
+from gymnast.runs.references import resolve_checkpoint
 from gymnast.verbs.progress import SILENT, Progress
 from gymnast.verbs.sweep.asked import base_of, make_plan
 from gymnast.verbs.sweep.compare import Comparison
@@ -81,11 +84,15 @@ def sweep(
     name: str | None = None,
     out: Path | None = None,
     on: str | None = None,
+    trust: bool = False,
     progress: Progress = SILENT,
     **asked: Any,
 ) -> Swept:
-    """`start`: a run to begin from. `asked`: what `make_plan` takes."""
+    """`start`: a run to begin from. `trust`: what it or the target's file names is imported, wherever it was made.
+    `asked`: what `make_plan` takes."""
     require_optuna()
+    if trust:
+        allow(split_target(str(target))[0] if start is None else resolve_checkpoint(start, runs_dir)[1])
     plan, notes = make_plan(base_of(target, start, overrides, steps, runs_dir), **asked)
     if name is not None and not re.fullmatch(r"\w[\w.-]*", name):
         raise UserError(f"--name {name!r}: a name has letters, digits, '.', '-' and '_' only.")
