@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from gymnast.core.pulse import DONE, BrokenOff
 from gymnast.core.seeds import derive_seed
 from gymnast.judge.verdict import Verdict
-from gymnast.training.diagnostics import diagnose
 from gymnast.training.keep import Keeper
 from gymnast.training.rows import Observer, Reporter, Row, late_row, make_row, moment, stage_line
 from gymnast.training.state import TrainState, snapshot
@@ -124,7 +123,7 @@ def train(
                 if counters.updates == 1 and not collector.cut:
                     meter.put({"rollout/initial_entropy": -rollout["logp"].mean()})
                 due = state.diagnoses.due(counters.env_steps, ending=stop is not None) and not collector.cut
-                record = diagnose(state) if due else None
+                record = reporter.diagnose() if due else None
                 clock.lap("diagnostics")
                 evaluated = request is not None and request.evaluation is not None
                 if state.rows.due(counters.env_steps) or evaluated or stop or counters.advancing or record is not None:

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from gymnast.agent.nets import TorchNet, choose_net
 from gymnast.alerts.book import AlertBook
-from gymnast.core.errors import UserError
+from gymnast.core.errors import UserError, reason_of
 from gymnast.core.files import number_from_json
 from gymnast.core.pulse import Pulse
 from gymnast.core.schedule import Every
@@ -226,9 +226,8 @@ def restore(state: TrainState, tensors: dict[str, Tensor], values: dict[str, Any
         return _restore(state, tensors, values, optimizer)
     except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
         # each part takes its own state, and whatever one of them stumbles over is a state that does not fit
-        reason = " ".join(f"{type(error).__name__}: {error}".split())
         raise UserError(
-            f"the checkpoint's state does not fit this run ({cut(reason, 200)}). Use another one."
+            f"the checkpoint's state does not fit this run ({cut(reason_of(error), 200)}). Use another one."
         ) from error
 
 
