@@ -319,6 +319,15 @@ class Varied(Spaces):
         return observation, reward, ended and self.terminates, ended and not self.terminates, self.info()
 
 
+class Stuck(Counting):
+    """Its constructor makes a file and then takes minutes."""
+
+    def __init__(self, sign: str) -> None:
+        super().__init__()
+        with open(sign, "w"):
+            time.sleep(300)
+
+
 class Ruinous(Counting):
     """Costs so much a step that half a unit more or less makes no difference to a float."""
 
@@ -357,6 +366,7 @@ def _register() -> None:
     gym.register("test/Masked-v0", f"{MODULE}:Masked")
     gym.register("test/Pad-v0", f"{MODULE}:Pad")
     gym.register("test/Paid-v0", f"{MODULE}:Paid")
+    gym.register("test/Stuck-v0", f"{MODULE}:Stuck")
     gym.register("test/Ruinous-v0", f"{MODULE}:Ruinous")
     gym.register("test/Varied-v0", f"{MODULE}:Varied")
     for name in OBSERVATIONS:

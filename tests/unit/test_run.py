@@ -97,6 +97,18 @@ def test_the_folder_is_whole_and_says_what_it_is(tmp_path: Path) -> None:
     assert [path.name for path in run.path.parent.iterdir()] == [run.id]  # no hidden leftovers
 
 
+def test_a_run_whose_folder_cannot_be_made_complete_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stops(*args: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("gymnast.runs.folder.write_json", stops)
+    with pytest.raises(KeyboardInterrupt):
+        make(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_update_merges_the_summary_and_refuses_unknown_fields(tmp_path: Path) -> None:
     run = make(tmp_path, score=1.5)
     run.update(summary={"env_steps": 10, "fps": float("nan")})

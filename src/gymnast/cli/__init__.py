@@ -6,7 +6,9 @@ import atexit
 import io
 import json
 import os
+import signal
 import sys
+import threading
 from importlib import import_module
 from typing import NoReturn
 
@@ -64,6 +66,9 @@ def _as_setting(option: str) -> str | None:
 def main() -> NoReturn:
     """Runs the command; a user's mistake is one line and ends with 2, an env's failure with 1."""
     code, failure = 0, None
+    for number in (signal.SIGTERM, signal.SIGHUP):  # as Ctrl-C, where nothing else is done about it
+        if signal.getsignal(number) == signal.SIG_DFL and threading.current_thread() is threading.main_thread():
+            signal.signal(number, signal.default_int_handler)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a terminal without a letter gets a question mark
     try:

@@ -23,6 +23,7 @@ from __future__ import annotations
 import math
 import os
 import secrets
+import shutil
 import socket
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -294,14 +295,21 @@ def create_run(
         raise UserError(f"cannot create a run in {runs_dir}: {error.strerror}. Choose another --runs-dir.") from error
     run = Run(runs_dir / run_id(stage.name.removeprefix(STAGE), env, algo, seed))
     now = _now()
-    (stage / "checkpoints").mkdir()
-    (stage / "config.yaml").write_text(config_yaml, encoding="utf-8")
-    (stage / "log.txt").touch()
     about = {"id": run.id, "status": "running", "created": now, "updated": now, "env": env, "algo": algo, "seed": seed}
     process = {"pid": os.getpid(), "host": socket.gethostname()}
-    write_json(stage / "run.json", {**about, **process, **facts, "summary": {}})
-    run._lock.acquire(stage / "lock")  # before anyone can see the folder; the lock belongs to the file, not its name
-    os.rename(stage, run.path)
+    try:
+        (stage / "checkpoints").mkdir(exist_ok=True)
+        (stage / "config.yaml").write_text(config_yaml, encoding="utf-8")
+        (stage / "log.txt").touch()
+        write_json(stage / "run.json", {**about, **process, **facts, "summary": {}})
+        run._lock.acquire(
+            stage / "lock"
+        )  # before anyone can see the folder; the lock belongs to the file, not its name
+        os.rename(stage, run.path)
+    except BaseException:  # a full disk, Ctrl-C: nothing is left that no command shows
+        run._lock.release()
+        shutil.rmtree(stage, ignore_errors=True)
+        raise
     sync_folder(runs_dir)
     return run
 

@@ -93,13 +93,15 @@ def record(
     run.update(summary={"engine": state.env.engine, "exact_resume": state.env.exact_resume})
 
     def note(text: str) -> None:
-        run.log(text)
+        with suppress(OSError):  # a full disk must not end a training because of a message
+            run.log(text)
         sinks.notice(text)
 
     def warn(text: str) -> None:
         note(text)
         if quiet or "console" not in config.log.sinks:
-            print(f"gymnast: {text}", file=sys.stderr)
+            with suppress(OSError):  # a terminal that is closed
+                print(f"gymnast: {text}", file=sys.stderr)
 
     info = RunInfo(
         folder=run.path.resolve(),

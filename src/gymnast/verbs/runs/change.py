@@ -27,7 +27,8 @@ def stop_runs(runs: Sequence[Run]) -> Facts:
         except FileExistsError:
             raise UserError(f"run {run.id} is stopping already: it ends after its current update.") from None
         if info.on is None:
-            os.kill(info.pid, signal.SIGINT)  # read() has just found that process holding the run's lock
+            # read() has just found that process holding the run's lock; a job in the background may ignore Ctrl-C
+            os.kill(info.pid, signal.SIGTERM)
         else:
             bring(run)  # whoever follows it sees the file; where nobody does, this does
     return Facts({"stopped": [run.id for run in runs]})
