@@ -128,9 +128,35 @@ class Checkpoint:
         config = self.in_stage().model_dump(mode="json")
         return replace(self, state=self.state | {"config": config, "counters": counters})
 
+    @property
+    def threshold(self) -> float | None:
+        """What counted as solved. Of one whose training state is whole."""
+        threshold = self.state["threshold"]
+        return None if threshold is None else number_from_json(threshold)
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """What its builder wanted to be kept; nothing in one of `gymnast train`."""
+        return self._part("about")
+
+    @property
+    def judged(self) -> dict[str, Any]:
+        """What the run knew of its evaluations and verdicts."""
+        return {name: value for name, value in self._part("judge").items() if name != "waiting"}
+
+    def _part(self, name: str) -> dict[str, Any]:
+        try:
+            return typed(STATE, self.state.get(name) or {})
+        except ValueError as error:
+            raise self.unusable(f"{name}: {error}") from None
+
+    def unusable(self, reason: str) -> CheckpointError:
+        """To be raised where a part of its state is not what this version writes."""
+        return CheckpointError(f"cannot use checkpoint {self.path}: {cut(printable(reason), 300)}. Use another one.")
+
     def require_env(self) -> None:
         """A command can make an env by its id, and no other."""
-        if (self.state.get("about") or {}).get("env") == "object":
+        if self.about.get("env") == "object":
             raise CheckpointError(
                 f"{self.path} was trained on an object of Python code, {self.state['config']['env']['id']}, which no "
                 "command can make. In Python: gymnast.evaluate_policy(gymnast.load(path), env)."

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gymnast.agent.agent import not_finite
 from gymnast.runs import checkpoint
 from gymnast.training.rows import Row, moment
 from gymnast.training.state import TrainState, last_steps, save_state
@@ -17,13 +18,14 @@ if TYPE_CHECKING:
 
 
 class Keeper:
-    """Saves checkpoints into a folder; without one nothing is kept."""
+    """Saves checkpoints into a folder; without one nothing is kept. Nothing replaces a checkpoint that has no use."""
 
     def __init__(self, state: TrainState, folder: Path | None) -> None:
         self._state, self._folder = state, folder
         begun = folder is not None and (folder / "last.safetensors").exists()
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
+        self._diverged = False
         self._saved_at = state.clock.elapsed if begun else -math.inf  # a new run is saved after its first update
 
     def due(self, new_best: bool, ending: bool) -> list[str]:
@@ -44,6 +46,12 @@ class Keeper:
         if self._folder is None or not names:
             return
         state, begun = self._state, self._state.clock.elapsed
+        if broken := not_finite(state.agent.state_dict()):
+            if not self._diverged:
+                where = f"{broken[0]}, at {state.counters.env_steps:,} steps"
+                reporter.warn(f"the training has diverged, weights are not finite ({where}): no checkpoint is saved")
+            self._diverged = True
+            return
         tensors, values = save_state(state)
         table = None if state.collector.cut or names == ["last"] else last_steps(state)
         row = moment(state) if row is None else row

@@ -58,6 +58,7 @@ class Counters:
 
 
 COUNTERS, NEXT = TypeAdapter(Counters), TypeAdapter(dict[str, Count])
+NAMES = TypeAdapter(list[str])
 
 
 @dataclass
@@ -260,6 +261,9 @@ def _restore(state: TrainState, tensors: dict[str, Tensor], values: dict[str, An
         state.counters.unjudged, state.judge.record.due = False, None
     episodes = same_env and state.env.exact_resume and values["engine"] == state.env.engine
     state.learner.load_state(group(tensors, "learner"), values["learner"], optimizer, episodes)
+    if optimizer and (lost := lost_moments(state, tensors, values["learner"].get("moments", []))):
+        layers = "layer" if lost == 1 else "layers"
+        notes.append(f"the optimizer's moments of {lost} {layers} are missing: they start again")
     with warnings.catch_warnings(record=True) as inexact:  # of an env that does not repeat its episode
         warnings.simplefilter("always")
         state.collector.load_state(group(tensors, "collector"), episodes)
@@ -269,3 +273,10 @@ def _restore(state: TrainState, tensors: dict[str, Tensor], values: dict[str, An
         notes.append(f"episodes in progress start again: {why}")
         state.restart_episodes(derive_seed(state.config.train.seed, "resumed", state.counters.updates))
     return notes
+
+
+def lost_moments(state: TrainState, tensors: dict[str, Tensor], names: list[str]) -> int:
+    """Of how many layers the optimizer had moments, by these names, and has none any more that fit."""
+    saved, shapes = group(tensors, "learner/optimizer"), {name: p.shape for name, p in state.agent.named_parameters()}
+    fitting = {name for name, one in saved.items() if one.shape == shapes.get(name.rpartition("/")[0])}
+    return len({name.rpartition("/")[0].rpartition(".")[0] for name in typed(NAMES, names) if name not in fitting})

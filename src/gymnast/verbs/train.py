@@ -255,7 +255,7 @@ def go_on(found: Found, runs_dir: Path, token: str | None = None, tags: Sequence
     from gymnast.training.build import build
     from gymnast.training.state import restore
 
-    threshold = solved_threshold(config, configs.load_facts(config.env.id)) if changed else saved.state["threshold"]
+    threshold = solved_threshold(config, configs.load_facts(config.env.id)) if changed else saved.threshold
     session = build(config, threshold)
     notes = restore(session, saved.tensors, saved.state, optimizer=not reset_optimizer)
     step = session.counters.env_steps

@@ -69,7 +69,7 @@ def go_on(run: Run) -> None:
 
 def summary_at_the_end(run: Run, saved: Checkpoint) -> dict[str, Any]:
     """Of a run whose machine died between its last checkpoint and its end: what it would have said itself."""
-    session = build(saved.config, saved.state["threshold"])
+    session = build(saved.config, saved.threshold)
     try:
         restore(session, saved.tensors, saved.state)
         rows = read_metrics(run.metrics_path)
