@@ -5,10 +5,14 @@ from __future__ import annotations
 import random
 import shutil
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import gymnast
+from gymnast.core.errors import UserError
 from gymnast.runs import checkpoint
 from tests.cli.conftest import Command, Trained, assert_answered
 from tests.hostile import SPECIAL, mutated, mutated_checkpoint, mutated_json, put_special
@@ -121,6 +125,51 @@ def test_mutated_checkpoints(call: Command, runs: tuple[Path, Path, str], seed: 
         # in this process a resumed run would train: one without budget is refused or restored, and ends
         resumed = call("resume", f"{token}/last", "--steps", "1025", "--quiet", "--runs-dir", runs_dir)
         assert_answered(resumed, case)
+
+
+STATES = {
+    "about is no object": {"about": "object"},
+    "judge has no seen": {"judge": {"seen": {"low": 0.0}}},
+    "judge is no object": {"judge": [1]},
+    "counters are none": {"counters": "many"},
+}
+
+
+@pytest.mark.parametrize("change", STATES.values(), ids=list(STATES))
+def test_a_state_that_no_run_ever_had_is_one_line(
+    call: Command, runs: tuple[Path, Path, str], change: dict[str, Any]
+) -> None:
+    """With a right checksum."""
+    runs_dir, victim, _ = runs
+    path, token = victim / "checkpoints" / "last.safetensors", victim.name.split("-")[0]
+    saved = checkpoint.load(path)
+    checkpoint.save(path, saved.tensors, saved.state | change, saved.metrics)
+    words = [f"{token}/last", "--episodes", "1", "--runs-dir", str(runs_dir)]
+    outcome = call("eval", *words)
+    assert_answered(outcome, "eval")
+    assert (outcome.code, "cannot use checkpoint" in outcome.err) == ((0, False) if "counters" in change else (2, True))
+    with pytest.raises(UserError, match="cannot use checkpoint") if "about" in change else nullcontext():
+        gymnast.load(path)
+    resumed = call("resume", f"{token}/last", "--steps", "1025", "--quiet", "--runs-dir", runs_dir)
+    assert_answered(resumed, "resume", code=0 if "about" in change else 2)
+
+
+def test_weights_that_are_not_finite_are_one_line(call: Command, runs: tuple[Path, Path, str], tmp_path: Path) -> None:
+    runs_dir, victim, _ = runs
+    path, token = victim / "checkpoints" / "last.safetensors", victim.name.split("-")[0]
+    saved = checkpoint.load(path)
+    tensors = {name: one * float("nan") if "weight" in name else one for name, one in saved.tensors.items()}
+    checkpoint.save(path, tensors, saved.state, saved.metrics)
+    where = ("--runs-dir", runs_dir)
+    for words in (
+        ("eval", f"{token}/last", "--episodes", "1"),
+        ("resume", f"{token}/last", "--steps", "2048", "--quiet"),
+        ("video", f"{token}/last", "--out", tmp_path / "x.mp4"),
+        ("train", "CartPole-v1", "--init-from", f"{token}/last", "--quiet", "--steps", "2048"),
+    ):
+        outcome = call(*words, *where)
+        assert_answered(outcome, words[0], code=2)
+        assert "weights that are not finite" in outcome.err
 
 
 def test_a_damaged_run_is_listed_named_and_deleted(call: Command, runs: tuple[Path, Path, str]) -> None:
