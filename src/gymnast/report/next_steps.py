@@ -32,7 +32,7 @@ def next_steps(facts: RunFacts) -> list[NextStep]:
     if facts.info.status in UNFINISHED and not facts.solved:
         steps = [*_again(facts, where), *steps]
     elif facts.solved:
-        steps = _solved(facts, where)
+        steps = [*(_again(facts, where) if facts.info.status == "killed" else ()), *_solved(facts, where)]
     else:
         steps += _unsolved(facts, where)
     if facts.run.checkpoints():

@@ -241,10 +241,19 @@ class RunFacts:
         if last is None or self.info.status not in UNFINISHED:
             return None
         lost = self.env_steps - last
+        if lost <= 0 and self.came_to_its_end:
+            return f"{last:,} steps, its end: only its summary, report and videos are missing"
         where = f"{last:,} steps, its last checkpoint" + (f"; {lost:,} steps after it are lost" if lost > 0 else "")
         if self.summary.get("exact_resume", True):
             return where
         return f"{where}; episodes in progress start again, as {self.summary['engine']} cannot take them up"
+
+    @property
+    def came_to_its_end(self) -> bool:
+        """Whether there is nothing left to train, however its process ended."""
+        stop = self.config.stop if self.config is not None else None
+        met = stop is not None and stop.on_solved and (self.solved if self.goal is None else self.on_target)
+        return bool(met) or self.env_steps >= self.total_steps
 
     @property
     def crash(self) -> str | None:

@@ -41,6 +41,7 @@ def train(
 ) -> Result:
     """Trains until a stop rule says so."""
     state.renew_net()
+    state.stop_reason = None
     config, counters, meter, clock, pulse = state.config, state.counters, state.meter, state.clock, state.pulse
     collector, learner, rollout, judge = state.collector, state.learner, state.rollout, state.judge
     started_at, elapsed_before = counters.env_steps, clock.elapsed
@@ -134,6 +135,7 @@ def train(
 
             # Keep. An interruption comes last, so that a run which goes on later has missed nothing of this round.
             stop = stop or ("interrupted" if pulse.stopping else "callback" if reporter.asked_to_stop else None)
+            state.stop_reason = stop
             names = keeper.due(new_best, ending=stop is not None)
             if later and request is not None and stop in (None, "interrupted", "callback") and not counters.advancing:
                 judge.hand_over(snapshot(state, request, moment(state) if row is None else row))

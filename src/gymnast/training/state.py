@@ -78,6 +78,7 @@ class TrainState:
     meter: Meter = field(default_factory=Meter)
     clock: Clock = field(default_factory=Clock)
     pulse: Pulse = field(default_factory=Pulse)
+    stop_reason: str | None = None  # once training has stopped, see `Result`
     about: dict[str, Any] = field(default_factory=dict)  # what its builder wants to find in every checkpoint
     open_stage: Callable[[TrainState, int], None] = lambda state, index: None  # puts another stage's envs in place
 
@@ -203,6 +204,7 @@ def save_moment(state: TrainState) -> tuple[dict[str, Tensor], dict[str, Any]]:
         "meter": state.meter.state(),
         "alerts": state.alerts.state(),
         "elapsed": state.clock.elapsed,
+        "stop_reason": state.stop_reason,
         "about": state.about,
         "judge": asdict(state.judge.record) | {"waiting": []},
     }
