@@ -306,9 +306,11 @@ def create_run(
             stage / "lock"
         )  # before anyone can see the folder; the lock belongs to the file, not its name
         os.rename(stage, run.path)
-    except BaseException:  # a full disk, Ctrl-C: nothing is left that no command shows
+    except BaseException as error:  # a full disk, Ctrl-C: nothing is left that no command shows
         run._lock.release()
         shutil.rmtree(stage, ignore_errors=True)
+        if isinstance(error, OSError):
+            raise UserError(f"cannot create a run in {runs_dir}: {error.strerror}.") from error
         raise
     sync_folder(runs_dir)
     return run

@@ -101,7 +101,7 @@ def train(
                     else:
                         reporter.row(late_row(state, values))
                         if best:
-                            keeper.save_best(copy, values)
+                            keeper.save_best(copy, values, reporter)
                     if config.stop.on_solved and result.verdict and result.verdict.shown and judge.is_done:
                         stop = "solved" if judge.target is None else "target"
                     if state.out_of_budget == "plateau":
@@ -139,7 +139,7 @@ def train(
             names = keeper.due(new_best, ending=stop is not None)
             if later and request is not None and stop in (None, "interrupted", "callback") and not counters.advancing:
                 judge.hand_over(snapshot(state, request, moment(state) if row is None else row))
-            keeper.save(names, row, reporter)
+            keeper.save(names, row, reporter, ending=stop is not None)
             maker.update(state)
             clock.lap("log")
 
