@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import shutil
 from collections.abc import Iterator
@@ -184,6 +185,28 @@ def test_a_damaged_run_is_listed_named_and_deleted(call: Command, runs: tuple[Pa
     assert call("runs", "show", "@last", "--runs-dir", runs_dir).out.startswith(other)
     assert call("runs", "delete", token, "--yes", "--runs-dir", runs_dir).code == 0
     assert not victim.exists()
+
+
+def test_metrics_that_are_unknown_are_counted(call: Command, runs: tuple[Path, Path, str], tmp_path: Path) -> None:
+    """In rows and in what an alert points at: of another version, or of nobody."""
+    runs_dir, victim, _ = runs
+    metrics, alerts = victim / "metrics.jsonl", victim / "alerts.json"
+    rows = [json.loads(line) | {"no/such": 1.0, "nor_this": 2.0} for line in metrics.read_text().splitlines()]
+    metrics.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    found = {"rule": "odd", "severity": "error", "since": 1, "last": 2, "count": 1, "firing": True}
+    said = {
+        "message": "m",
+        "cause": "c",
+        "evidence": {"not/either": {"value": 1}, "train/loss": {"value": 2, "high": 1}},
+    }
+    alerts.write_text(json.dumps({"alerts": [found | said]}))
+    shown = call("runs", "show", victim.name, "--json", "--runs-dir", runs_dir)
+    assert_answered(shown, "show", code=0)
+    problems = {f"{metrics}: 2 of its metrics are unknown", f"{alerts}: 1 of its metrics is unknown"}
+    assert set(shown.json["problem"].split("; ")) == problems
+    assert list(shown.json["alerts"][0]["evidence"]) == ["train/loss"]
+    for words in verbs(runs_dir, victim, tmp_path):
+        assert_answered(call(*words), " ".join(words[:2]), code=0)
 
 
 def test_lines_that_cannot_be_read_are_counted(call: Command, runs: tuple[Path, Path, str]) -> None:

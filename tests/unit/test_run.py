@@ -132,6 +132,37 @@ def test_many_processes_create_runs_at_once(tmp_path: Path) -> None:
     assert created == sorted(created, reverse=True)
 
 
+def test_no_tag_is_lost_where_many_are_given_at_once(tmp_path: Path) -> None:
+    """Each process waits for the others to be ready, and then gives ten tags one by one."""
+    run = make(tmp_path)
+    code = """
+        import sys, time
+        from pathlib import Path
+        from gymnast.runs.references import Run
+        from gymnast.verbs.runs.change import tag_runs
+        run, name = Run(Path(sys.argv[1])), sys.argv[2]
+        print("ready", flush=True)
+        sys.stdin.readline()
+        for number in range(10):
+            tag_runs([run], [f"{name}{number}"])
+    """
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-c", textwrap.dedent(code), str(run.path), name],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for name in "abcd"
+    ]
+    for process in started:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+    for process in started:
+        process.communicate("go\n", timeout=100)
+    assert sorted(run.read().tags) == [f"{name}{number}" for name in "abcd" for number in range(10)]
+
+
 def test_a_taken_token_is_not_given_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     letters = iter("bbbbb" + "bbbbb" + "ccccc")  # the second run draws the first one's token, then another
     monkeypatch.setattr("gymnast.runs.folder.secrets.choice", lambda _: next(letters))

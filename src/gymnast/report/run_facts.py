@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
@@ -41,6 +41,7 @@ class RunFacts:
         self.run = run
         self.info = run.read() if info is None else info
         self._problems: list[str] = []
+        self._unknown: set[str] = set()
 
     @cached_property
     def rows(self) -> Rows:
@@ -48,6 +49,7 @@ class RunFacts:
         rows, damaged = self._attempt(lambda: read_rows(self.run.metrics_path), nothing)
         if damaged:
             self._problems.append(f"{self.run.metrics_path}: {damaged} of its lines cannot be read")
+        self._count(self.run.metrics_path, {name for row in rows for name in row})
         return rows
 
     @cached_property
@@ -57,7 +59,20 @@ class RunFacts:
 
     @cached_property
     def alerts(self) -> list[Alert]:
-        return self._attempt(lambda: read_alerts(self.run.alerts_path), [])
+        nothing: list[Alert] = []
+        alerts = self._attempt(lambda: read_alerts(self.run.alerts_path), nothing)
+        self._count(self.run.alerts_path, {name for alert in alerts for name in alert.evidence})
+        for alert in alerts:
+            alert.evidence = {name: found for name, found in alert.evidence.items() if name not in self._unknown}
+        return alerts
+
+    def _count(self, path: Path, names: Collection[str]) -> None:
+        """Notes metrics that are not in the catalogue, of another version perhaps; they are skipped."""
+        if unknown := [name for name in names if name not in catalogue()]:
+            self._unknown.update(unknown)
+            self._problems.append(
+                f"{path}: {len(unknown)} of its metrics {'is' if len(unknown) == 1 else 'are'} unknown"
+            )
 
     def _attempt(self, read: Callable[[], T], nothing: T) -> T:
         try:
@@ -106,7 +121,7 @@ class RunFacts:
     @cached_property
     def latest(self) -> dict[str, float]:
         """The last value of every metric: not every row has all of them."""
-        return {name: value for row in self.rows for name, value in row.items() if name in catalogue()}
+        return {name: value for row in self.rows for name, value in row.items() if name not in self._unknown}
 
     @cached_property
     def written_at(self) -> dict[str, int]:

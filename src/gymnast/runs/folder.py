@@ -25,7 +25,7 @@ import os
 import secrets
 import shutil
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
@@ -198,11 +198,16 @@ class Run:
 
     def update(self, **changes: Any) -> None:
         """Writes fields of run.json; `summary` is merged into what is there, every other field is replaced."""
+        self.edit(lambda info: changes)
+
+    def edit(self, change: Callable[[RunInfo], dict[str, Any]]) -> None:
+        """The same with fields that follow from what is there: nobody else changes them in between."""
         known = {field.name for field in fields(RunInfo)} - {"path", "id", "created"}
-        unknown = sorted(changes.keys() - known)
-        if unknown:
-            raise TypeError(f"run.json has no field that can be changed named {', '.join(unknown)}")
         with one_writer(self.path):
+            changes = change(self.read())
+            unknown = sorted(changes.keys() - known)
+            if unknown:
+                raise TypeError(f"run.json has no field that can be changed named {', '.join(unknown)}")
             data = self._read_json()
             if "summary" in changes:
                 changes["summary"] = {**data.get("summary", {}), **changes["summary"]}

@@ -7,9 +7,10 @@ import re
 import signal
 import socket
 from collections.abc import Sequence
+from typing import Any
 
 from gymnast.core.errors import UserError
-from gymnast.runs.references import Run
+from gymnast.runs.references import Run, RunInfo
 from gymnast.verbs.remote.start import bring
 from gymnast.verbs.result import Facts
 
@@ -39,9 +40,11 @@ def tag_runs(runs: Sequence[Run], add: Sequence[str] = (), remove: Sequence[str]
     for word in add:
         if not re.fullmatch(r"[^\s,]{1,60}", word):
             raise UserError(f"tag {word!r}: a tag is one word of at most 60 letters without ','.")
-    tags = {}
+
+    def changed(info: RunInfo) -> dict[str, Any]:
+        kept = [word for word in info.tags if word not in remove]
+        return {"tags": list(dict.fromkeys([*kept, *add]))}
+
     for run in runs:
-        kept = [word for word in run.read().tags if word not in remove]
-        tags[run.id] = list(dict.fromkeys([*kept, *add]))
-        run.update(tags=tags[run.id])
-    return Facts({"tags": tags})
+        run.edit(changed)
+    return Facts({"tags": {run.id: run.read().tags for run in runs}})
