@@ -86,7 +86,7 @@ def main() -> NoReturn:
         reason = error.strerror or error if isinstance(error, OSError) else f"not enough memory. {error}"
         code, failure = 2, tell(f"{place}{reason}")
     except ImportError as error:  # a package that is damaged, or has too little memory (ulimit -v) to be loaded
-        code, failure = 2, tell(f"{error.name or 'a package'} cannot be imported: {' '.join(str(error).split())}")
+        code, failure = 2, tell(f"a package cannot be imported: {' '.join(str(error).split())}")
     except (EnvFailure, Stopped) as error:
         click.echo(f"gymnast: {error}", err=True)
         code, failure = 130 if isinstance(error, Stopped) else 1, str(error)
