@@ -64,7 +64,7 @@ def test_what_only_looks_needs_no_torch(
 def test_a_package_that_cannot_be_imported_is_one_line(call: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     """As with `ulimit -v`, where a library of torch finds no memory."""
 
-    def fails(**options: object) -> None:
+    def fails(*words: object, **options: object) -> None:
         raise ImportError("libtorch_cpu.so: failed to map segment\nfrom shared object")
 
     monkeypatch.setattr("gymnast.verbs.runs.show.list_all_runs", fails)
