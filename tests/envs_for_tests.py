@@ -319,6 +319,23 @@ class Varied(Spaces):
         return observation, reward, ended and self.terminates, ended and not self.terminates, self.info()
 
 
+class Stuck(Counting):
+    """Its constructor makes a file and then takes minutes."""
+
+    def __init__(self, sign: str) -> None:
+        super().__init__()
+        with open(sign, "w"):
+            time.sleep(300)
+
+
+class Ruinous(Counting):
+    """Costs so much a step that half a unit more or less makes no difference to a float."""
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        observation, _, terminated, truncated, info = super().step(action)
+        return observation, -1e18, terminated, truncated, info
+
+
 class Paid(Counting):
     """Pays the action itself. Every episode shows the same five observations."""
 
@@ -349,6 +366,8 @@ def _register() -> None:
     gym.register("test/Masked-v0", f"{MODULE}:Masked")
     gym.register("test/Pad-v0", f"{MODULE}:Pad")
     gym.register("test/Paid-v0", f"{MODULE}:Paid")
+    gym.register("test/Stuck-v0", f"{MODULE}:Stuck")
+    gym.register("test/Ruinous-v0", f"{MODULE}:Ruinous")
     gym.register("test/Varied-v0", f"{MODULE}:Varied")
     for name in OBSERVATIONS:
         gym.register(f"test/{name}Observation-v0", f"{MODULE}:Spaces", kwargs={"observation": name})

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import random
 import shutil
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import gymnast
+from gymnast.core.errors import UserError
 from gymnast.runs import checkpoint
 from tests.cli.conftest import Command, Trained, assert_answered
 from tests.hostile import SPECIAL, mutated, mutated_checkpoint, mutated_json, put_special
@@ -123,6 +128,51 @@ def test_mutated_checkpoints(call: Command, runs: tuple[Path, Path, str], seed: 
         assert_answered(resumed, case)
 
 
+STATES = {
+    "about is no object": {"about": "object"},
+    "judge has no seen": {"judge": {"seen": {"low": 0.0}}},
+    "judge is no object": {"judge": [1]},
+    "counters are none": {"counters": "many"},
+}
+
+
+@pytest.mark.parametrize("change", STATES.values(), ids=list(STATES))
+def test_a_state_that_no_run_ever_had_is_one_line(
+    call: Command, runs: tuple[Path, Path, str], change: dict[str, Any]
+) -> None:
+    """With a right checksum."""
+    runs_dir, victim, _ = runs
+    path, token = victim / "checkpoints" / "last.safetensors", victim.name.split("-")[0]
+    saved = checkpoint.load(path)
+    checkpoint.save(path, saved.tensors, saved.state | change, saved.metrics)
+    words = [f"{token}/last", "--episodes", "1", "--runs-dir", str(runs_dir)]
+    outcome = call("eval", *words)
+    assert_answered(outcome, "eval")
+    assert (outcome.code, "cannot use checkpoint" in outcome.err) == ((0, False) if "counters" in change else (2, True))
+    with pytest.raises(UserError, match="cannot use checkpoint") if "about" in change else nullcontext():
+        gymnast.load(path)
+    resumed = call("resume", f"{token}/last", "--steps", "1025", "--quiet", "--runs-dir", runs_dir)
+    assert_answered(resumed, "resume")
+
+
+def test_weights_that_are_not_finite_are_one_line(call: Command, runs: tuple[Path, Path, str], tmp_path: Path) -> None:
+    runs_dir, victim, _ = runs
+    path, token = victim / "checkpoints" / "last.safetensors", victim.name.split("-")[0]
+    saved = checkpoint.load(path)
+    tensors = {name: one * float("nan") if "weight" in name else one for name, one in saved.tensors.items()}
+    checkpoint.save(path, tensors, saved.state, saved.metrics)
+    where = ("--runs-dir", runs_dir)
+    for words in (
+        ("eval", f"{token}/last", "--episodes", "1"),
+        ("resume", f"{token}/last", "--steps", "2048", "--quiet"),
+        ("video", f"{token}/last", "--out", tmp_path / "x.mp4"),
+        ("train", "CartPole-v1", "--init-from", f"{token}/last", "--quiet", "--steps", "2048"),
+    ):
+        outcome = call(*words, *where)
+        assert_answered(outcome, words[0], code=2)
+        assert "weights that are not finite" in outcome.err
+
+
 def test_a_damaged_run_is_listed_named_and_deleted(call: Command, runs: tuple[Path, Path, str]) -> None:
     runs_dir, victim, other = runs
     token = victim.name.split("-")[0]
@@ -135,6 +185,28 @@ def test_a_damaged_run_is_listed_named_and_deleted(call: Command, runs: tuple[Pa
     assert call("runs", "show", "@last", "--runs-dir", runs_dir).out.startswith(other)
     assert call("runs", "delete", token, "--yes", "--runs-dir", runs_dir).code == 0
     assert not victim.exists()
+
+
+def test_metrics_that_are_unknown_are_counted(call: Command, runs: tuple[Path, Path, str], tmp_path: Path) -> None:
+    """In rows and in what an alert points at: of another version, or of nobody."""
+    runs_dir, victim, _ = runs
+    metrics, alerts = victim / "metrics.jsonl", victim / "alerts.json"
+    rows = [json.loads(line) | {"no/such": 1.0, "nor_this": 2.0} for line in metrics.read_text().splitlines()]
+    metrics.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    found = {"rule": "odd", "severity": "error", "since": 1, "last": 2, "count": 1, "firing": True}
+    said = {
+        "message": "m",
+        "cause": "c",
+        "evidence": {"not/either": {"value": 1}, "train/loss": {"value": 2, "high": 1}},
+    }
+    alerts.write_text(json.dumps({"alerts": [found | said]}))
+    shown = call("runs", "show", victim.name, "--json", "--runs-dir", runs_dir)
+    assert_answered(shown, "show", code=0)
+    problems = {f"{metrics}: 2 of its metrics are unknown", f"{alerts}: 1 of its metrics is unknown"}
+    assert set(shown.json["problem"].split("; ")) == problems
+    assert list(shown.json["alerts"][0]["evidence"]) == ["train/loss"]
+    for words in verbs(runs_dir, victim, tmp_path):
+        assert_answered(call(*words), " ".join(words[:2]), code=0)
 
 
 def test_lines_that_cannot_be_read_are_counted(call: Command, runs: tuple[Path, Path, str]) -> None:

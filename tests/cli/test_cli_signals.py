@@ -18,6 +18,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import pytest
+
+from gymnast.metrics.rows import STEP
 from gymnast.runs import checkpoint
 from tests.cli.conftest import ROOT, TINY, Command, Trained, environment
 from tests.processes import running, wait_for
@@ -25,6 +28,7 @@ from tests.processes import running, wait_for
 SLOW = "tests.envs_for_tests:test/Slow-v0"
 # 4 envs of 50 ms a step: the first rollout takes minutes
 ENDLESS = ("env.kwargs.seconds=0.05", "env.n_envs=4", "env.engine=sync", "algo.n_steps=2048", "eval.every=0")
+OFTEN = ("env.n_envs=8", "algo.n_steps=32", "log.every=256", "eval.every=0")
 CTRL_C = b"\x03"
 
 
@@ -108,8 +112,9 @@ def test_another_size_leaves_nothing_of_the_old_one(tmp_path: Path) -> None:
         assert at.process.poll() is None
 
 
-def test_sigterm_to_all_processes_saves_the_run(gymnast: Command, tmp_path: Path) -> None:
-    """As `timeout` and batch systems send it: the env workers of the process engine get it, too."""
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_signals_to_all_processes_save_the_run(gymnast: Command, tmp_path: Path, number: int) -> None:
+    """As `timeout`, batch systems and terminals send them: the env workers of the process engine get them, too."""
     command = [sys.executable, "-m", "gymnast", "train", SLOW, "--steps", "10000000", "--runs-dir", str(tmp_path)]
     command += settings("env.engine=process", "env.n_envs=2", "algo.n_steps=16", "algo.batch_size=32", "log.every=32")
     with running([*command, "--quiet"], cwd=ROOT, env=environment(), start_new_session=True) as process:
@@ -117,13 +122,57 @@ def test_sigterm_to_all_processes_saves_the_run(gymnast: Command, tmp_path: Path
         wait_for(lambda: list(tmp_path.glob("*/checkpoints/last.safetensors")), "first checkpoint", process)
         (run,) = tmp_path.iterdir()
         wait_for(lambda: (run / "metrics.jsonl").read_text().count("\n") >= 2, "second row", process)
-        os.killpg(process.pid, signal.SIGTERM)
+        os.killpg(process.pid, number)
         assert process.wait(100) == 130
     assert json.loads((run / "run.json").read_text())["status"] == "interrupted"
     rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     assert checkpoint.load(run / "checkpoints" / "last.safetensors").step == rows[-1]["time/total_timesteps"]
     shown = gymnast("runs", "show", "--runs-dir", tmp_path).out
     assert f"{rows[-1]['time/total_timesteps']:,} steps, its last checkpoint" in shown
+
+
+def test_a_terminal_that_is_closed_leaves_a_run_that_goes_on(gymnast: Command, tmp_path: Path) -> None:
+    """The system sends SIGHUP, and nothing can be written to the terminal any more."""
+    with terminal("train", "CartPole-v1", "--steps", "50000000", "--runs-dir", tmp_path, *settings(*OFTEN)) as at:
+        at.until(lambda text: list(tmp_path.glob("*/checkpoints/last.safetensors")), "checkpoint")
+        (run,) = tmp_path.iterdir()
+        os.close(at.its)
+        os.close(at.ours)
+        at.its, at.ours = os.open(os.devnull, os.O_RDWR), os.open(os.devnull, os.O_RDWR)  # to be closed at the end
+        at.process.wait(100)
+    about = json.loads((run / "run.json").read_text())
+    assert (about["status"], about["summary"]["stop_reason"]) == ("interrupted", "interrupted")
+    rows = (run / "metrics.jsonl").read_text().splitlines()
+    assert checkpoint.load(run / "checkpoints" / "last.safetensors").step == json.loads(rows[-1])[STEP]
+
+
+def test_nohup_keeps_a_run_going_when_the_terminal_is_closed(tmp_path: Path) -> None:
+    command = ["nohup", sys.executable, "-m", "gymnast", "train", "CartPole-v1", "--steps", "50000000", "--quiet"]
+    command += ["--runs-dir", str(tmp_path), *settings(*OFTEN)]
+    with running(command, cwd=ROOT, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+        wait_for(lambda: list(tmp_path.glob("*/metrics.jsonl")), "metrics", process)
+        (run,) = tmp_path.iterdir()
+        process.send_signal(signal.SIGHUP)
+        rows = (run / "metrics.jsonl").read_text().count("\n")
+        wait_for(lambda: (run / "metrics.jsonl").read_text().count("\n") > rows + 1, "another row", process)
+        assert json.loads((run / "run.json").read_text())["status"] == "running"
+
+
+def test_a_signal_while_a_run_starts_is_a_line_and_leaves_nothing(tmp_path: Path) -> None:
+    """The env's constructor takes minutes: there is no run yet."""
+    command = [sys.executable, "-m", "gymnast", "train", "tests.envs_for_tests:test/Stuck-v0", "--quiet"]
+    command += [
+        "--runs-dir",
+        str(tmp_path / "runs"),
+        *settings(f"env.kwargs.sign={tmp_path / 'sign'}", "env.engine=sync"),
+    ]
+    with running(command, cwd=ROOT, env=environment(), stderr=subprocess.PIPE, text=True) as process:
+        wait_for((tmp_path / "sign").exists, "constructor", process)
+        process.send_signal(signal.SIGTERM)
+        _, said = process.communicate(timeout=100)
+    assert process.returncode == 130
+    assert said.splitlines()[-1] == "gymnast: stopped at once; everything saved so far is intact (`gymnast runs list`)."
+    assert list((tmp_path / "runs").glob("*")) + list((tmp_path / "runs").glob(".*")) == []
 
 
 def test_a_terminal_without_our_letters_gets_a_summary(gymnast: Command, tmp_path: Path) -> None:

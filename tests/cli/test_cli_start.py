@@ -61,6 +61,18 @@ def test_what_only_looks_needs_no_torch(
     assert not packages_of(*args, "--runs-dir", trained.runs_dir) & {"torch", also_not}
 
 
+def test_a_package_that_cannot_be_imported_is_one_line(call: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As with `ulimit -v`, where a library of torch finds no memory."""
+
+    def fails(*words: object, **options: object) -> None:
+        raise ImportError("libtorch_cpu.so: failed to map segment\nfrom shared object")
+
+    monkeypatch.setattr("gymnast.verbs.runs.show.list_all_runs", fails)
+    outcome = call("runs", "list")
+    why = "libtorch_cpu.so: failed to map segment from shared object"
+    assert (outcome.code, outcome.err) == (2, f"gymnast: a package cannot be imported: {why}\n")
+
+
 def test_a_bare_command_shows_its_help(gymnast: Command) -> None:
     for words in ((), ("runs",)):
         outcome = gymnast(*words)

@@ -16,10 +16,13 @@ from gymnast import config as configs
 from gymnast.play.episode import rollout_steps
 from gymnast.play.step_table import labels_of, step_table, to_csv
 from gymnast.training.build import build
-from gymnast.training.diagnostics import DEAD, SAMPLE, describe_layer, diagnose, sample
+from gymnast.training.diagnostics import DEAD, SAMPLE, describe_layer, diagnose, histogram, sample
 from gymnast.training.loop import train
 from gymnast.training.state import TrainState
 from tests.invariants.conftest import collect
+
+SHORT = ["env.n_envs=4", "algo.n_steps=32", "algo.batch_size=64", "train.total_timesteps=1024", "eval.episodes=2"]
+SHORT += ["stop.on_solved=false", "stop.episodes=2"]
 
 
 def after_one_update(env_id: str, *settings: str) -> TrainState:
@@ -152,6 +155,31 @@ def test_a_table_says_what_the_rollout_says(cartpole: TrainState) -> None:
     assert [float(row["return"]) for row in read] == [row["return"] for row in rows]
 
 
+def test_a_histogram_of_one_huge_value() -> None:
+    found = histogram(torch.full((4,), -1e18))
+    assert (sum(found["counts"]), len(found["edges"])) == (4, 21)
+    assert found["edges"][0] < -1e18 < found["edges"][-1]
+
+
+def test_what_only_looks_at_training_cannot_end_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Diagnostics and alerts that fail are dropped with one warning each; rows go on."""
+    from gymnast.sinks import SinkGroup
+
+    def fails(*args: Any) -> Any:
+        raise ZeroDivisionError("float division by zero")
+
+    monkeypatch.setattr("gymnast.training.rows.diagnose", fails)
+    session = build(configs.load("CartPole-v1", [*SHORT, "log.diagnostics=128", "log.every=128"]).config, None)
+    monkeypatch.setattr(session.alerts, "check", fails)
+    warnings: list[str] = []
+    rows: list[dict[str, float]] = []
+    train(session, SinkGroup([], warnings.append), observer=lambda row: rows.append(row))
+    session.close()
+    assert [row["time/total_timesteps"] for row in rows] == [128 * (i + 1) for i in range(8)]
+    why = "ZeroDivisionError: float division by zero"
+    assert warnings == [f"{what} failed and are made no more: {why}" for what in ("diagnostics", "alerts")]
+
+
 def test_labels_fall_back_to_numbers(cartpole: TrainState) -> None:
     labels = labels_of(cartpole.agent, cartpole.config.env.model_copy(update={"id": "Unknown-v0"}))
     assert labels.actions == ["action 0", "action 1"]
@@ -171,8 +199,7 @@ def test_lines_come_at_the_end_and_as_often_as_asked() -> None:
         def diagnostics(self, step: int, record: Mapping[str, Any]) -> None:
             self.steps.append(step)
 
-    base = ["env.n_envs=4", "algo.n_steps=32", "algo.batch_size=64", "train.total_timesteps=1024", "eval.episodes=2"]
-    base += ["stop.on_solved=false", "stop.episodes=2", "log.every=1024"]
+    base = [*SHORT, "log.every=1024"]
     expected = {
         "eval.every=512": [1024],
         "log.diagnostics=256": [256, 512, 768, 1024],

@@ -18,11 +18,11 @@ from gymnast.cli import app
 from gymnast.core.errors import UserError
 from gymnast.report.next_steps import _other_seed, next_steps
 from gymnast.report.page import return_chart
-from gymnast.report.run_facts import RunFacts
+from gymnast.report.run_facts import RETURN, RunFacts
 from gymnast.runs.references import Run
 from gymnast.sinks.jsonl import read_metrics
 from gymnast.verbs.train import start
-from tests.runs.report_runs import ROLLOUT, Gallery, refs
+from tests.runs.report_runs import ROLLOUT, SMALL, Gallery, refs
 from tests.unit.test_docs import leaf_of
 
 Verb = Callable[..., str]
@@ -200,6 +200,57 @@ def test_a_run_without_rows_or_with_broken_files_has_a_page_too(gallery: Gallery
     with pytest.raises(UserError, match="no return to plot: yyyyy"):
         gymnast("runs", "plot", "yyyyy")
     shutil.rmtree(path)
+
+
+def test_rows_and_alerts_that_no_run_writes_do_not_keep_the_page_from_being_shown(
+    gallery: Gallery, gymnast: Verb, tmp_path: Path
+) -> None:
+    """A share of the time beyond all, a return that is huge and constant, a command that no shell could read."""
+    path = gallery.folder / "qqqqq-cartpole-v1-ppo-s1"
+    shutil.copytree(gallery.wild[0].path, path)
+    rows = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
+    odd = {RETURN: -1e18, "time/share/env": 1e9}
+    kept = ("time/total_timesteps", "time/elapsed")
+    (path / "metrics.jsonl").write_text("".join(json.dumps({k: row[k] for k in kept} | odd) + "\n" for row in rows))
+    alerts = json.loads((path / "alerts.json").read_text())
+    alerts["alerts"] = [alert | {"command": 'gymnast train "x', "patch": {"a": 1}} for alert in alerts["alerts"]]
+    (path / "alerts.json").write_text(json.dumps(alerts))
+    page = gymnast("report", "qqqqq")
+    assert "cannot be made" not in page
+    assert 'gymnast train "x' in page
+    assert gymnast("report", "qqqqq", "--html", "--out", tmp_path / "x.html")
+    assert "-1,000,000,000,000,000,000" in gymnast("runs", "plot", "qqqqq", "--metric", RETURN)
+    gymnast("runs", "plot", "qqqqq", "--metric", RETURN, "--out", tmp_path / "x.png")
+    assert "cannot be shown" not in gymnast("runs", "show", "qqqqq")
+    shutil.rmtree(path)
+
+
+def test_a_run_whose_returns_are_huge_and_constant(tmp_path: Path) -> None:
+    """It comes to its end, with a page; every episode of 5 steps returns -5e18."""
+    settings = [*SMALL, "env.engine=sync"]
+    done = start("tests.envs_for_tests:test/Ruinous-v0", settings, tmp_path, 1, 2 * ROLLOUT, quiet=True)
+    run = Run(tmp_path / done.run)
+    assert run.read().status == "finished"
+    assert "cannot be made" not in page_of(run)
+    assert {"report", "failed"} & set(run.log_path.read_text().split()) == set()
+    words = ["runs", "show", run.id, "--runs-dir", str(tmp_path)]
+    assert "-5,000,000,000" in CliRunner().invoke(app, words, catch_exceptions=False, standalone_mode=False).stdout
+
+
+def test_a_part_that_cannot_be_made_is_a_line_of_the_page(
+    gallery: Gallery, gymnast: Verb, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*args: Any) -> Any:
+        raise ValueError("math domain error")
+
+    monkeypatch.setattr("gymnast.report.page.return_chart", fails)
+    monkeypatch.setattr("gymnast.terminal.runs.return_chart", fails)
+    page = gymnast("report", gallery.tuned[0].id)
+    assert page.count("**Problem: **this section cannot be made: ValueError: math domain error") == 1
+    assert "## Settings" in page
+    shown = gymnast("runs", "show", gallery.tuned[0].id)
+    assert "problem: this part cannot be shown: ValueError: math domain error" in shown
+    assert "metrics at" in shown
 
 
 def test_videos_are_linked(gallery: Gallery, gymnast: Verb) -> None:

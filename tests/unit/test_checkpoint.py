@@ -210,6 +210,20 @@ def test_a_full_disk_leaves_the_old_checkpoint_whole(tmp_path: Path) -> None:
     assert sorted(file.name for file in tmp_path.iterdir()) == ["last.json", "last.safetensors"]
 
 
+def test_an_error_of_writing_names_the_file(tmp_path: Path) -> None:
+    code = """
+        import pathlib, resource, signal, sys
+        from gymnast.core.files import write_atomic
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+        try:
+            write_atomic(pathlib.Path(sys.argv[1]), bytes(2000))
+        except OSError as error:
+            print(error.filename)
+    """
+    assert run_python(code, str(tmp_path / "run.json")).stdout == f"{tmp_path / 'run.json'}\n"
+
+
 def test_only_regular_files_are_replaced(tmp_path: Path) -> None:
     """A device, a pipe or a folder that has the name of a file stays what it is."""
     pipe, folder, link, file = (tmp_path / name for name in ("pipe", "folder", "link", "file"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import json
 import math
@@ -336,3 +337,27 @@ def test_a_full_disk_is_reported(tmp_path: Path) -> None:
     group.close()
     assert len(warnings) == 1
     assert "No space left" in warnings[0]
+
+
+def test_rows_wait_while_the_disk_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes half of the second line, then nothing, then all there is."""
+    sink = JsonlSink(run_info(tmp_path))
+    file, room = sink._file, [1000, 10, 0, 1000]
+
+    class Disk:
+        def write(self, data: bytes) -> int:
+            left = room.pop(0)
+            if not left:
+                raise OSError(errno.ENOSPC, "No space left on device")
+            return file.write(data[:left])
+
+        def close(self) -> None:
+            file.close()
+
+    monkeypatch.setattr(sink, "_file", Disk())
+    for step in (1, 2, 3, 4):
+        sink.write(step, {"train/loss": step / 7})
+    room.append(1000)
+    sink.close()
+    assert [row["train/loss"] for row in read_metrics(tmp_path / "metrics.jsonl")] == [1 / 7, 2 / 7, 3 / 7, 4 / 7]
+    assert (tmp_path / "metrics.jsonl").read_text().count("\n") == 4

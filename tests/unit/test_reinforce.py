@@ -264,3 +264,16 @@ def test_no_step_is_made_before_an_episode_has_ended() -> None:
     assert float(second["train/complete_episodes"]) == 2
     assert float(second["train/pending_steps"]) == 2
     assert moved()
+
+
+def test_an_unfinished_episode_whose_columns_differ_in_length_is_refused() -> None:
+    learner = make_learner("value", softmax_agent([0.5, 0.5]))
+    learner.pending = [
+        {"reward": torch.ones(3), "ended": torch.zeros(3)},
+        {"reward": torch.ones(0), "ended": torch.ones(0)},
+    ]
+    tensors, values = learner.save_state()
+    learner.load_state(tensors, values, optimizer=True, episodes=True)
+    assert [len(columns["reward"]) for columns in learner.pending] == [3, 0]
+    with pytest.raises(ValueError, match="not of one length"):
+        learner.load_state({**tensors, "pending/0/ended": torch.zeros(2)}, values, optimizer=True, episodes=True)

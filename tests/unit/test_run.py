@@ -97,6 +97,18 @@ def test_the_folder_is_whole_and_says_what_it_is(tmp_path: Path) -> None:
     assert [path.name for path in run.path.parent.iterdir()] == [run.id]  # no hidden leftovers
 
 
+def test_a_run_whose_folder_cannot_be_made_complete_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stops(*args: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("gymnast.runs.folder.write_json", stops)
+    with pytest.raises(KeyboardInterrupt):
+        make(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_update_merges_the_summary_and_refuses_unknown_fields(tmp_path: Path) -> None:
     run = make(tmp_path, score=1.5)
     run.update(summary={"env_steps": 10, "fps": float("nan")})
@@ -118,6 +130,37 @@ def test_many_processes_create_runs_at_once(tmp_path: Path) -> None:
     assert len({run.token for run in runs}) == 40  # the token alone is a reference
     created = [run.created for run in runs]
     assert created == sorted(created, reverse=True)
+
+
+def test_no_tag_is_lost_where_many_are_given_at_once(tmp_path: Path) -> None:
+    """Each process waits for the others to be ready, and then gives ten tags one by one."""
+    run = make(tmp_path)
+    code = """
+        import sys, time
+        from pathlib import Path
+        from gymnast.runs.references import Run
+        from gymnast.verbs.runs.change import tag_runs
+        run, name = Run(Path(sys.argv[1])), sys.argv[2]
+        print("ready", flush=True)
+        sys.stdin.readline()
+        for number in range(10):
+            tag_runs([run], [f"{name}{number}"])
+    """
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-c", textwrap.dedent(code), str(run.path), name],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for name in "abcd"
+    ]
+    for process in started:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+    for process in started:
+        process.communicate("go\n", timeout=100)
+    assert sorted(run.read().tags) == [f"{name}{number}" for name in "abcd" for number in range(10)]
 
 
 def test_a_taken_token_is_not_given_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import math
+import re
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -12,7 +14,8 @@ from rich.console import Console
 
 from gymnast import config as configs
 from gymnast.alerts.alert import Alert, Evidence
-from gymnast.core.text import ago, number, setting, span, sparkline
+from gymnast.core.statistics import widened
+from gymnast.core.text import ago, bar, number, setting, span, sparkline
 from gymnast.report.charts import svg
 from gymnast.report.charts.model import Chart, Curve, Level, goals
 from gymnast.report.charts.text import draw
@@ -89,6 +92,33 @@ def test_one_point_and_no_steps_are_no_division_by_zero() -> None:
     assert chart([line([(256, 5.0)]), dots([(256, 5.0)])], 5.0)
 
 
+@pytest.mark.parametrize("value", [-1e18, 1e18, 1e149, 2.0**53, 0.0, 5e-324])
+def test_a_constant_of_any_size_can_be_drawn(value: float) -> None:
+    """Beyond 2**53 a number minus a half is that number: an axis of a fixed width would have none."""
+    points = [(256.0, value), (512.0, value)]
+    low, high = widened(value, value)
+    assert (low < value < high, high - low >= 1.0) == (True, True)
+    assert sum("▪" in row for row in chart([line(points)])) == 1
+    drawn = svg.draw(Chart("return", (line(points),)))
+    places = {corner for _, corner in re.findall(r'points="(\S+) (\S+)" stroke="#0', drawn)}
+    assert len(places) == 1
+    assert "nan" not in drawn
+    assert chart([line([(5e-324, value)])])  # nor is there an axis of steps without a length
+
+
+def test_a_narrow_range_keeps_its_ends() -> None:
+    assert widened(1.0, 1.0 + 1e-9) == (1.0, 1.0 + 1e-9)
+    assert widened(0.0, 10.0, margin=0.05) == (-0.5, 10.5)
+    assert widened(1.0, 1.0) == (0.5, 1.5)
+
+
+@pytest.mark.parametrize(
+    ("share", "shown"), [(1e9, "████"), (0.5, "██"), (1e-9, "▏"), (0, ""), (-5, ""), (math.nan, "")]
+)
+def test_a_bar_has_an_end(share: float, shown: str) -> None:
+    assert bar(share, 4) == shown
+
+
 def test_columns_go_in_their_order_until_the_rest_fits() -> None:
     columns = [Column("keep"), Column("second", drop=1), Column("first", drop=2)]
 
@@ -117,6 +147,7 @@ def test_sparkline() -> None:
     assert sparkline([0, 7], 2) == "▁█"
     assert sparkline([0, 0, 7, 7, 3.5, float("nan")], 5) == "▁▁██▅"
     assert sparkline([3.0], 4) == "▁▁▁▁"
+    assert sparkline([0.0, 5e-324], 2) == "▁█"
     assert len(sparkline(list(range(1000)), 37)) == 37
 
 

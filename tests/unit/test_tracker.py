@@ -332,6 +332,9 @@ def test_keeps_some_pictures_of_all_envs_until_it_has_learned(monkeypatch: pytes
     assert {number % 4 for number in kept} == {0, 1, 2, 3}
     assert min(kept) < 50
     assert max(kept) > 150
+    # 200 pictures come; 60 fit, and each time they are full half of them go: early and late ones stay equally likely
+    early, late = (sum(low <= number < low + 100 for number in kept) for low in (0, 100))
+    assert late < 2 * early
     assert all(stack.base is None for stack in tracker._kept)  # nothing else stays in memory
     assert tracker.learn_kept(0).shape == (len(kept), tracker.out_features)
     tracker.watch(np.zeros((2, 1, SIDE, SIDE), np.uint8))

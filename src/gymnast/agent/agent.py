@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import gymnasium as gym
@@ -26,6 +26,11 @@ if TYPE_CHECKING:
 
 TensorObs = dict[str, Tensor]
 ArrayObs = dict[str, NDArray[Any]]
+
+
+def not_finite(tensors: Mapping[str, Tensor]) -> list[str]:
+    """Names of those that hold a number which is none, or is infinite."""
+    return [name for name, one in tensors.items() if one.is_floating_point() and not bool(one.isfinite().all())]
 
 
 class Acted(NamedTuple):
@@ -166,6 +171,11 @@ class Agent(nn.Module):
             return value / scales[task]
         value = value / self.reward_scales[0]
         return value if self.reward_normalizer is None else value / self.reward_normalizer.moments.scale
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether all weights and statistics are numbers. An agent whose training has diverged decides nothing."""
+        return not not_finite(self.state_dict())
 
     def std(self) -> Tensor | None:
         """The Gaussian's standard deviation where it is a parameter: worth charting."""

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from gymnast.alerts.alert import Alert, Evidence
-from gymnast.core.text import setting
+from gymnast.core.text import setting, words_of
 from gymnast.metrics.catalogue import catalogue
 
 if TYPE_CHECKING:
@@ -33,7 +32,7 @@ def patch_text(alert: Alert) -> str:
 
 def kept_text(alert: Alert, others: Sequence[Alert]) -> str:
     """That the command of an alert keeps a setting which another alert blames, and which was typed; else nothing."""
-    kept = {word.partition("=")[0]: word for word in shlex.split(alert.command or "") if "=" in word}
+    kept = {word.partition("=")[0]: word for word in words_of(alert.command or "") if "=" in word}
     blamed = [(other.rule, key) for other in others for key in other.patch or {} if key not in (alert.patch or {})]
     found = {key: f"{kept[key]}, which {rule} blames" for rule, key in reversed(blamed) if key in kept}
     return f"; it keeps {' and '.join(found.values())}" if found else ""

@@ -10,8 +10,9 @@ from gymnast.api.files import File, read
 from gymnast.api.model import PREDICT_RNG, Model, model_class
 from gymnast.api.settings import dotted, keyword_places, leave_judgement_to_the_user, moved_to
 from gymnast.api.sources import EnvSource, Spaces, source_of
-from gymnast.core.errors import UserError
+from gymnast.core.errors import UserError, reason_of
 from gymnast.core.trust import allow
+from gymnast.runs.checkpoint import Checkpoint
 from gymnast.training.record import versions
 
 
@@ -43,8 +44,8 @@ def load(
     saved = file.alone()
     state = saved.state
     data = state["config"]
-    kind = model_class(data["algo"]["name"])
-    about = state.get("about") or {}
+    kind = model_class(saved.config.algo.name)
+    about = saved.about
     places = keyword_places(kind.algo)
     keywords = {key: value for key, value in (custom_objects or {}).items() if key in places} | keywords
     given = dotted(kind.__name__, kind.algo, keywords)
@@ -56,7 +57,7 @@ def load(
     was_object = about.get("env") == "object"
     source = source_of(env) if env is not None else EnvSource(before.env.id)
     config = moved_to(kind.__name__, before, source, given)
-    spaces = Spaces.from_json(about) if about else Spaces.of(config.env, source)
+    spaces = saved_spaces(saved) if about else Spaces.of(config.env, source)
     if env is not None and about and not Spaces.of(config.env, source).fit(spaces):
         raise UserError(f"env: {source.name} has other spaces than the {before.env.id} that {ref} was trained on.")
     known = None if env is None and was_object else source
@@ -66,3 +67,10 @@ def load(
     if PREDICT_RNG in saved.tensors:
         model.generator.set_state(saved.tensors[PREDICT_RNG])
     return model
+
+
+def saved_spaces(saved: Checkpoint) -> Spaces:
+    try:
+        return Spaces.from_json(saved.about)
+    except (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise saved.unusable(f"about: {reason_of(error)}") from error

@@ -94,7 +94,7 @@ class Model(Names):
         self.run: Run | None = None  # the last learn()'s folder
         self.result: Result | None = None  # how the last learn() ended
         self.metrics: dict[str, float] = {}  # its last row
-        self._window = WINDOW if saved is None else (saved.state.get("about") or {}).get("window", WINDOW)
+        self._window = WINDOW if saved is None else saved.about.get("window", WINDOW)
         self._saved = saved  # what the session will be restored from, once there is one
         self._loaded: SavedAgent | None = None  # of a loaded model whose envs are not built yet
         self._vec_env: VecEnv | None = None

@@ -6,7 +6,9 @@ import atexit
 import io
 import json
 import os
+import signal
 import sys
+import threading
 from importlib import import_module
 from typing import NoReturn
 
@@ -64,6 +66,9 @@ def _as_setting(option: str) -> str | None:
 def main() -> NoReturn:
     """Runs the command; a user's mistake is one line and ends with 2, an env's failure with 1."""
     code, failure = 0, None
+    for number in (signal.SIGTERM, signal.SIGHUP):  # as Ctrl-C, where nothing else is done about it
+        if signal.getsignal(number) == signal.SIG_DFL and threading.current_thread() is threading.main_thread():
+            signal.signal(number, signal.default_int_handler)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a terminal without a letter gets a question mark
     try:
@@ -80,6 +85,8 @@ def main() -> NoReturn:
         place = f"{error.filename}: " if isinstance(error, OSError) and error.filename else ""
         reason = error.strerror or error if isinstance(error, OSError) else f"not enough memory. {error}"
         code, failure = 2, tell(f"{place}{reason}")
+    except ImportError as error:  # a package that is damaged, or has too little memory (ulimit -v) to be loaded
+        code, failure = 2, tell(f"a package cannot be imported: {' '.join(str(error).split())}")
     except (EnvFailure, Stopped) as error:
         click.echo(f"gymnast: {error}", err=True)
         code, failure = 130 if isinstance(error, Stopped) else 1, str(error)

@@ -34,6 +34,11 @@ class Stopped(Exception):
     """Ctrl-C has ended a command that can go on later. The message says what is kept and how."""
 
 
+def reason_of(error: Exception) -> str:
+    """An exception that nobody has expected, in a line."""
+    return " ".join(f"{type(error).__name__}: {error}".split())
+
+
 def install_command(*extras: str) -> str:
     """The one command that adds optional packages."""
     return f'pip install "{DISTRIBUTION}[{",".join(extras)}]"'

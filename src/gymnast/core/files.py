@@ -18,6 +18,7 @@ TEMPORARY = ".tmp"  # how a file that is not finished yet ends; leftovers of a k
 
 
 LARGEST = 16 << 20  # bytes of a file that is read whole; those of a run have some kilobytes
+FULL = (errno.ENOSPC, errno.EDQUOT)  # of an OSError: it may pass, when somebody makes room
 HUGE = 1e150  # numbers beyond it count as infinite: the square of one is no number any more
 
 
@@ -115,8 +116,9 @@ def write_atomic(path: Path, data: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
-    except OSError:
+    except OSError as error:
         temporary.unlink(missing_ok=True)  # a full disk must not stay full because of us
+        error.filename = str(path)  # errors of write() name no file
         raise
     sync_folder(path.parent)
 

@@ -11,6 +11,7 @@ from time import perf_counter
 from types import FrameType
 from typing import NamedTuple
 
+ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # Ctrl-C, kill, the terminal is closed
 JUDGING = ("evaluating", "verdict", "score")
 DONE = "done"
 
@@ -66,11 +67,16 @@ class Pulse:
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """The first Ctrl-C or SIGTERM sets `stopping`; a second one acts as it always does."""
+        """The first Ctrl-C, SIGTERM or SIGHUP sets `stopping`; a second Ctrl-C or SIGTERM acts as it always does.
+
+        What is ignored stays so: nohup ignores SIGHUP, a shell that starts a job in the background Ctrl-C. A terminal
+        that is closed may say so several times, by the shell and by the system: once is enough.
+        """
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+        found = {number: signal.getsignal(number) for number in ENDS}
+        before = {number: handler for number, handler in found.items() if handler not in (signal.SIG_IGN, None)}
 
         def restore() -> None:
             for number, handler in before.items():
@@ -78,10 +84,14 @@ class Pulse:
 
         def on_signal(number: int, frame: FrameType | None) -> None:
             self.stopping = True
-            restore()
+            if number == signal.SIGHUP:
+                before.pop(signal.SIGHUP, None)
+                signal.signal(number, signal.SIG_IGN)
+            else:
+                restore()
             self.on_stop()
 
-        for number in before:
+        for number in tuple(before):
             signal.signal(number, on_signal)
         try:
             yield

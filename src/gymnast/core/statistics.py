@@ -72,6 +72,17 @@ def mean_interval(sample: Sequence[float] | Array, low: float, high: float) -> t
     return max(float(lower), float(low)), min(float(upper), float(high))  # weights sum to 1 but for rounding
 
 
+def widened(low: float, high: float, margin: float = 0.0) -> tuple[float, float]:
+    """A range with a margin (a share of it) on both sides. One too narrow to be divided into parts, as that of a
+    constant is, becomes as wide as numbers of its size can be told apart, and at least 1 wide."""
+    size = max(abs(low), abs(high))
+    if high - low > max(1e-12 * size, 1e-200):
+        extra = margin * (high - low)
+    else:
+        extra = max(0.5, 1e-6 * size)
+    return low - extra, high + extra
+
+
 @dataclass(frozen=True)
 class Estimate:
     """A statistic and its interval."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -42,6 +43,14 @@ def _is_number(text: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def words_of(command: str) -> list[str]:
+    """A command as a shell splits it; no words of a text that is no command."""
+    try:
+        return shlex.split(command)
+    except ValueError:
+        return []
 
 
 def assignment(key: str, value: Any) -> str:
@@ -120,8 +129,11 @@ def span(low: float | None, high: float | None) -> str:
 
 
 def bar(share: float, width: int) -> str:
-    """A share of the width in eighths of a column; a share above zero is always visible."""
-    eighths = max(round(8 * width * share), 1)
+    """A share of the width in eighths of a column; a share above zero is always visible. Shares come from files: what
+    is no number or below 0 is drawn as nothing, more than all as all."""
+    if not share > 0:
+        return ""
+    eighths = max(round(8 * width * min(share, 1.0)), 1)
     return EIGHTHS[-1] * (eighths // 8) + EIGHTHS[eighths % 8]
 
 
@@ -139,7 +151,7 @@ def blocks(values: Sequence[float], width: int, height: int) -> list[str]:
     stretches = [points[a : max(b, a + 1)] for a, b in pairwise(cuts)]
     means = [sum(stretch) / len(stretch) for stretch in stretches]
     low, high = min(means), max(means)
-    scale = (len(HEIGHTS) * height - 1) / (high - low) if high > low else 0.0
-    levels = [1 + round((mean - low) * scale) for mean in means]
+    top, range_ = len(HEIGHTS) * height - 1, high - low
+    levels = [1 + (round((mean - low) / range_ * top) if high > low else 0) for mean in means]
     columns = ("".join((" " + HEIGHTS)[min(max(level - 8 * row, 0), 8)] for level in levels) for row in range(height))
     return list(columns)[::-1]

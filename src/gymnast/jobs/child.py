@@ -34,17 +34,19 @@ def end_with_parent(pipe: int) -> None:
     threading.Thread(target=watch, name="end with parent", daemon=True).start()
 
 
-STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def leave_signals_to_parent() -> None:
-    """Ctrl-C and SIGTERM often go to all processes of a run: the parent saves it first and then ends its workers.
+    """Ctrl-C, SIGTERM and SIGHUP often go to all processes of a run: the parent saves it and then ends its workers.
 
-    By a handler: what is ignored by SIG_IGN stays ignored in programs that an env starts, and ends with SIGTERM.
+    By a handler: what is ignored by SIG_IGN stays ignored in programs that an env starts, and these end with SIGTERM.
+    What is ignored already, by nohup, stays so for them.
     """
     for number in STOP_SIGNALS:
-        signal.signal(number, lambda number, frame: None)
-        signal.siginterrupt(number, False)
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, lambda number, frame: None)
+            signal.siginterrupt(number, False)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from torch import Tensor
 
+from gymnast.agent.agent import not_finite
 from gymnast.core.pulse import Pulse
 from gymnast.core.schedule import Every
 from gymnast.core.seeds import derive_seed
@@ -116,8 +117,10 @@ class Judge:
 
     @property
     def judges_at_the_end(self) -> bool:
-        """A run that neither evaluates nor asks whether it is solved does not pay for a verdict either."""
-        return (self.config.eval_every > 0 or self.config.stop.on_solved) and not self._waits_for_an_end
+        """A run that neither evaluates nor asks whether it is solved does not pay for a verdict either. Where the
+        training diverged before any evaluation, there is no agent to give one on."""
+        wanted = self.config.eval_every > 0 or self.config.stop.on_solved
+        return wanted and not self._waits_for_an_end and (self.best_agent is not None or self.net.agent.is_finite)
 
     def plan(self, step: int) -> None:
         """When the next evaluation is due, by the config and from where the run stands."""
@@ -142,16 +145,19 @@ class Judge:
         """
         if again:
             return self.record.due, False
+        due = self._evaluation_due(step, recent, ending)
+        calls: tuple[str, ...] = ()
+        if self.config.stop.watch == "train" and train_score is not None and step >= self.record.next_verdict:
+            calls = tuple(name for name, goal in self._open_goals().items() if train_score >= goal)
+        if (due or calls) and not self.net.agent.is_finite:  # its training has diverged: no score of it may count
+            due, calls = False, ()
         number = None
-        if self._evaluation_due(step, recent, ending):
+        if due:
             number = self.record.evaluations
             self.record.evaluations += 1
             every = Every(self.config.eval_every)
             every.done(step)
             self.record.next_evaluation = every.next
-        calls: tuple[str, ...] = ()
-        if self.config.stop.watch == "train" and train_score is not None and step >= self.record.next_verdict:
-            calls = tuple(name for name, goal in self._open_goals().items() if train_score >= goal)
         if calls:
             self._postpone_verdicts(step)
         asked = number is not None or calls
@@ -247,7 +253,7 @@ class Judge:
     def end_stage(self, step: int) -> Row:
         """The agent's scores in this stage and those before it, on fresh episodes: the ones that ended the stage may
         have been lucky."""
-        if self._waits_for_an_end or not self.stage.is_scored:
+        if self._waits_for_an_end or not self.stage.is_scored or not self.net.agent.is_finite:
             self.record.stage_ends[self.stage.name] = StageEnd(step, None)
             return {}
         scores = self.court.score_stages(self.stage.name, derive_seed(self.config.train.seed, "stage", self.stage.name))
@@ -293,6 +299,8 @@ class Judge:
             for weights in filter(None, (best, *(snapshot.agent for snapshot in self.waiting))):
                 if {name: tensor.shape for name, tensor in weights.items()} != shapes:
                     raise ValueError("an earlier agent in it has other layers")
+                if names := not_finite(weights):
+                    raise ValueError(f"an earlier agent in it has weights that are not finite: {names[0]}")
         else:
             kept = {name: getattr(self.record, name) for name in ("next_evaluation", "stage_ends", "stage_scores")}
             self.record = replace(self.record.without_results(), **kept)

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from pydantic import TypeAdapter
 
+from gymnast.core.typed import typed
 from gymnast.judge.evidence import NOTHING_SEEN, Evidence, Range
 from gymnast.judge.stages import StageEnd
 from gymnast.judge.verdict import EvalRequest
+
+if TYPE_CHECKING:
+    from gymnast.runs.checkpoint import Checkpoint
 
 SOLVED, TARGET = "solved", "target"  # the goals of a run
 
@@ -59,3 +64,11 @@ class Record:
 
 
 RECORD = TypeAdapter(Record)
+
+
+def saved_record(saved: Checkpoint) -> Record:
+    """Of a checkpoint; of an earlier version's, whatever it has of it."""
+    try:
+        return typed(RECORD, saved.judged)
+    except ValueError as error:
+        raise saved.unusable(f"judge: {error}") from None

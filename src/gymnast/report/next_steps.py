@@ -32,7 +32,7 @@ def next_steps(facts: RunFacts) -> list[NextStep]:
     if facts.info.status in UNFINISHED and not facts.solved:
         steps = [*_again(facts, where), *steps]
     elif facts.solved:
-        steps = _solved(facts, where)
+        steps = [*(_again(facts, where) if facts.info.status == "killed" else ()), *_solved(facts, where)]
     else:
         steps += _unsolved(facts, where)
     if facts.run.checkpoints():
@@ -86,7 +86,8 @@ def _unsolved(facts: RunFacts, where: str) -> list[NextStep]:
     steps = []
     on = f"gymnast resume {facts.token} --steps {2 * facts.total_steps}{where}"
     rising = still_rising(facts)
-    if rising:
+    goes_on = facts.run.checkpoint_path("last").exists()  # none is saved once a training has diverged
+    if rising and goes_on:
         steps.append(NextStep(on, f"{rising} were still rising: train on"))
     threshold = facts.threshold
     if threshold is not None and facts.latest.get(RETURN, threshold - 1) >= threshold:
@@ -98,7 +99,7 @@ def _unsolved(facts: RunFacts, where: str) -> list[NextStep]:
         steps.append(NextStep(f"gymnast train {facts.preset} --seed {facts.info.seed}{where}", why))
     elif facts.target:
         steps.append(NextStep(_other_seed(facts, where), "another seed: one proves little"))
-    if not rising:
+    if not rising and goes_on:
         steps.append(NextStep(on, "train on from here"))
     if is_preset(facts.info.env):
         others = [name for name in variant_names(read_preset(facts.info.env)) if name != facts.info.variant]

@@ -9,7 +9,8 @@ from typing import Any
 
 from gymnast.alerts.alert import Alert
 from gymnast.alerts.text import evidence_of, when
-from gymnast.core.text import bar, duration, setting, sparkline, utc
+from gymnast.core.errors import reason_of
+from gymnast.core.text import bar, duration, printable, setting, sparkline, utc
 from gymnast.metrics.catalogue import catalogue
 from gymnast.metrics.rows import STEP, is_late
 from gymnast.report.actors import actor_costs
@@ -42,6 +43,7 @@ PHASES = {
 
 
 def build_page(facts: RunFacts) -> Page:
+    """A section that cannot be made, of a run with damaged files, is a line that says so."""
     verdict = judge(facts)
     sections = [
         _head,
@@ -57,7 +59,13 @@ def build_page(facts: RunFacts) -> Page:
         _videos,
         _files,
     ]
-    return [block for section in sections for block in section(facts, verdict)]
+    page: list[Block] = []
+    for section in sections:
+        try:
+            page += section(facts, verdict)
+        except Exception as error:  # the rest of the page says enough to be worth having
+            page.append(say(Bold("Problem: "), f"this section cannot be made: {printable(reason_of(error))}"))
+    return page
 
 
 def _head(facts: RunFacts, verdict: Verdict) -> list[Block]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
@@ -42,6 +42,7 @@ class RunFacts:
         self.run = run
         self.info = run.read() if info is None else info
         self._problems: list[str] = []
+        self._unknown: set[str] = set()
 
     @cached_property
     def rows(self) -> Rows:
@@ -49,6 +50,7 @@ class RunFacts:
         rows, damaged = self._attempt(lambda: read_rows(self.run.metrics_path), nothing)
         if damaged:
             self._problems.append(f"{self.run.metrics_path}: {damaged} of its lines cannot be read")
+        self._count(self.run.metrics_path, {name for row in rows for name in row})
         return rows
 
     @cached_property
@@ -58,7 +60,20 @@ class RunFacts:
 
     @cached_property
     def alerts(self) -> list[Alert]:
-        return self._attempt(lambda: read_alerts(self.run.alerts_path), [])
+        nothing: list[Alert] = []
+        alerts = self._attempt(lambda: read_alerts(self.run.alerts_path), nothing)
+        self._count(self.run.alerts_path, {name for alert in alerts for name in alert.evidence})
+        for alert in alerts:
+            alert.evidence = {name: found for name, found in alert.evidence.items() if name not in self._unknown}
+        return alerts
+
+    def _count(self, path: Path, names: Collection[str]) -> None:
+        """Notes metrics that are not in the catalogue, of another version perhaps; they are skipped."""
+        if unknown := [name for name in names if name not in catalogue()]:
+            self._unknown.update(unknown)
+            self._problems.append(
+                f"{path}: {len(unknown)} of its metrics {'is' if len(unknown) == 1 else 'are'} unknown"
+            )
 
     def _attempt(self, read: Callable[[], T], nothing: T) -> T:
         try:
@@ -111,7 +126,7 @@ class RunFacts:
     @cached_property
     def latest(self) -> dict[str, float]:
         """The last value of every metric: not every row has all of them."""
-        return {name: value for row in self.rows for name, value in row.items() if name in catalogue()}
+        return {name: value for row in self.rows for name, value in row.items() if name not in self._unknown}
 
     @cached_property
     def written_at(self) -> dict[str, int]:
@@ -246,10 +261,19 @@ class RunFacts:
         if last is None or self.info.status not in UNFINISHED:
             return None
         lost = self.env_steps - last
+        if lost <= 0 and self.came_to_its_end:
+            return f"{last:,} steps, its end: only its summary, report and videos are missing"
         where = f"{last:,} steps, its last checkpoint" + (f"; {lost:,} steps after it are lost" if lost > 0 else "")
         if self.summary.get("exact_resume", True):
             return where
         return f"{where}; episodes in progress start again, as {self.summary['engine']} cannot take them up"
+
+    @property
+    def came_to_its_end(self) -> bool:
+        """Whether there is nothing left to train, however its process ended."""
+        stop = self.config.stop if self.config is not None else None
+        met = stop is not None and stop.on_solved and (self.solved if self.goal is None else self.on_target)
+        return bool(met) or self.env_steps >= self.total_steps
 
     @property
     def crash(self) -> str | None:

@@ -221,9 +221,11 @@ class Learner:
 
     def save_state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Tensors and plain values that `load_state` needs to go on exactly."""
-        tensors = {f"optimizer/{name}": tensor for name, tensor in self.net.save_state().items()}
+        moments = self.net.save_state()
+        tensors = {f"optimizer/{name}": tensor for name, tensor in moments.items()}
         tensors |= {"rng": self.generator.get_state(), "reward_carry": self.reward_carry}
         values: dict[str, Any] = {
+            "moments": [name for name in moments if not name.endswith("/step")],
             "rate": self.last_rate,
             "rate_factor": self.rate_factor,
             "optimizer_resets": self.optimizer_resets,

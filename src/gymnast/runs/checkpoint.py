@@ -24,7 +24,7 @@ from typing_extensions import TypedDict
 
 from gymnast import config as configs
 from gymnast.core.errors import DISTRIBUTION, UserError, did_you_mean
-from gymnast.core.files import LARGEST, number_from_json, number_to_json, open_regular, write_atomic, write_json
+from gymnast.core.files import FULL, LARGEST, number_from_json, number_to_json, open_regular, write_atomic, write_json
 from gymnast.core.machine import free_memory
 from gymnast.core.text import cut, printable
 from gymnast.core.trust import require_trust, run_above
@@ -41,6 +41,10 @@ FLOAT_TAG = "$float"  # {"$float": "NaN"}: how a float that JSON cannot write st
 
 class CheckpointError(UserError):
     """A checkpoint that cannot be written or read. One line with the file and what to do."""
+
+
+class DiskFull(CheckpointError):
+    """It may be written later, when there is room again."""
 
 
 class _Entry(TypedDict):
@@ -136,9 +140,35 @@ class Checkpoint:
         config = self.in_stage().model_dump(mode="json")
         return replace(self, state=self.state | {"config": config, "counters": counters})
 
+    @property
+    def threshold(self) -> float | None:
+        """What counted as solved. Of one whose training state is whole."""
+        threshold = self.state["threshold"]
+        return None if threshold is None else number_from_json(threshold)
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """What its builder wanted to be kept; nothing in one of `gymnast train`."""
+        return self._part("about")
+
+    @property
+    def judged(self) -> dict[str, Any]:
+        """What the run knew of its evaluations and verdicts."""
+        return {name: value for name, value in self._part("judge").items() if name != "waiting"}
+
+    def _part(self, name: str) -> dict[str, Any]:
+        try:
+            return typed(STATE, self.state.get(name) or {})
+        except ValueError as error:
+            raise self.unusable(f"{name}: {error}") from None
+
+    def unusable(self, reason: str) -> CheckpointError:
+        """To be raised where a part of its state is not what this version writes."""
+        return CheckpointError(f"cannot use checkpoint {self.path}: {cut(printable(reason), 300)}. Use another one.")
+
     def require_env(self) -> None:
         """A command can make an env by its id, and no other."""
-        if (self.state.get("about") or {}).get("env") == "object":
+        if self.about.get("env") == "object":
             raise CheckpointError(
                 f"{self.path} was trained on an object of Python code, {self.state['config']['env']['id']}, which no "
                 "command can make. In Python: gymnast.evaluate_policy(gymnast.load(path), env)."
@@ -175,17 +205,22 @@ def save(
 ) -> None:
     """Replaces `path` in one step, then NAME.json if `readable`, and NAME.csv with the `table`. On any failure the
     checkpoint there stays whole."""
-    path = Path(path)
-    data = to_bytes(tensors, state, metrics)
+    about = {"step": _step(state, metrics), "metrics": dict(metrics)}
+    write(Path(path), to_bytes(tensors, state, metrics), about if readable else None, table)
+
+
+def write(path: Path, data: bytes, about: dict[str, Any] | None, table: str | None) -> None:
+    """The same with the checkpoint's bytes. `about`: for NAME.json."""
     try:
         write_atomic(path, data)
-        if readable:
-            write_json(path.with_suffix(".json"), {"step": _step(state, metrics), "metrics": dict(metrics)})
+        if about is not None:
+            write_json(path.with_suffix(".json"), about)
         if table is not None:
             write_atomic(path.with_suffix(".csv"), table.encode())
     except OSError as error:
         kept = "the checkpoint that was there is whole" if path.exists() else "nothing was left behind"
-        raise CheckpointError(f"cannot save {path} ({len(data):,} bytes): {error.strerror}; {kept}.") from error
+        kind = DiskFull if error.errno in FULL else CheckpointError
+        raise kind(f"cannot save {path} ({len(data):,} bytes): {error.strerror}; {kept}.") from error
 
 
 def to_bytes(

@@ -24,8 +24,9 @@ import math
 import os
 import re
 import secrets
+import shutil
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
@@ -223,11 +224,16 @@ class Run:
 
     def update(self, **changes: Any) -> None:
         """Writes fields of run.json; `summary` is merged into what is there, every other field is replaced."""
+        self.edit(lambda info: changes)
+
+    def edit(self, change: Callable[[RunInfo], dict[str, Any]]) -> None:
+        """The same with fields that follow from what is there: nobody else changes them in between."""
         known = {field.name for field in fields(RunInfo)} - {"path", "id", "created", "made_on", "imported"}
-        unknown = sorted(changes.keys() - known)
-        if unknown:
-            raise TypeError(f"run.json has no field that can be changed named {', '.join(unknown)}")
         with one_writer(self.path):
+            changes = change(self.read())
+            unknown = sorted(changes.keys() - known)
+            if unknown:
+                raise TypeError(f"run.json has no field that can be changed named {', '.join(unknown)}")
             data = self._read_json()
             if "host" in changes and not data.get("made_on"):  # whoever goes on with a run has not made it
                 data["made_on"] = data.get("host")
@@ -321,15 +327,22 @@ def create_run(
     except OSError as error:
         raise UserError(f"cannot create a run in {runs_dir}: {error.strerror}. Choose another --runs-dir.") from error
     run = Run(runs_dir / run_id(stage.name.removeprefix(STAGE), env, algo, seed))
-    (stage / "checkpoints").mkdir()
-    (stage / "config.yaml").write_text(config_yaml, encoding="utf-8")
-    (stage / "log.txt").touch()
     about = {"id": run.id, "status": "running", **dict.fromkeys(("created", "updated"), now())}
     asked = {"env": env, "algo": algo, "seed": seed}
     process = {"pid": os.getpid(), "host": socket.gethostname(), "made_on": made_on()}
-    write_json(stage / "run.json", {**about, **asked, **process, **facts, "summary": {}})
-    run._lock.acquire(stage / "lock")  # before anyone can see the folder; the lock belongs to the file, not its name
-    os.rename(stage, run.path)
+    try:
+        (stage / "checkpoints").mkdir(exist_ok=True)
+        (stage / "config.yaml").write_text(config_yaml, encoding="utf-8")
+        (stage / "log.txt").touch()
+        write_json(stage / "run.json", {**about, **asked, **process, **facts, "summary": {}})
+        run._lock.acquire(stage / "lock")  # before anyone can see it; the lock belongs to the file, not its name
+        os.rename(stage, run.path)
+    except BaseException as error:  # a full disk, Ctrl-C: nothing is left that no command shows
+        run._lock.release()
+        shutil.rmtree(stage, ignore_errors=True)
+        if isinstance(error, OSError):
+            raise UserError(f"cannot create a run in {runs_dir}: {error.strerror}.") from error
+        raise
     sync_folder(runs_dir)
     return run
 

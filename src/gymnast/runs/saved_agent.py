@@ -9,7 +9,7 @@ import gymnasium as gym
 import torch
 from torch import Tensor
 
-from gymnast.agent.agent import Agent
+from gymnast.agent.agent import Agent, not_finite
 from gymnast.agent.batch import VALUE
 from gymnast.agent.nets import Net, choose_net
 from gymnast.core.devices import pick_device, set_threads
@@ -96,7 +96,18 @@ def load_agent(agent: Agent, tensors: dict[str, Tensor]) -> None:
             f"the checkpoint's agent does not fit this config: {', '.join(sorted(wrong)[:3])}"
             f"{' ...' if len(wrong) > 3 else ''} differ. Keep agent and env as they were, or start with --init-from."
         )
+    refuse_not_finite(tensors)
     agent.load_state_dict(tensors)
+
+
+def refuse_not_finite(tensors: dict[str, Tensor]) -> None:
+    """What such an agent does is the same whatever it sees, and a score of it would look like any other."""
+    if names := not_finite(tensors):
+        some = f"{', '.join(names[:3])}{' ...' if len(names) > 3 else ''}"
+        raise UserError(
+            f"the checkpoint's agent has weights that are not finite: {some}. "
+            "Its training diverged, or the file is damaged. Use another checkpoint."
+        )
 
 
 def init_agent_from(agent: Agent, tensors: dict[str, Tensor], same_env: bool = True) -> tuple[list[str], list[str]]:
@@ -110,6 +121,7 @@ def init_agent_from(agent: Agent, tensors: dict[str, Tensor], same_env: bool = T
         tensors = {name: tensor for name, tensor in tensors.items() if not name.startswith(OF_ONE_ENV)}
     misfits = {_owner(name) for name in mine if name not in tensors or mine[name].shape != tensors[name].shape}
     taken = [name for name in mine if _owner(name) not in misfits]
+    refuse_not_finite({name: tensors[name] for name in taken})
     agent.load_state_dict({name: tensors[name] for name in taken}, strict=False)
     return taken, [name for name in mine if name not in taken]
 

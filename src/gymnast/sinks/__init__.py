@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gymnast.core.errors import reason_of
 from gymnast.core.registry import SINKS
 from gymnast.sinks.base import DISPLAYS, FILES, TRACKERS, RunInfo, Sink, SinkFailed
 from gymnast.sinks.folder import FolderSink
@@ -74,7 +75,7 @@ class SinkGroup:
                 act(sink)
             except Exception as error:  # whatever a sink raises, hours of training are worth more
                 self._sinks.remove(sink)
-                why = f"{type(sink).__name__} failed and gets no more rows: {type(error).__name__}: {error}"
+                why = f"{type(sink).__name__} failed and gets no more rows: {reason_of(error)}"
                 self.warn(str(error) if isinstance(error, SinkFailed) else why)
 
 

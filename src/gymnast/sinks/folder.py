@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from gymnast.alerts.alert import Alert, write_alerts
-from gymnast.core.files import numbers_to_json
+from gymnast.core.files import FULL, numbers_to_json
 from gymnast.metrics.rows import STEP
 from gymnast.sinks.base import RunInfo, Sink
+
+
+@contextmanager
+def unless_full() -> Iterator[None]:
+    """A full disk costs what there is no room for, and not what comes later."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
 
 
 class FolderSink(Sink):
@@ -25,12 +36,13 @@ class FolderSink(Sink):
         self._step, self._alerts = step, alerts
         state = [(alert.rule, alert.firing) for alert in alerts]
         if state != self._written:
-            write_alerts(self._folder / "alerts.json", step, alerts)
-            self._written = state
+            with unless_full():  # then they are written after the next row
+                write_alerts(self._folder / "alerts.json", step, alerts)
+                self._written = state
 
     def diagnostics(self, step: int, record: Mapping[str, Any]) -> None:
         line = json.dumps(numbers_to_json({STEP: step, **record}), separators=(",", ":"), allow_nan=False)
-        with open(self._folder / "diagnostics.jsonl", "a", encoding="utf-8") as file:
+        with unless_full(), open(self._folder / "diagnostics.jsonl", "a", encoding="utf-8") as file:
             file.write(line + "\n")
 
     def close(self) -> None:

@@ -11,7 +11,15 @@ from pathlib import Path
 from typing import Any
 
 from gymnast.core.errors import UserError
-from gymnast.core.files import number_from_json, number_to_json, open_to_append, parse_json, read_bytes, write_atomic
+from gymnast.core.files import (
+    FULL,
+    number_from_json,
+    number_to_json,
+    open_to_append,
+    parse_json,
+    read_bytes,
+    write_atomic,
+)
 from gymnast.core.typed import MOST
 from gymnast.metrics.rows import STEP
 from gymnast.sinks.base import RunInfo, Sink
@@ -20,17 +28,32 @@ LARGEST_TABLE, LARGEST_LINE = 256 << 20, 1 << 20  # bytes
 
 
 class LineSink(Sink):
-    """Appends. Each line goes to the system in one write, so a killed process leaves at most one half line."""
+    """Appends. Each line goes to the system in one write, so a killed process leaves at most one half line. What a full
+    disk does not take waits for the next line."""
 
     def _open(self, path: Path) -> None:
-        self._file = open_to_append(path)
+        self._file, self._waiting = open_to_append(path), b""
 
     def _append(self, line: bytes) -> None:
-        if self._file.write(line + b"\n") <= len(line):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._file.name))
+        self._waiting += line + b"\n"
+        self._flush()
+
+    def _flush(self) -> None:
+        try:
+            written = self._file.write(self._waiting) or 0
+        except OSError as error:
+            if error.errno not in FULL:
+                raise
+            written = 0
+        self._waiting = self._waiting[written:]
 
     def close(self) -> None:
-        self._file.close()
+        try:
+            self._flush()
+            if self._waiting:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._file.name))
+        finally:
+            self._file.close()
 
 
 class JsonlSink(LineSink):

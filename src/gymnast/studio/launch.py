@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import secrets
-import shlex
 import subprocess
 import sys
 import threading
@@ -14,7 +13,7 @@ from pathlib import Path
 
 from gymnast.core.errors import UserError
 from gymnast.core.files import read_bytes
-from gymnast.core.text import printable
+from gymnast.core.text import printable, words_of
 from gymnast.runs.references import Run
 
 OUTPUT = "output.txt"  # in the run's folder: what its process printed
@@ -22,14 +21,6 @@ STARTABLE, OPTIONS = ("train", "resume"), ("--set", "--seed", "--steps", "--tag"
 SOON = 0.05  # seconds between two looks for the new run
 PATIENCE = 300.0  # seconds until a process must have made its run
 UNSEEN = 2.0  # seconds by which the clocks of a file system and a process may differ
-
-
-def words_of(command: str) -> list[str]:
-    """None of a text that is no command."""
-    try:
-        return shlex.split(command)
-    except ValueError:
-        return []
 
 
 def startable(command: str) -> list[str] | None:

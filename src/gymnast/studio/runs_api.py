@@ -18,7 +18,7 @@ from gymnast.alerts.text import evidence_of, patch_text, when
 from gymnast.config.render import leaves
 from gymnast.core.errors import UserError
 from gymnast.core.files import read_text
-from gymnast.core.text import printable, setting
+from gymnast.core.text import printable, setting, words_of
 from gymnast.metrics.catalogue import Metric, catalogue
 from gymnast.report.files import files_of, videos_of
 from gymnast.report.next_steps import next_steps
@@ -28,7 +28,7 @@ from gymnast.report.verdict import judge, meaning
 from gymnast.runs.references import Run, runs_dir_option
 from gymnast.sinks.jsonl import read_lines
 from gymnast.studio.answers import Json, NotFound, file_answer, inside
-from gymnast.studio.launch import OUTPUT, startable, words_of
+from gymnast.studio.launch import OUTPUT, startable
 from gymnast.studio.library import Library, complete_row, sweep_of
 from gymnast.studio.series import POINTS, clock_of, columns
 

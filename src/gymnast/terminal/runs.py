@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from gymnast.alerts.text import report
+from gymnast.core.errors import reason_of
 from gymnast.core.text import ago, assignment, cut, duration, number, printable, score, setting, utc
 from gymnast.metrics.rows import STEP
 from gymnast.report.charts.text import draw
@@ -101,20 +102,39 @@ def _some(names: Sequence[str]) -> str:
 
 
 def print_run(result: ShownRun) -> None:
+    """A part that cannot be shown, of a run with damaged files, is a line that says so."""
     facts, console = result.facts, output()
+    for part in (_print_about, _print_checkpoints, _print_scores, _print_alerts, _print_metrics):
+        try:
+            part(console, facts)
+        except OSError:  # nobody reads what is printed
+            raise
+        except Exception as error:  # the other parts say enough to be worth having
+            console.print(Text(f"problem: this part cannot be shown: {printable(reason_of(error))}", "bold red"))
+
+
+def _print_about(console: Console, facts: RunFacts) -> None:
     info = facts.info
     console.print(Text().append(info.id, style="bold").append("  ").append_text(status_text(info.status)))
     console.print(facts_grid(_about(facts)))
     console.print()
-    _print_checkpoints(console, facts)
-    if not facts.rows:
-        console.print("\nno metrics yet")
-        return
+
+
+def _print_scores(console: Console, facts: RunFacts) -> None:
     for line in ["", *picture] if (picture := draw(return_chart(facts), panel_width(console))) else ():
         console.print(line)
     console.print()
-    if facts.alerts:
+
+
+def _print_alerts(console: Console, facts: RunFacts) -> None:
+    if facts.rows and facts.alerts:
         console.print(*report(facts.alerts), "", sep="\n")
+
+
+def _print_metrics(console: Console, facts: RunFacts) -> None:
+    if not facts.rows:
+        console.print("no metrics yet")
+        return
     metrics = Dashboard(
         row=facts.latest,
         title=f"metrics at {int(facts.latest[STEP]):,} steps",

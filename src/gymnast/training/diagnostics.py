@@ -20,6 +20,7 @@ from gymnast.agent.agent import Agent
 from gymnast.agent.batch import Batch
 from gymnast.agent.heads import BernoulliHead, CategoricalHead
 from gymnast.agent.nets.torch_net import take
+from gymnast.core.statistics import widened
 from gymnast.play.step_table import Labels
 from gymnast.rl.rollout import Rollout
 
@@ -126,8 +127,7 @@ def histogram(numbers: Tensor) -> dict[str, list[float]]:
     values = numbers.numpy().ravel().astype(np.float64)
     values = values[np.isfinite(values)]
     low, high = (float(values.min()), float(values.max())) if len(values) else (0.0, 1.0)
-    if low == high:
-        low, high = low - 0.5, high + 0.5
+    low, high = widened(low, high)
     bins = ((values - low) * (BINS / (high - low))).astype(np.int64)
     counts = np.bincount(np.minimum(bins, BINS - 1), minlength=BINS)
     return {"counts": counts.tolist(), "edges": np.linspace(low, high, BINS + 1).tolist()}

@@ -11,7 +11,6 @@ from gymnast.core.pulse import DONE, BrokenOff
 from gymnast.core.seeds import derive_seed
 from gymnast.judge.judge import SOON
 from gymnast.judge.verdict import Verdict
-from gymnast.training.diagnostics import diagnose
 from gymnast.training.keep import Keeper
 from gymnast.training.rows import Observer, Reporter, Row, late_row, make_row, moment, price_line, stage_line
 from gymnast.training.state import TrainState, snapshot
@@ -43,6 +42,7 @@ def train(
 ) -> Result:
     """Trains until a stop rule says so."""
     state.renew_net()
+    state.stop_reason = None
     config, counters, meter, clock, pulse = state.config, state.counters, state.meter, state.clock, state.pulse
     collector, learner, rollout, judge = state.collector, state.learner, state.rollout, state.judge
     started_at, elapsed_before = counters.env_steps, clock.elapsed
@@ -105,7 +105,7 @@ def train(
                     else:
                         reporter.row(late_row(state, values))
                         if best:
-                            keeper.save_best(copy, values)
+                            keeper.save_best(copy, values, reporter)
                     if config.stop.on_solved and result.verdict and result.verdict.shown and judge.is_done:
                         stop = "solved" if judge.target is None else "target"
                     if state.out_of_budget == "plateau":
@@ -128,7 +128,7 @@ def train(
                 if counters.updates == 1 and not collector.cut:
                     meter.put({"rollout/initial_entropy": -rollout["logp"].mean()})
                 due = state.diagnoses.due(counters.env_steps, ending=stop is not None) and not collector.cut
-                record = diagnose(state) if due else None
+                record = reporter.diagnose() if due else None
                 clock.lap("diagnostics")
                 evaluated = request is not None and request.evaluation is not None
                 if state.rows.due(counters.env_steps) or evaluated or stop or counters.advancing or record is not None:
@@ -139,10 +139,11 @@ def train(
 
             # Keep. An interruption comes last, so that a run which goes on later has missed nothing of this round.
             stop = stop or ("interrupted" if pulse.stopping else "callback" if reporter.asked_to_stop else None)
+            state.stop_reason = stop
             names = keeper.due(new_best, ending=stop is not None)
             if later and request is not None and stop in (None, "interrupted", "callback") and not counters.advancing:
                 judge.hand_over(snapshot(state, request, moment(state) if row is None else row))
-            keeper.save(names, row, reporter)
+            keeper.save(names, row, reporter, ending=stop is not None)
             maker.update(state)
             clock.lap("log")
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gymnast import config as configs
-from gymnast.core.errors import EnvFailure, UserError
+from gymnast.core.errors import EnvFailure, UserError, reason_of
 from gymnast.core.files import copy_file, write_atomic
 from gymnast.core.machine import cores, cpu_model, package_versions
 from gymnast.core.tasks import ALL_SOLVED
@@ -94,13 +94,15 @@ def record(
     run.update(summary={"engine": state.env.engine, "exact_resume": state.env.exact_resume})
 
     def note(text: str) -> None:
-        run.log(text)
+        with suppress(OSError):  # a full disk must not end a training because of a message
+            run.log(text)
         sinks.notice(text)
 
     def warn(text: str) -> None:
         note(text)
         if quiet or "console" not in config.log.sinks:
-            print(f"gymnast: {text}", file=sys.stderr)
+            with suppress(OSError):  # a terminal that is closed
+                print(f"gymnast: {text}", file=sys.stderr)
 
     info = RunInfo(
         folder=run.path.resolve(),
@@ -166,16 +168,16 @@ def to_be_compiled(state: TrainState) -> str | None:
 
 
 def report(run: Run) -> None:
-    """report.md, however the run ended. A disk that is full by now takes nothing but the page."""
+    """report.md, however the run ended. Whatever keeps the page from being made takes nothing but the page."""
     from gymnast.report.blocks import markdown
     from gymnast.report.page import build_page
     from gymnast.report.run_facts import RunFacts
 
     try:
         write_atomic(run.report_path, markdown(build_page(RunFacts(run))).encode())
-    except OSError as error:
+    except Exception as error:  # the training is done by now: it has not failed because its page has
         with suppress(OSError):
-            run.log(f"no report: {error}")
+            run.log(f"no report: {reason_of(error)}")
 
 
 def summary_of(state: TrainState, result: Result | None) -> dict[str, Any]:

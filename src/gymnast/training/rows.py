@@ -5,18 +5,21 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gymnast.core.errors import reason_of
 from gymnast.metrics.catalogue import catalogue
 from gymnast.sinks import SinkGroup
+from gymnast.training.diagnostics import diagnose
 
 if TYPE_CHECKING:
     from gymnast.judge.verdict import EvalResult
     from gymnast.training.state import TrainState
 
+T = TypeVar("T")
 Row = dict[str, float]
 Observer = Callable[[Row], Any]  # False: training shall end
 OBS_NUMBERS = 1_000_000  # of a leaf, that a row's mean and standard deviation are taken from
@@ -32,16 +35,32 @@ class Reporter:
         self._state, self._sinks, self._observer = state, sinks, observer
         self.warn, self.notice, self.video = sinks.warn, sinks.notice, sinks.video
         self.asked_to_stop = False
+        self._failed: set[str] = set()
         sinks.follow(state.pulse)
 
     def row(self, row: Row, record: Mapping[str, Any] | None = None) -> None:
         """A row, the alerts that follow from it, and diagnostics where there are any."""
         step = self._state.counters.env_steps
-        alerts = self._state.alerts.check(row)
+        alerts = self._look("alerts", lambda: self._state.alerts.check(row)) or []
         self._sinks.write(step, row)
         self._sinks.report(step, alerts, record)
         if self._observer is not None:
             self.asked_to_stop |= self._observer(dict(row)) is False
+
+    def diagnose(self) -> dict[str, Any] | None:
+        """The moment's diagnostics; None where they cannot be made."""
+        return self._look("diagnostics", lambda: diagnose(self._state))
+
+    def _look(self, what: str, look: Callable[[], T]) -> T | None:
+        """What only looks at training cannot end it: where it fails it is dropped with one warning, as sinks are."""
+        if what in self._failed:
+            return None
+        try:
+            return look()
+        except Exception as error:  # whatever it is, hours of training are worth more
+            self._failed.add(what)
+            self.warn(f"{what} failed and are made no more: {reason_of(error)}")
+            return None
 
     def checkpoint(self, names: list[str], seconds: float) -> None:
         self._sinks.checkpoint(self._state.counters.env_steps, names, seconds)

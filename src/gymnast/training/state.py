@@ -15,7 +15,7 @@ from torch import Tensor
 
 from gymnast.agent.nets import TorchNet, choose_net
 from gymnast.alerts.book import AlertBook
-from gymnast.core.errors import UserError
+from gymnast.core.errors import UserError, reason_of
 from gymnast.core.files import number_from_json
 from gymnast.core.pulse import Pulse
 from gymnast.core.schedule import Every
@@ -58,6 +58,7 @@ class Counters:
 
 
 COUNTERS, NEXT = TypeAdapter(Counters), TypeAdapter(dict[str, Count])
+NAMES = TypeAdapter(list[str])
 
 
 @dataclass
@@ -77,6 +78,7 @@ class TrainState:
     meter: Meter = field(default_factory=Meter)
     clock: Clock = field(default_factory=Clock)
     pulse: Pulse = field(default_factory=Pulse)
+    stop_reason: str | None = None  # once training has stopped, see `Result`
     about: dict[str, Any] = field(default_factory=dict)  # what its builder wants to find in every checkpoint
     open_stage: Callable[[TrainState, int], None] = lambda state, index: None  # puts another stage's envs in place
 
@@ -202,6 +204,7 @@ def save_moment(state: TrainState) -> tuple[dict[str, Tensor], dict[str, Any]]:
         "meter": state.meter.state(),
         "alerts": state.alerts.state(),
         "elapsed": state.clock.elapsed,
+        "stop_reason": state.stop_reason,
         "about": state.about,
         "judge": asdict(state.judge.record) | {"waiting": []},
     }
@@ -226,9 +229,8 @@ def restore(state: TrainState, tensors: dict[str, Tensor], values: dict[str, Any
         return _restore(state, tensors, values, optimizer)
     except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
         # each part takes its own state, and whatever one of them stumbles over is a state that does not fit
-        reason = " ".join(f"{type(error).__name__}: {error}".split())
         raise UserError(
-            f"the checkpoint's state does not fit this run ({cut(reason, 200)}). Use another one."
+            f"the checkpoint's state does not fit this run ({cut(reason_of(error), 200)}). Use another one."
         ) from error
 
 
@@ -261,6 +263,9 @@ def _restore(state: TrainState, tensors: dict[str, Tensor], values: dict[str, An
         state.counters.unjudged, state.judge.record.due = False, None
     episodes = same_env and state.env.exact_resume and values["engine"] == state.env.engine
     state.learner.load_state(group(tensors, "learner"), values["learner"], optimizer, episodes)
+    if optimizer and (lost := lost_moments(state, tensors, values["learner"].get("moments", []))):
+        layers = "layer" if lost == 1 else "layers"
+        notes.append(f"the optimizer's moments of {lost} {layers} are missing: they start again")
     with warnings.catch_warnings(record=True) as inexact:  # of an env that does not repeat its episode
         warnings.simplefilter("always")
         state.collector.load_state(group(tensors, "collector"), episodes)
@@ -270,3 +275,10 @@ def _restore(state: TrainState, tensors: dict[str, Tensor], values: dict[str, An
         notes.append(f"episodes in progress start again: {why}")
         state.restart_episodes(derive_seed(state.config.train.seed, "resumed", state.counters.updates))
     return notes
+
+
+def lost_moments(state: TrainState, tensors: dict[str, Tensor], names: list[str]) -> int:
+    """Of how many layers the optimizer had moments, by these names, and has none any more that fit."""
+    saved, shapes = group(tensors, "learner/optimizer"), {name: p.shape for name, p in state.agent.named_parameters()}
+    fitting = {name for name, one in saved.items() if one.shape == shapes.get(name.rpartition("/")[0])}
+    return len({name.rpartition("/")[0].rpartition(".")[0] for name in typed(NAMES, names) if name not in fitting})

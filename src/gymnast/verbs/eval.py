@@ -56,14 +56,16 @@ def evaluate_ref(
     from gymnast.envs.make import make_vec
     from gymnast.envs.tabular.oracle import table_of
     from gymnast.judge.evaluate import evaluate
-    from gymnast.judge.evidence import NOTHING_SEEN, Range, weigh
+    from gymnast.judge.evidence import NOTHING_SEEN, weigh
     from gymnast.judge.exact import exact_score
+    from gymnast.judge.record import saved_record
     from gymnast.play.player import command_seed
     from gymnast.runs import checkpoint
     from gymnast.runs.saved_agent import SavedAgent
 
     saved = checkpoint.load(path)
     saved.require_env()
+    record = saved_record(saved)  # before a thousand episodes
     # what training went on for does not matter here, and may be out of reach in an env that is made otherwise
     config = configs.override(saved.in_stage(stage), ["stop.target=null", *overrides])
     episodes = episodes or config.stop.episodes
@@ -85,8 +87,7 @@ def evaluate_ref(
     threshold = solved_threshold(config, configs.load_facts(config.env.id))
     same = saved.in_stage().env == saved.in_stage(stage).env  # returns of another stage say nothing about this one
     floor = configs.lowest_return(config.eval_env, config.stop.lowest_return)
-    known = Range(**saved.state["judge"]["seen"]) if same else NOTHING_SEEN
-    seen = replace(known, floor=floor).over(scores.returns)
+    seen = replace(record.seen if same else NOTHING_SEEN, floor=floor).over(scores.returns)
     test = None
     if threshold is not None and exact is None:
         test = weigh(scores.returns, threshold, seen, least=config.stop.episodes)
@@ -134,14 +135,15 @@ def _evaluate_tasks(
     from gymnast.core.tasks import relative
     from gymnast.envs.tasks import make_task_vec, task_spaces
     from gymnast.judge.evaluate import Evaluation, evaluate
-    from gymnast.judge.evidence import NOTHING_SEEN, Range, weigh
+    from gymnast.judge.evidence import NOTHING_SEEN, weigh
+    from gymnast.judge.record import saved_record
     from gymnast.judge.tasks import task_floors, task_thresholds
     from gymnast.play.player import command_seed
     from gymnast.runs.saved_agent import SavedAgent
 
     spaces, thresholds, floors = task_spaces(config), task_thresholds(config), task_floors(config)
     root = command_seed(config.train.seed) if seed is None else seed
-    known = saved.state["judge"].get("tasks", {})
+    known = saved_record(saved).tasks
     tasks: dict[str, dict[str, Any]] = {}
     found: dict[str, Evaluation] = {}
     progress.step("evaluating")
@@ -154,7 +156,7 @@ def _evaluate_tasks(
             scores = evaluate(net, env, episodes, root, deterministic=not stochastic, pulse=Counting(progress))
         finally:
             env.close()
-        seen = replace(Range(**known[name]["seen"]) if name in known else NOTHING_SEEN, floor=floors[name])
+        seen = replace(known[name].seen if name in known else NOTHING_SEEN, floor=floors[name])
         test = weigh(scores.returns, thresholds[name], seen, least=config.stop.episodes)
         found[name] = scores
         tasks[name] = {

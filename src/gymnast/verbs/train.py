@@ -192,6 +192,7 @@ class Found(NamedTuple):
     overrides: list[str]
     steps: int | None
     reset_optimizer: bool
+    ended: bool  # nothing is left to train: its process was killed before it had said so
 
 
 def resume(
@@ -213,6 +214,8 @@ def resume(
     if trust:
         allow(resolve_checkpoint(ref, runs_dir, prefer="last")[1])
     found = find(ref, overrides, runs_dir, reset_optimizer, steps, say)
+    if found.ended:
+        return finish(found, say)
     if not local:
         from gymnast.verbs.remote.start import resume_elsewhere
 
@@ -251,21 +254,24 @@ def find(
         raise UserError(f"--steps {steps}: run {origin.id} has made {made:,} steps, and --steps counts them. Use more.")
     changed = configs.diff(saved.config, config)
     continues = not changed and not reset_optimizer and path.stem == "last" and not fork
-    if continues and not ended_too and (over := why_over(origin, saved.state, config)) is not None:
+    over = why_over(origin, saved.state, config) if continues and not ended_too else None
+    if over is not None and origin.read().status == "finished":
         raise UserError(over)
-    return Found(origin, path, saved, updated, config, changed, continues, list(overrides), steps, reset_optimizer)
+    ended = over is not None or (continues and not ended_too and has_ended(origin, saved))
+    words = list(overrides)
+    return Found(origin, path, saved, updated, config, changed, continues, words, steps, reset_optimizer, ended)
 
 
 def go_on(found: Found, runs_dir: Path, token: str | None = None, tags: Sequence[str] = ()) -> Begun:
     """A run where its checkpoint left it. `token`: the beginning of a new run's id, where that was chosen on another
     machine; `tags`: of a new run, in addition to those of the old one."""
-    origin, path, saved, updated, config, changed, continues, overrides, steps, reset_optimizer = found
+    origin, path, saved, updated, config, changed, continues, overrides, steps, reset_optimizer, _ = found
     require_sinks(config.log.sinks)
 
     from gymnast.training.build import build
     from gymnast.training.state import restore
 
-    threshold = solved_threshold(config, configs.load_facts(config.env.id)) if changed else saved.state["threshold"]
+    threshold = solved_threshold(config, configs.load_facts(config.env.id)) if changed else saved.threshold
     session = build(config, threshold)
     notes = restore(session, saved.tensors, saved.state, optimizer=not reset_optimizer)
     step = session.counters.env_steps
@@ -310,6 +316,11 @@ def shortcuts(seed: int | None, steps: int | None) -> list[str]:
     return [f"{key}={value}" for key, value in settings.items() if value is not None]
 
 
+def has_ended(run: Run, saved: Checkpoint) -> bool:
+    """Whether it was killed after its last checkpoint: that says why training stopped, and the run does not."""
+    return run.read().status != "finished" and saved.state.get("stop_reason") not in (None, "interrupted")
+
+
 def why_over(run: Run, state: dict[str, Any], config: RunConfig) -> str | None:
     """A run that has reached its end has nothing to resume."""
     judged, target = state["judge"], config.stop.target
@@ -343,6 +354,26 @@ def carry_out(session: TrainState, run: Run, notes: Sequence[str], quiet: bool) 
         "alerts": [alert.to_json() for alert in alerts],
     }
     return Scored(data, run.id, session.config, session.judge.threshold, next_commands(run), alerts)
+
+
+def finish(found: Found, say: Callable[[str], None]) -> Scored:
+    """Of a run that was killed when there was nothing left to train: its end."""
+    from gymnast.training.ended import finish_run
+
+    finish_run(found.origin, found.saved, found.updated, say)
+    return result_of(found.origin, found.config)
+
+
+def result_of(run: Run, config: RunConfig) -> Scored:
+    """How a run ended, from its folder alone."""
+    from gymnast.alerts.alert import read_alerts
+
+    info, alerts = run.read(), read_alerts(run.alerts_path)
+    if not info.summary.get("stop_reason"):
+        raise UserError(f"run {run.id} is {info.status}; see {run.log_path}.")
+    resumed_at = info.resumed_at[-1] if info.resumed_at else None
+    data = {"run": run.id, **info.summary, "resumed_at": resumed_at, "alerts": [alert.to_json() for alert in alerts]}
+    return Scored(data, run.id, config, info.summary.get("threshold"), next_commands(run), alerts)
 
 
 def next_commands(run: Run) -> list[tuple[str, str]]:

@@ -61,10 +61,14 @@ class Optimizer:
         check_moments(tensors, self.moments)
         self.state.clear()
         for name, mine in self.parameters.items():
-            saved = tensors.get(f"{name}/{self.moments[0]}")
-            if saved is not None and saved.shape == mine.shape:
-                kept = {moment: tensors[f"{name}/{moment}"] for moment in ("step", *self.moments)}
-                self.state[name] = {moment: tensor.to(mine.device).clone() for moment, tensor in kept.items()}
+            kept = {part: tensors.get(f"{name}/{part}") for part in ("step", *self.moments)}
+            fits = {
+                part: one
+                for part, one in kept.items()
+                if one is not None and (part == "step" or one.shape == mine.shape)
+            }
+            if len(fits) == len(kept):
+                self.state[name] = {moment: tensor.to(mine.device).clone() for moment, tensor in fits.items()}
 
 
 class Adam(Optimizer):
@@ -92,13 +96,19 @@ class RMSprop(Optimizer):
 
 
 def check_moments(tensors: Mapping[str, Tensor], moments: tuple[str, ...]) -> None:
-    """Refuses what another optimizer has saved."""
+    """Refuses what another optimizer has saved, and what none can have: one step with it would ruin the agent."""
     others = {key.rpartition("/")[2] for key in tensors} - {"step", *moments}
     if others:
         raise UserError(
             f"the checkpoint has another optimizer's moments: {', '.join(sorted(others))}, not {', '.join(moments)}. "
             "Keep algo.name and algo.optimizer as they were, or resume with --reset-optimizer."
         )
+    for key, tensor in tensors.items():
+        if not bool(tensor.isfinite().all()) or (not key.endswith("/exp_avg") and bool((tensor < 0).any())):
+            raise UserError(
+                f"the checkpoint's optimizer holds numbers that are not finite or below 0: {key}. Resume with "
+                "--reset-optimizer, which keeps the agent."
+            )
 
 
 OPTIMIZERS: dict[str, type[Optimizer]] = {"adam": Adam, "adamw": AdamW, "rmsprop": RMSprop}

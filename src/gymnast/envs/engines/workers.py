@@ -12,7 +12,7 @@ import signal
 import tempfile
 import time
 from contextlib import suppress
-from multiprocessing import util
+from multiprocessing import resource_tracker, util
 from multiprocessing.connection import Connection
 from multiprocessing.reduction import ForkingPickler
 from pickle import PicklingError
@@ -85,6 +85,7 @@ class Workers:
         here, there = self._context.Pipe()
         task = (self.maker, self.n_envs, there, self._blocks, self._temporary.name)
         process = self._context.Process(target=work, args=task, daemon=True, name="envs")
+        resource_tracker.ensure_running()  # else start() starts it, which unblocks signals
         # A worker inherits what is blocked, so that no signal ends it before it knows what to do with one.
         blocked = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
         try:

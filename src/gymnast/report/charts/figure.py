@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gymnast.core.statistics import widened
 from gymnast.report.charts.model import Chart
 
 
@@ -35,8 +36,7 @@ def _draw(axes: Any, chart: Chart) -> None:
     for level, style in zip(chart.levels, cycle(("--", ":")), strict=False):
         axes.axhline(level.value, color="0.4", linestyle=style, linewidth=1.2, label=level.name)
     low, high = axes.dataLim.intervaly  # lines across included
-    margin = 0.06 * (high - low) or 0.5
-    axes.set(xlabel=chart.unit, ylabel=chart.title, ylim=(low - margin, high + margin))
+    axes.set(xlabel=chart.unit, ylabel=chart.title, ylim=widened(low, high, margin=0.06))
     axes.set_xlim(left=0)
     axes.grid(alpha=0.3)
     axes.legend(loc="upper left", bbox_to_anchor=(0, -0.13), ncols=2, frameon=False)  # below the curves, not on them

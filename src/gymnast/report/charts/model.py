@@ -68,6 +68,12 @@ def tick_size(low: float, high: float) -> float:
     return next(size * factor for factor in (1, 2, 5, 10) if size * factor >= rough)
 
 
+def last_x(points: Iterable[Point]) -> float:
+    """Where the axis ends that begins at 0."""
+    end = max(x for x, _ in points)
+    return end if end > 1e-200 else 1.0
+
+
 def finite(points: Iterable[Point]) -> list[Point]:
     return [point for point in points if all(map(math.isfinite, point))]
 

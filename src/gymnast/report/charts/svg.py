@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from itertools import cycle
 from xml.sax.saxutils import escape
 
-from gymnast.report.charts.model import Chart, Curve, Point, Points, ticks
+from gymnast.core.statistics import widened
+from gymnast.report.charts.model import Chart, Curve, Point, Points, last_x, ticks
 
 LEFT, RIGHT, TOP, BOTTOM = 64, 16, 28, 44
 LETTER, LINE = 7, 18  # about how wide one is and how high a line is
@@ -50,14 +51,13 @@ def draw(chart: Chart, width: int = 640, height: int = 360) -> str:
         return ""
     levels = [level for level in chart.levels if math.isfinite(level.value)]
     values = [y for _, y in points] + [level.value for level in levels]
-    low, high = min(values), max(values)
-    margin = 0.05 * (high - low) or 0.5
+    low, high = widened(min(values), max(values), margin=0.05)
     coloured = list(zip(curves, cycle(COLOURS), strict=False))
     names = [] if chart.small else [(curve.name, colour) for curve, colour in coloured]
     names += [(level.name, LEVEL) for level in levels if level.name]
     legend = legend_places([name for name, _ in names], width)
     top = TOP + LINE * (1 + max((line for _, line in legend), default=-1))
-    frame = Frame(low - margin, high + margin, max(x for x, _ in points) or 1.0, top, width, height)
+    frame = Frame(low, high, last_x(points), top, width, height)
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
         f'font-family="sans-serif" font-size="12" fill="#333">',

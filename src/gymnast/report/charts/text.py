@@ -9,8 +9,9 @@ from itertools import cycle, groupby, pairwise
 
 from rich.text import Text
 
+from gymnast.core.statistics import widened
 from gymnast.core.text import bar
-from gymnast.report.charts.model import Chart, Curve, Level, Points, tick_size
+from gymnast.report.charts.model import Chart, Curve, Level, Points, last_x, tick_size
 
 DOTS, LEVEL, BAND = "◆★", "┄", "░"
 MARKS = "▪●▲◇+x○△"  # of several lines, which differ without colours too
@@ -65,14 +66,13 @@ def draw(chart: Chart, width: int, height: int = 10) -> list[Text]:
     levels = [level for level in chart.levels if low - reach <= level.value <= high + reach]
     values = [low, high, *(level.value for level in levels)]
     low, high = min(values), max(values)
-    if high == low:
-        low, high = low - 0.5, high + 0.5
+    low, high = widened(low, high)
     step = tick_size(low, high)
     first, last = math.floor(low / step), math.ceil(high / step)
     digits = max(-math.floor(math.log10(step)), 0)
     numbers = {step * index: f"{step * index:,.{digits}f}" for index in range(first, last + 1)}
     margin = max(map(len, numbers.values()))
-    end = max(x for x, _ in points) or 1
+    end = last_x(points)
     grid = Grid(step * first, step * last, end, max(width - margin - 2, 10), height)
     labels = {grid.row(value): number for value, number in numbers.items()}
     marks = _marks(curves)

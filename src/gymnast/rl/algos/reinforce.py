@@ -163,3 +163,6 @@ class Reinforce(Learner):
         self.mean_return, self.mean_count = values.get("mean_return", 0.0), values.get("mean_count", 0)
         pending = group(tensors, "pending") if episodes else {}
         self.pending = [group(pending, str(env)) for env in range(len({key.split("/")[0] for key in pending}))]
+        for columns in self.pending:
+            if columns.keys() != self.pending[0].keys() or len({len(rows) for rows in columns.values()}) > 1:
+                raise ValueError("the steps of an unfinished episode in it are not of one length")

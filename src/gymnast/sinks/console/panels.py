@@ -141,7 +141,7 @@ class Dashboard:
         edges, total = [0], 0.0
         for share in shown.values():
             total += share
-            edges.append(round(room * total))
+            edges.append(round(room * min(total, 1.0)))
         for phase, left, right in zip(shown, edges[:-1], edges[1:], strict=True):
             text.append("█" * (right - left), style=PHASE_COLOURS.get(phase, "white"))
         for phase, share in sorted(shown.items(), key=lambda pair: -pair[1]):

@@ -14,9 +14,9 @@ from gymnast.jobs.worker import Job, Worker, WorkerLost
 from gymnast.runs.archive import zip_run
 from gymnast.runs.folder import new_token, run_id
 from gymnast.runs.references import Run, runs_dir_option
-from gymnast.verbs.remote.watch import result_of, watch
+from gymnast.verbs.remote.watch import watch
 from gymnast.verbs.result import Launched, Scored
-from gymnast.verbs.train import Order, to_text
+from gymnast.verbs.train import Order, result_of, to_text
 
 if TYPE_CHECKING:
     from gymnast.config import RunConfig

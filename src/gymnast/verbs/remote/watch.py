@@ -6,7 +6,6 @@ import time
 from typing import TYPE_CHECKING
 
 from gymnast.alerts.alert import read_alerts
-from gymnast.core.errors import UserError
 from gymnast.core.pulse import DONE, Pulse
 from gymnast.jobs.worker import Worker, WorkerLost
 from gymnast.metrics.rows import step_of
@@ -15,8 +14,6 @@ from gymnast.runs.references import Run
 from gymnast.sinks.base import RunInfo
 from gymnast.sinks.console.console import ConsoleSink
 from gymnast.sinks.jsonl import read_metrics
-from gymnast.verbs.result import Scored
-from gymnast.verbs.train import next_commands
 
 if TYPE_CHECKING:
     from gymnast.config import RunConfig
@@ -62,13 +59,3 @@ def watch(run: Run, config: RunConfig, worker: Worker | None, quiet: bool) -> st
     finally:
         console.close()
     return why
-
-
-def result_of(run: Run, config: RunConfig) -> Scored:
-    """How a run ended, from its folder alone."""
-    info, alerts = run.read(), read_alerts(run.alerts_path) if run.alerts_path.exists() else []
-    if not info.summary.get("stop_reason"):
-        raise UserError(f"run {run.id} is {info.status}; see {run.log_path}.")
-    resumed_at = info.resumed_at[-1] if info.resumed_at else None
-    data = {"run": run.id, **info.summary, "resumed_at": resumed_at, "alerts": [alert.to_json() for alert in alerts]}
-    return Scored(data, run.id, config, info.summary.get("threshold"), next_commands(run), alerts)

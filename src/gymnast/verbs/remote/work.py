@@ -15,15 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from gymnast.core.errors import UserError
 from gymnast.core.trust import allow
-from gymnast.runs import checkpoint
 from gymnast.runs.archive import import_run
-from gymnast.runs.checkpoint import Checkpoint
 from gymnast.runs.folder import Run
-from gymnast.sinks.jsonl import read_metrics
-from gymnast.training.build import build
-from gymnast.training.record import report, summary_of
-from gymnast.training.state import restore
-from gymnast.verbs.train import Order, begin, carry_out, resume, why_over
+from gymnast.verbs.train import Order, begin, carry_out, resume
 
 if TYPE_CHECKING:
     from gymnast.jobs.child import Channel
@@ -62,44 +56,4 @@ def go_on(run: Run) -> None:
     info = run.read()
     if info.status == "running":
         run.update(pid=0, host=socket.gethostname(), on=None)
-    saved = checkpoint.load(run.checkpoint_path("last"))
-    if why_over(run, saved.state, saved.config) is None:
-        resume(f"{run.path}/last", [], run.path.parent, quiet=True)
-    else:
-        run.finish("finished", summary_at_the_end(run, saved))
-        report(run)
-
-
-def summary_at_the_end(run: Run, saved: Checkpoint) -> dict[str, Any]:
-    """Of a run whose machine died between its last checkpoint and its end: what it would have said itself."""
-    session = build(saved.config, saved.state["threshold"])
-    try:
-        restore(session, saved.tensors, saved.state)
-        rows = read_metrics(run.metrics_path)
-        said = next((row for row in reversed(rows) if "verdict/mean" in row), None)
-        record, stop = session.judge.record, session.config.stop
-        stopped = stop.on_solved and (record.on_target or (record.solved and stop.target is None))
-        seconds, steps = session.clock.elapsed, session.counters.env_steps
-        ended = {
-            "seconds": round(seconds, 3),
-            "fps": round(steps / seconds, 1),
-            "solved": record.solved,
-            "on_target": record.on_target,
-            "stop_reason": ("solved" if stop.target is None else "target") if stopped else "steps",
-        }
-        return summary_of(session, None) | ended | ({} if said is None else verdict_of(said))
-    finally:
-        session.close()
-
-
-def verdict_of(row: dict[str, float]) -> dict[str, Any]:
-    mean, value, regret = row["verdict/mean"], row.get("verdict/exact_value"), row.get("verdict/regret")
-    return {
-        "eval_mean": mean,
-        "score": mean,
-        "interval": [row["verdict/low"], row["verdict/high"]],
-        "episodes": int(row["verdict/episodes"]),
-        "exact_value": value,
-        "regret": regret,
-        "optimum": None if value is None or regret is None else value + regret,
-    }
+    resume(f"{run.path}/last", [], run.path.parent, quiet=True)

@@ -7,9 +7,10 @@ import re
 import signal
 import socket
 from collections.abc import Sequence
+from typing import Any
 
 from gymnast.core.errors import UserError
-from gymnast.runs.references import Run
+from gymnast.runs.references import Run, RunInfo
 from gymnast.verbs.remote.start import bring
 from gymnast.verbs.result import Facts
 
@@ -27,7 +28,8 @@ def stop_runs(runs: Sequence[Run]) -> Facts:
         except FileExistsError:
             raise UserError(f"run {run.id} is stopping already: it ends after its current update.") from None
         if info.on is None:
-            os.kill(info.pid, signal.SIGINT)  # read() has just found that process holding the run's lock
+            # read() has just found that process holding the run's lock; a job in the background may ignore Ctrl-C
+            os.kill(info.pid, signal.SIGTERM)
         else:
             bring(run)  # whoever follows it sees the file; where nobody does, this does
     return Facts({"stopped": [run.id for run in runs]})
@@ -38,9 +40,11 @@ def tag_runs(runs: Sequence[Run], add: Sequence[str] = (), remove: Sequence[str]
     for word in add:
         if not re.fullmatch(r"[^\s,]{1,60}", word):
             raise UserError(f"tag {word!r}: a tag is one word of at most 60 letters without ','.")
-    tags = {}
+
+    def changed(info: RunInfo) -> dict[str, Any]:
+        kept = [word for word in info.tags if word not in remove]
+        return {"tags": list(dict.fromkeys([*kept, *add]))}
+
     for run in runs:
-        kept = [word for word in run.read().tags if word not in remove]
-        tags[run.id] = list(dict.fromkeys([*kept, *add]))
-        run.update(tags=tags[run.id])
-    return Facts({"tags": tags})
+        run.edit(changed)
+    return Facts({"tags": {run.id: run.read().tags for run in runs}})
