@@ -110,6 +110,31 @@ class Dice(Counting):
         return self.observe(), sum(parts.values()), ended, False, {"reward_components": parts}
 
 
+class Sampling(Counting):
+    """Samples what it shows and pays from its spaces, as tutorials do; one of them belongs to the class."""
+
+    action_space = spaces.Discrete(1000)  # of the class: all envs have the same object
+
+    def __init__(self) -> None:
+        super().__init__(length=7)
+        self.observation_space = spaces.Box(-1.0, 1.0, (2,), np.float32)
+        del self.action_space  # that of Counting; the class's is left
+        self.goal_space = spaces.Dict({"place": spaces.Box(0.0, 1.0, (1,), np.float64), "kind": spaces.Discrete(9)})
+        self.goal: Any = None
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        self.goal = self.goal_space.sample()
+        return super().reset(seed=seed, options=options)
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        _, _, ended, cut, info = super().step(action)
+        paid = float(self.goal["place"][0]) + int(self.goal["kind"]) + int(self.action_space.sample())
+        return self.observe(), paid, ended, cut, info
+
+    def observe(self) -> Any:
+        return self.observation_space.sample()
+
+
 class LyingParts(Counting):
     """Names a part of its reward, 0.5, where it pays 1."""
 
@@ -338,6 +363,7 @@ def _register() -> None:
     gym.register("test/Endless-v0", f"{MODULE}:Endless", max_episode_steps=100)
     gym.register("test/SeedEcho-v0", f"{MODULE}:SeedEcho")
     gym.register("test/Dice-v0", f"{MODULE}:Dice", max_episode_steps=40)
+    gym.register("test/Sampling-v0", f"{MODULE}:Sampling")
     gym.register("test/LyingParts-v0", f"{MODULE}:LyingParts")
     gym.register("test/Unseeded-v0", f"{MODULE}:Unseeded")
     gym.register("test/Troubled-v0", f"{MODULE}:Troubled")

@@ -100,6 +100,7 @@ WRAPPED = [{"frame_skip": {"low": 1, "high": 3}}, {"sticky_actions": {"p": 0.5}}
 RESUMED: list[tuple[str, dict[str, Any]]] = [
     ("Dice-v0", {}),
     ("Dice-v0", {"wrappers": [*WRAPPED, {"action_noise": {"p": 0.3}}, {"frame_stack": {"n": 2}}]}),
+    ("Sampling-v0", {}),
     ("FrozenLake-v1", {}),
     ("LunarLander-v3", {"wrappers": [{"frame_skip": {"n": 2}}]}),
     ("BoxAction-v0", {"wrappers": [{"action_noise": {"std": 0.2}}]}),
@@ -135,6 +136,24 @@ def test_process_equals_sync_and_resumes_exactly(make: Make, name: str, config: 
     assert found[0] == found[1] == found[2] == found[3]
     if name == "Dice-v0":  # the parts of the raw return add up to it
         assert all(sum(r.components.values()) == pytest.approx(r.raw_return) for r in found[0])
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_what_an_env_samples_follows_from_the_seed(make: Make, engine: str) -> None:
+    vecs = [make(engine, "Sampling-v0") for _ in range(3)]
+    vecs[2].action_space.seed(5)  # who chooses random actions does not take the env's random numbers
+    seen = []
+    for vec, seed in zip(vecs, (3, 3, 4), strict=True):
+        vec.reset(8)
+        vec.step(np.full(N, vecs[2].action_space.sample()))
+        seen.append([vec.reset(seed).obs["obs"].copy()])
+        for _ in range(30):
+            batch = vec.step(zeros())
+            seen[-1] += [batch.obs["obs"].copy(), batch.reward.copy()]
+    for one, again in zip(seen[0], seen[1], strict=True):
+        np.testing.assert_array_equal(one, again)
+    assert not any(np.array_equal(one, other) for one, other in zip(seen[0], seen[2], strict=True))
+    assert len({tuple(row) for row in seen[0][0]}) == N  # each env samples for itself
 
 
 def test_an_env_that_ignores_its_seed_begins_anew_with_a_warning(make: Make) -> None:

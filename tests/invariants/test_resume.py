@@ -23,6 +23,7 @@ from gymnast.sinks.jsonl import read_metrics
 from gymnast.training.build import build
 from gymnast.training.loop import train
 from gymnast.training.state import TrainState, restore, save_state
+from tests.envs_for_tests import full_id
 from tests.invariants.conftest import small_config
 from tests.processes import running, wait_for
 
@@ -111,6 +112,10 @@ def test_resumed_equals_uninterrupted_where_an_env_has_a_past(tmp_path: Path, ma
     """A world of Box2D that had other bodies before adds up forces in another order than that of a new env."""
     walker = {"id": "BipedalWalker-v3", "max_episode_steps": 20}
     resumes_exactly(small_config(env=walker), tmp_path, make_session)
+
+
+def test_resumed_equals_uninterrupted_where_an_env_samples_its_spaces(tmp_path: Path, make_session: Any) -> None:
+    resumes_exactly(small_config(env={"id": full_id("Sampling-v0")}), tmp_path, make_session)
 
 
 def resumes_exactly(config: RunConfig, tmp_path: Path, make_session: Any) -> list[dict[str, float]]:

@@ -1,5 +1,7 @@
 """The one place where envs are made, for every verb: suite -> recorder -> forbidden actions -> wrappers -> engine.
 
+Every random number of an episode follows from its seed: those of `np_random` and those that are sampled from spaces.
+
 The engine checks the env's contract on its first steps. A role other than `train` leaves out those wrappers only that
 are marked `training_only: true`.
 """
@@ -22,6 +24,7 @@ from gymnast.envs import suites, wrappers
 from gymnast.envs.engines.given import GivenVector
 from gymnast.envs.forbid import Forbid
 from gymnast.envs.recorder import Recorder, find_recorder
+from gymnast.envs.sampling import seed_spaces
 from gymnast.envs.shaping.components import find_shaper
 from gymnast.envs.shaping.env import Shaped
 from gymnast.envs.shaping.vec import ShapedVecEnv
@@ -97,6 +100,7 @@ def make_env(
     for spec in _active_wrappers(cfg, role):
         env = wrappers.wrap(env, spec.name, spec.kwargs)
     _accept_options(env)
+    seed_spaces(env)
     return env
 
 
