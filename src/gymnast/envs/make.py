@@ -252,6 +252,17 @@ def missed_engine(cfg: EnvConfig, n_envs: int) -> str | None:
     return obstacle and f"{best} would be faster, but {obstacle} On several cores env.engine=process may be faster too."
 
 
+def exact_engine(cfg: EnvConfig, n_envs: int, instead_of: str) -> str | None:
+    """What `auto` would take of the engines that resume these envs exactly; `instead_of` does not."""
+    maker = EnvMaker(cfg, "train")
+    for name in _by_priority():
+        engine = ENGINES.get(name)
+        is_exact = getattr(engine, "exact_resume", False) and name not in instead_of.split("+")
+        if is_exact and engine.pays(maker, n_envs) and not engine.obstacle(maker):
+            return name
+    return None
+
+
 def _by_priority() -> list[str]:
     return sorted(ENGINES.names(), key=lambda name: -ENGINES.get(name).priority)
 
