@@ -173,6 +173,9 @@ class Troubled(Counting):
         changed: dict[str, Any] = {
             "nan_reward": (observation, float("nan"), terminated),
             "nan_observation": (observation * np.nan, reward, terminated),
+            "inf_observation": (observation - np.inf, reward, terminated),
+            "inf_last_observation": (observation + np.inf, reward, True),
+            "huge_observation": (observation * 0 + 1e38, reward, terminated),
             "wrong_shape": (np.zeros(2, np.float32), reward, terminated),
             "list_reward": (observation, [1.0], terminated),
             "none_flag": (observation, reward, None),

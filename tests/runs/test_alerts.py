@@ -299,6 +299,16 @@ def test_the_most_urgent_comes_first() -> None:
     assert alerts[0].severity == "error"
 
 
+def test_no_setting_is_blamed_for_an_observation_that_is_not_finite() -> None:
+    row = {"time/total_timesteps": 64.0, "time/progress": 0.6, "train/loss": math.nan, "rollout/obs_std": math.inf}
+    (found,) = AlertBook(known_of("CartPole-v1")).check(row)
+    assert (found.rule, list(found.evidence)) == ("not_finite", ["rollout/obs_std", "train/loss"])
+    assert found.patch is None
+    assert found.cause.startswith("The env gave an observation or a reward that is not finite")
+    (found,) = AlertBook(known_of("CartPole-v1")).check(row | {"rollout/obs_std": 1.0})
+    assert found.patch is not None
+
+
 def test_a_book_goes_on_from_its_state_as_if_never_stopped() -> None:
     _, rows = trained("CartPole-v1", "algo.learning_rate=1.0", SHORT, "stop.on_solved=false")
     known = known_of("CartPole-v1")

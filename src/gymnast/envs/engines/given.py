@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from gymnast.core.errors import EnvFailure, UserError
 from gymnast.core.seeds import derive_seed
-from gymnast.envs.engines.buffers import Buffers, refuse_nan
+from gymnast.envs.engines.buffers import Buffers, refuse_bad
 from gymnast.envs.engines.counted import Counted
 from gymnast.envs.sampling import spaces_of
 from gymnast.envs.spaces import scalars
@@ -105,7 +105,7 @@ class GivenEngine(Counted):
             buffers.terminated[row] = not buffers.truncated[row]
         for name, array in last_leaves.items():
             buffers.final_obs[name][row] = array
-            refuse_nan(buffers.final_obs[name][row : row + 1], name, lambda _: self._who(row))
+            refuse_bad(buffers.final_obs[name][row : row + 1], name, lambda _: self._who(row))
         scored = info.get("episode")
         if scored is None and self._monitored and not buffers.truncated[row]:
             return []

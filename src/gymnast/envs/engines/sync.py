@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from gymnast.core.errors import EnvFailure, UserError
 from gymnast.core.seeds import derive_seed
 from gymnast.envs.engines.base import Engine
-from gymnast.envs.engines.buffers import Buffers, refuse_nan
+from gymnast.envs.engines.buffers import Buffers, refuse_bad
 from gymnast.envs.engines.counted import Replayed
 from gymnast.envs.forbid import agent_labels, find_forbid
 from gymnast.envs.recorder import OLD_RESET, OLD_STEP, recorder_of
@@ -134,7 +134,7 @@ class SyncEngine(Replayed, Engine):
         buffers, recorder = self._buffers, self._recorders[row]
         self._layout.write(buffers.final_obs, row, observation)
         for name, array in buffers.final_obs.items():
-            refuse_nan(array[row : row + 1], name, lambda _: self._who(row))
+            refuse_bad(array[row : row + 1], name, lambda _: self._who(row))
         # an env that says both has ended: there is nothing to bootstrap from
         (buffers.terminated if terminated else buffers.truncated)[row] = True
         self._flags_set = True
