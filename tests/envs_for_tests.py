@@ -8,7 +8,9 @@ from __future__ import annotations
 import copy
 import os
 import signal
+import sys
 import time
+import warnings
 from typing import Any
 
 import gymnasium as gym
@@ -155,6 +157,12 @@ class Troubled(Counting):
     def __init__(self, trouble: str = "crash", at: int = 3, seconds: float = 3600.0) -> None:
         super().__init__(length=None)
         self.trouble, self.at, self.seconds = trouble, at, seconds
+        if trouble == "quit_making":
+            sys.exit(0)
+
+    def close(self) -> None:
+        if self.trouble == "close":
+            raise OSError("the door is stuck")
 
     def step(self, action: Any) -> tuple[Any, Any, Any, bool, dict[str, Any]]:
         observation, reward, terminated, truncated, info = super().step(action)
@@ -166,6 +174,10 @@ class Troubled(Counting):
             raise SystemExit(3)
         if self.trouble == "exit":
             os._exit(7)
+        if self.trouble == "fork":
+            os.fork()
+        if self.trouble == "warn":
+            warnings.warn("\x1b[31mhot\x1b[0m \x1b]0;title\x07\nand loud", stacklevel=1)
         if self.trouble == "kill":
             os.kill(os.getpid(), signal.SIGKILL)
         if self.trouble == "hang":

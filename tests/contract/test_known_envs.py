@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -372,6 +374,19 @@ def test_a_lost_worker_ends_the_run(make: Make, trouble: str, expected: str) -> 
     with pytest.raises(EnvFailure, match="closed"):
         vec.step(zeros())
     vec.close()  # and again, without harm
+
+
+def test_a_copy_of_the_process_that_an_env_forks_ends_there() -> None:
+    code = (
+        "import numpy as np\nfrom gymnast.config import EnvConfig\nfrom gymnast.envs.make import make_vec\n"
+        f"cfg = EnvConfig(id={full_id('Troubled-v0')!r}, kwargs={{'trouble': 'fork'}}, engine='sync')\n"
+        "vec = make_vec(cfg, 2, 'train')\nvec.reset(0)\n"
+        "for _ in range(5):\n    vec.step(np.zeros(2, np.int64))\n"
+        "print('trained on')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=100)
+    assert done.stdout == "trained on\n"  # by one of three processes: the second env's step forks both of the first
+    assert done.stderr.count("an env forked in its step; the copy of this process ends here") == 3
 
 
 def test_close_ends_the_workers_and_slow_envs_are_not_hung(make: Make) -> None:

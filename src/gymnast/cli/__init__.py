@@ -14,7 +14,7 @@ import click
 
 from gymnast.cli.verbs import app
 from gymnast.core.errors import EnvFailure, Stopped, UserError
-from gymnast.core.text import printable
+from gymnast.core.text import plain_warnings, printable, printable_lines
 
 __all__ = ["app", "entry", "main"]
 
@@ -64,6 +64,7 @@ def _as_setting(option: str) -> str | None:
 def main() -> NoReturn:
     """Runs the command; a user's mistake is one line and ends with 2, an env's failure with 1."""
     code, failure = 0, None
+    plain_warnings()
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a terminal without a letter gets a question mark
     try:
@@ -81,8 +82,9 @@ def main() -> NoReturn:
         reason = error.strerror or error if isinstance(error, OSError) else f"not enough memory. {error}"
         code, failure = 2, tell(f"{place}{reason}")
     except (EnvFailure, Stopped) as error:
-        click.echo(f"gymnast: {error}", err=True)
-        code, failure = 130 if isinstance(error, Stopped) else 1, str(error)
+        failure = printable_lines(str(error))
+        click.echo(f"gymnast: {failure}", err=True)
+        code = 130 if isinstance(error, Stopped) else 1
     except (KeyboardInterrupt, click.Abort):
         click.echo("gymnast: stopped at once; everything saved so far is intact (`gymnast runs list`).", err=True)
         code, failure = 130, "interrupted"

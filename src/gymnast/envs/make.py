@@ -9,6 +9,7 @@ are marked `training_only: true`.
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -100,6 +101,7 @@ def make_env(
     for spec in _active_wrappers(cfg, role):
         env = wrappers.wrap(env, spec.name, spec.kwargs)
     _accept_options(env)
+    _close_in_any_case(env)
     seed_spaces(env)
     return env
 
@@ -133,6 +135,21 @@ def _accept_options(env: gym.Env[Any, Any]) -> None:
 
 def _without_options(reset: Callable[..., Any]) -> Callable[..., Any]:
     return lambda *, seed=None, options=None: reset(seed=seed)
+
+
+def _close_in_any_case(env: gym.Env[Any, Any]) -> None:
+    """An env that cannot be closed is done with all the same: its error is a warning."""
+    outermost: Any = env
+    close = outermost.close
+
+    def close_or_warn() -> None:
+        try:
+            close()
+        except (Exception, SystemExit) as error:  # foreign code
+            name = env.spec.id if env.spec else type(env.unwrapped).__name__
+            warnings.warn(f"{name}: close() failed: {suites.raised(error)}", stacklevel=1)  # once, whoever closes it
+
+    outermost.close = close_or_warn
 
 
 def space_defaults(cfg: EnvConfig) -> dict[str, Any]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import traceback
 import warnings
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import gymnasium as gym
 import numpy as np
@@ -97,7 +99,7 @@ class SyncEngine(Replayed, Engine):
             buffers.truncated.fill(False)
             self._flags_set = False
         episodes: list[EpisodeRecord] = []
-        rewards, steppers = self._rewards, self._steppers
+        rewards, steppers, process = self._rewards, self._steppers, os.getpid()
         plain = (
             buffers.obs["obs"] if self._layout.plain and self._mask_size is None and not self._steps_to_check else None
         )
@@ -121,11 +123,19 @@ class SyncEngine(Replayed, Engine):
             raise
         except (Exception, SystemExit) as error:  # whatever an env may raise: it is foreign code
             raise self._crash(row, "step", error) from error
+        if os.getpid() != process:
+            self._end_copy()
         buffers.reward[:] = rewards
         if self._steps_to_check:
             self._steps_to_check -= 1
         buffers.refuse_nonfinite(self._who)
         return buffers.batch(episodes)
+
+    def _end_copy(self) -> NoReturn:
+        """Ends a copy of this process that an env made by os.fork() and let return: both would write the same files."""
+        print(f"gymnast: {self.name}: an env forked in its step; the copy of this process ends here.", file=sys.stderr)
+        sys.stderr.flush()
+        os._exit(1)
 
     def _end_episode(
         self, row: int, observation: Any, terminated: bool, info: dict[str, Any], episodes: list[EpisodeRecord]

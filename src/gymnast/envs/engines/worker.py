@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gymnast.core.errors import EnvFailure, UserError
+from gymnast.core.text import plain_warnings
 from gymnast.envs.engines.buffers import Buffers
 from gymnast.envs.engines.sync import SyncEngine
 from gymnast.envs.spaces import ActionLayout, ObsLayout, mask_size
@@ -33,6 +34,7 @@ def work(maker: EnvMaker, n_envs: int, connection: Connection, blocks: Sequence[
     temporary files.
     """
     leave_signals_to_parent()
+    plain_warnings()
     if (parent := multiprocessing.parent_process()) is not None:
         end_with_parent(parent.sentinel)  # in the middle of an endless step, too
     tempfile.tempdir = temporary
