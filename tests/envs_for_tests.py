@@ -8,7 +8,9 @@ from __future__ import annotations
 import copy
 import os
 import signal
+import sys
 import time
+import warnings
 from typing import Any
 
 import gymnasium as gym
@@ -110,6 +112,31 @@ class Dice(Counting):
         return self.observe(), sum(parts.values()), ended, False, {"reward_components": parts}
 
 
+class Sampling(Counting):
+    """Samples what it shows and pays from its spaces, as tutorials do; one of them belongs to the class."""
+
+    action_space = spaces.Discrete(1000)  # of the class: all envs have the same object
+
+    def __init__(self) -> None:
+        super().__init__(length=7)
+        self.observation_space = spaces.Box(-1.0, 1.0, (2,), np.float32)
+        del self.action_space  # that of Counting; the class's is left
+        self.goal_space = spaces.Dict({"place": spaces.Box(0.0, 1.0, (1,), np.float64), "kind": spaces.Discrete(9)})
+        self.goal: Any = None
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        self.goal = self.goal_space.sample()
+        return super().reset(seed=seed, options=options)
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        _, _, ended, cut, info = super().step(action)
+        paid = float(self.goal["place"][0]) + int(self.goal["kind"]) + int(self.action_space.sample())
+        return self.observe(), paid, ended, cut, info
+
+    def observe(self) -> Any:
+        return self.observation_space.sample()
+
+
 class LyingParts(Counting):
     """Names a part of its reward, 0.5, where it pays 1."""
 
@@ -130,6 +157,12 @@ class Troubled(Counting):
     def __init__(self, trouble: str = "crash", at: int = 3, seconds: float = 3600.0) -> None:
         super().__init__(length=None)
         self.trouble, self.at, self.seconds = trouble, at, seconds
+        if trouble == "quit_making":
+            sys.exit(0)
+
+    def close(self) -> None:
+        if self.trouble == "close":
+            raise OSError("the door is stuck")
 
     def step(self, action: Any) -> tuple[Any, Any, Any, bool, dict[str, Any]]:
         observation, reward, terminated, truncated, info = super().step(action)
@@ -141,6 +174,10 @@ class Troubled(Counting):
             raise SystemExit(3)
         if self.trouble == "exit":
             os._exit(7)
+        if self.trouble == "fork":
+            os.fork()
+        if self.trouble == "warn":
+            warnings.warn("\x1b[31mhot\x1b[0m \x1b]0;title\x07\nand loud", stacklevel=1)
         if self.trouble == "kill":
             os.kill(os.getpid(), signal.SIGKILL)
         if self.trouble == "hang":
@@ -148,6 +185,9 @@ class Troubled(Counting):
         changed: dict[str, Any] = {
             "nan_reward": (observation, float("nan"), terminated),
             "nan_observation": (observation * np.nan, reward, terminated),
+            "inf_observation": (observation - np.inf, reward, terminated),
+            "inf_last_observation": (observation + np.inf, reward, True),
+            "huge_observation": (observation * 0 + 1e38, reward, terminated),
             "wrong_shape": (np.zeros(2, np.float32), reward, terminated),
             "list_reward": (observation, [1.0], terminated),
             "none_flag": (observation, reward, None),
@@ -355,6 +395,7 @@ def _register() -> None:
     gym.register("test/Endless-v0", f"{MODULE}:Endless", max_episode_steps=100)
     gym.register("test/SeedEcho-v0", f"{MODULE}:SeedEcho")
     gym.register("test/Dice-v0", f"{MODULE}:Dice", max_episode_steps=40)
+    gym.register("test/Sampling-v0", f"{MODULE}:Sampling")
     gym.register("test/LyingParts-v0", f"{MODULE}:LyingParts")
     gym.register("test/Unseeded-v0", f"{MODULE}:Unseeded")
     gym.register("test/Troubled-v0", f"{MODULE}:Troubled")

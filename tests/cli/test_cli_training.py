@@ -134,6 +134,14 @@ def test_signals_leave_a_run_that_goes_on_where_it_stopped(trained: Trained, tmp
     assert steps == list(range(2048, steps[-1] + 1, 2048))  # a row every rollout: none is missing, none is there twice
 
 
+def test_warnings_of_an_env_are_lines_that_a_terminal_may_get(gymnast: Command) -> None:
+    env = "tests.envs_for_tests:test/Troubled-v0"
+    outcome = gymnast("envs", "check", env, "--set", "env.kwargs.trouble=warn", "--set", "env.max_episode_steps=9")
+    (said,) = {line for line in outcome.err.splitlines() if "hot" in line}
+    assert said.startswith("gymnast: warning: hot \\x1b]0;title\\x07 and loud (")
+    assert "envs_for_tests.py, line " in said
+
+
 def test_an_env_that_crashes_ends_the_run_with_its_traceback(gymnast: Command, tmp_path: Path) -> None:
     target = ("tests.envs_for_tests:test/Crashing-v0", "--set", "algo.n_steps=32", *TINY)
     outcome = gymnast("train", *target, "--quiet", "--json", "--runs-dir", tmp_path)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -100,6 +102,7 @@ WRAPPED = [{"frame_skip": {"low": 1, "high": 3}}, {"sticky_actions": {"p": 0.5}}
 RESUMED: list[tuple[str, dict[str, Any]]] = [
     ("Dice-v0", {}),
     ("Dice-v0", {"wrappers": [*WRAPPED, {"action_noise": {"p": 0.3}}, {"frame_stack": {"n": 2}}]}),
+    ("Sampling-v0", {}),
     ("FrozenLake-v1", {}),
     ("LunarLander-v3", {"wrappers": [{"frame_skip": {"n": 2}}]}),
     ("BoxAction-v0", {"wrappers": [{"action_noise": {"std": 0.2}}]}),
@@ -135,6 +138,24 @@ def test_process_equals_sync_and_resumes_exactly(make: Make, name: str, config: 
     assert found[0] == found[1] == found[2] == found[3]
     if name == "Dice-v0":  # the parts of the raw return add up to it
         assert all(sum(r.components.values()) == pytest.approx(r.raw_return) for r in found[0])
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_what_an_env_samples_follows_from_the_seed(make: Make, engine: str) -> None:
+    vecs = [make(engine, "Sampling-v0") for _ in range(3)]
+    vecs[2].action_space.seed(5)  # who chooses random actions does not take the env's random numbers
+    seen = []
+    for vec, seed in zip(vecs, (3, 3, 4), strict=True):
+        vec.reset(8)
+        vec.step(np.full(N, vecs[2].action_space.sample()))
+        seen.append([vec.reset(seed).obs["obs"].copy()])
+        for _ in range(30):
+            batch = vec.step(zeros())
+            seen[-1] += [batch.obs["obs"].copy(), batch.reward.copy()]
+    for one, again in zip(seen[0], seen[1], strict=True):
+        np.testing.assert_array_equal(one, again)
+    assert not any(np.array_equal(one, other) for one, other in zip(seen[0], seen[2], strict=True))
+    assert len({tuple(row) for row in seen[0][0]}) == N  # each env samples for itself
 
 
 def test_an_env_that_ignores_its_seed_begins_anew_with_a_warning(make: Make) -> None:
@@ -307,6 +328,9 @@ TROUBLE = {
     "quit": r"env \d, in step 2 .*, crashed in step\.\nTraceback[\s\S]*SystemExit: 3",
     "nan_reward": r"env 0, in step 2 of its episode, after the action 0, gave the reward nan",
     "nan_observation": r"env 0, in step 2 of its episode, after the action 0, gave NaN in the observation 'obs'",
+    "inf_observation": r"env 0, in step 2 of its episode, after the action 0, gave -inf in the observation 'obs'\.$",
+    "inf_last_observation": r"env 0, in step 2 of its episode, .*, gave inf in the observation 'obs'\.$",
+    "huge_observation": r"gave 1e\+38 in the observation 'obs', too large to learn from: scale it by a wrapper\.$",
     "wrong_shape": r"observation 'obs' has shape \(2,\), its space declares \(1,\)",
     "list_reward": r"reward is \[1.0\], not a number",
     "none_flag": r"terminated is None, not true or false",
@@ -350,6 +374,19 @@ def test_a_lost_worker_ends_the_run(make: Make, trouble: str, expected: str) -> 
     with pytest.raises(EnvFailure, match="closed"):
         vec.step(zeros())
     vec.close()  # and again, without harm
+
+
+def test_a_copy_of_the_process_that_an_env_forks_ends_there() -> None:
+    code = (
+        "import numpy as np\nfrom gymnast.config import EnvConfig\nfrom gymnast.envs.make import make_vec\n"
+        f"cfg = EnvConfig(id={full_id('Troubled-v0')!r}, kwargs={{'trouble': 'fork'}}, engine='sync')\n"
+        "vec = make_vec(cfg, 2, 'train')\nvec.reset(0)\n"
+        "for _ in range(5):\n    vec.step(np.zeros(2, np.int64))\n"
+        "print('trained on')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=100)
+    assert done.stdout == "trained on\n"  # by one of three processes: the second env's step forks both of the first
+    assert done.stderr.count("an env forked in its step; the copy of this process ends here") == 3
 
 
 def test_close_ends_the_workers_and_slow_envs_are_not_hung(make: Make) -> None:

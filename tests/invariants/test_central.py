@@ -137,6 +137,8 @@ def test_async_with_vtrace_starts_at_ratio_1(make_session: Any) -> None:
     assert all(abs(row["train/ratio_first"] - 1.0) < 1e-4 for row in rows)
     weights = session.rollout["importance"]
     assert 0.0 < float(weights.min()) < float(weights.max()) <= 1.0
+    advantage = session.rollout["advantage"]  # less a weighed baseline: normalisation subtracts no constant from it
+    assert abs(float(advantage.mean())) < 1e-4 * float(advantage.std())
 
 
 def test_async_drops_the_step_that_was_lost_with_its_actor(make_session: Any) -> None:

@@ -44,6 +44,19 @@ def test_same_seed_same_bits_and_another_seed_others(make_session: Any) -> None:
     assert losses[0] != losses[2]
 
 
+def test_any_number_of_threads_learns_the_same_bits(make_session: Any) -> None:
+    """From initial weights that are the same: a wide layer's orthogonal matrix depends on how its sums are divided."""
+    learned = []
+    for threads in (2, 1):
+        train = {"threads": threads, "total_timesteps": 512}
+        session = make_session(small_config(env_id="Pendulum-v1", agent={"hidden": [256, 256]}, train=train))
+        begun = [leaf.clone() for leaf in session.agent.state_dict().values()]
+        run(session)
+        learned.append((begun, list(session.agent.state_dict().values())))
+    for one, other in zip(*learned, strict=True):
+        assert all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
+
+
 @pytest.mark.parametrize("algo", ["ppo", "a2c", "reinforce"])
 def test_every_row_is_catalogued_and_in_order(algo: str, make_session: Any) -> None:
     _, rows = run(make_session(small_config(algo)))

@@ -11,10 +11,11 @@ import pytest
 import torch
 
 from gymnast import config as configs
-from gymnast.alerts.advice import Known, Origin
+from gymnast.alerts.advice import Known, Origin, described
 from gymnast.alerts.alert import SEVERITIES, Alert, Evidence, read_alerts, write_alerts
 from gymnast.alerts.book import AlertBook
 from gymnast.alerts.rules import RULES
+from gymnast.alerts.suspects import SHORT_SIGHT
 from gymnast.alerts.text import alert_line, kept_text
 from gymnast.metrics.catalogue import catalogue
 from gymnast.sinks import SinkGroup
@@ -297,6 +298,22 @@ def test_the_most_urgent_comes_first() -> None:
         alerts = book.check(row)
     assert [one.rule for one in alerts] == ["not_finite", "kl_high"]
     assert alerts[0].severity == "error"
+
+
+@pytest.mark.parametrize(("gamma", "steps"), [(0.1, "1 step ahead instead"), (0.5, "2 steps ahead instead")])
+def test_how_far_a_discount_looks_is_said_in_steps(gamma: float, steps: str) -> None:
+    usual, mine = (configs.load("CartPole-v1", some).config for some in ((), (f"algo.gamma={gamma}",)))
+    assert steps in described(mine, usual, SHORT_SIGHT)
+
+
+def test_no_setting_is_blamed_for_an_observation_that_is_not_finite() -> None:
+    row = {"time/total_timesteps": 64.0, "time/progress": 0.6, "train/loss": math.nan, "rollout/obs_std": math.inf}
+    (found,) = AlertBook(known_of("CartPole-v1")).check(row)
+    assert (found.rule, list(found.evidence)) == ("not_finite", ["rollout/obs_std", "train/loss"])
+    assert found.patch is None
+    assert found.cause.startswith("The env gave an observation or a reward that is not finite")
+    (found,) = AlertBook(known_of("CartPole-v1")).check(row | {"rollout/obs_std": 1.0})
+    assert found.patch is not None
 
 
 def test_a_book_goes_on_from_its_state_as_if_never_stopped() -> None:

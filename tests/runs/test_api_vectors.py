@@ -12,8 +12,8 @@ from stable_baselines3.common import vec_env as theirs
 from stable_baselines3.common.monitor import Monitor
 
 from gymnast import PPO, evaluate_policy, make_vec_env
-from gymnast.core.errors import UserError
-from tests.envs_for_tests import Counting
+from gymnast.core.errors import EnvFailure, UserError
+from tests.envs_for_tests import Counting, Sampling, Troubled
 from tests.runs.test_api import SMALL, Pictures, small_ppo
 
 
@@ -49,6 +49,21 @@ def test_a_vector_of_stable_baselines3_is_trained_on_as_it_is() -> None:
         PPO(given, n_envs=2)
     with pytest.raises(UserError, match=r"env.max_episode_steps: is for envs that Gymnast makes"):
         PPO(given, set={"env.max_episode_steps": 9})
+
+
+def test_an_infinite_observation_of_a_given_vector_is_named() -> None:
+    given = theirs.DummyVecEnv([lambda: Troubled(trouble="inf_observation", at=3)])
+    with pytest.raises(EnvFailure, match=r"DummyVecEnv: env 0, in step 3 .* gave -inf in the observation 'obs'"):
+        PPO(given, **SMALL).learn(32)
+
+
+def test_what_the_envs_of_a_given_vector_sample_follows_from_the_seed() -> None:
+    def weights(seed: int) -> np.ndarray:
+        model = PPO(theirs.DummyVecEnv([Sampling] * 2), **SMALL | {"seed": seed}).learn(64)
+        return np.concatenate([leaf.numpy().ravel() for leaf in model.agent.state_dict().values()])
+
+    assert np.array_equal(weights(3), weights(3))
+    assert not np.array_equal(weights(3), weights(4))
 
 
 def test_final_observations_of_a_given_vector_are_what_is_estimated_from() -> None:

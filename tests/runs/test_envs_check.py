@@ -99,6 +99,7 @@ def test_the_command() -> None:
     one = runner.invoke(app, ["envs", "check", full_id("Unseeded-v0"), "--steps", "20"])
     assert one.exit_code == 1
     assert "not repeated" in one.output
+    assert "episodes in progress start again" in one.output
     with pytest.raises(UserError, match="name an ENV, or give --all"):
         runner.invoke(app, ["envs", "check"], catch_exceptions=False, standalone_mode=False)
 

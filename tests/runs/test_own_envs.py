@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -14,10 +15,14 @@ from gymnast.agent.agent import Agent
 from gymnast.alerts.alert import Alert
 from gymnast.config import with_space_defaults
 from gymnast.config.load import load
-from gymnast.envs.make import space_defaults
+from gymnast.config.schema import EnvConfig
+from gymnast.envs.make import EnvMaker, space_defaults
+from gymnast.envs.repeat import repeats
 from gymnast.envs.spaces import ObsLayout
 from gymnast.training.build import build
 from gymnast.training.loop import train
+from gymnast.training.record import new_run, record
+from tests.envs_for_tests import full_id
 from tests.runs.test_alerts import trained
 
 
@@ -194,3 +199,44 @@ def test_training_far_above_greedy_evaluation_advises_to_judge_sampled_actions()
     assert alert.evidence["eval/mean_reward"].value == 0.0
     healed = alerts_of("Combination", "stop.judge=stochastic", "eval.policy=both")
     assert "greedy_below_training" not in healed
+
+
+@pytest.mark.parametrize(
+    ("env_id", "same"),
+    [
+        (full_id("Dice-v0"), True),
+        (full_id("Sampling-v0"), True),
+        (full_id("Unseeded-v0"), False),
+        (full_id("Crashing-v0"), None),  # training will say so
+        (full_id("Masked-v0"), None),
+        ("CartPole-v1", None),  # has a preset
+    ],
+)
+def test_whether_an_env_repeats_itself_is_found_before_a_run(env_id: str, same: bool | None) -> None:
+    config = EnvConfig(id=env_id, action_masks="Masked" in env_id)
+    assert repeats(EnvMaker(config, "train")) is same
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        (["env.engine=sync"], None),
+        (["env.engine=envpool"], "cannot continue those in progress. For exact resume: --set env.engine=sync"),
+        (["train.layout=central", "train.central.mode=async"], "async actors: the same seed gives other numbers"),
+        ([f"env.id={full_id('Unseeded-v0')}", "env.engine=sync"], "gives other numbers for the same seed, so that two"),
+    ],
+    ids=str,
+)
+def test_a_run_says_at_its_start_what_does_not_repeat(settings: list[str], said: str | None, tmp_path: Path) -> None:
+    if "env.engine=envpool" in settings:
+        pytest.importorskip("envpool")
+    small = ["env.n_envs=2", "algo.n_steps=32", "algo.batch_size=64", "train.total_timesteps=64", "eval.every=0"]
+    config = load("CartPole-v1", [*small, *settings]).config
+    session, run = build(config, None), new_run(config, "ppo", tmp_path)
+    try:
+        record(session, run, quiet=True)
+    finally:
+        session.close()
+    log = run.log_path.read_text()
+    assert (said in log) if said else not any(word in log for word in ("new episodes", "other numbers"))
+    assert bool(run.read().summary["exact_resume"]) == (said is None)

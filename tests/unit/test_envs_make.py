@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import subprocess
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,7 +18,7 @@ from gymnast.config import EnvConfig
 from gymnast.core.errors import UserError
 from gymnast.core.seeds import derive_seed
 from gymnast.envs.engines.cartpole.seeds import derive_seeds, first_uniforms
-from gymnast.envs.make import choose_engine, make_env, make_vec
+from gymnast.envs.make import choose_engine, make_env, make_vec, space_defaults
 from gymnast.envs.spaces import ObsLayout
 from gymnast.envs.suites import list_env_ids
 from tests.envs_for_tests import Counting, full_id
@@ -127,6 +128,29 @@ def test_bad_kwargs_are_named() -> None:
         make_env(config(kwargs={"gravitas": 3}))
     with pytest.raises(UserError, match=r"env.kwargs: payout is 'poisson'"):
         make_env(config("gymnast/Bandit-v0", kwargs={"payout": "poisson"}))
+
+
+def test_an_env_that_ends_python_is_a_mistake_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(
+        UserError, match=r"cannot be made with trouble='quit_making': SystemExit: 0 \(.*, line \d+\)\.$"
+    ):
+        make_env(config(full_id("Troubled-v0"), kwargs={"trouble": "quit_making"}))
+    (tmp_path / "leaves_at_once.py").write_text("import sys\nsys.exit(0)\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(
+        UserError, match=r"importing 'leaves_at_once' failed: SystemExit: 0 \(.*leaves_at_once.py, line 2"
+    ):
+        make_env(config("leaves_at_once:Any-v0"))
+
+
+def test_an_env_that_cannot_be_closed_is_done_with(recwarn: pytest.WarningsRecorder) -> None:
+    cfg = config(full_id("Troubled-v0"), kwargs={"trouble": "close"})
+    assert space_defaults(cfg)["algo.ent_coef"] == 0.01
+    vec = make_vec(cfg, 2, "train")
+    vec.close()
+    said = [str(warning.message) for warning in recwarn]
+    assert said
+    assert all("Troubled-v0: close() failed: OSError: the door is stuck" in one for one in said)
 
 
 def test_bad_wrapper_parameters_are_refused_by_both_makers() -> None:

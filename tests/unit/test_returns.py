@@ -7,7 +7,7 @@ import pytest
 import torch
 from stable_baselines3.common.buffers import RolloutBuffer
 
-from gymnast.rl.returns import discounted_returns, gae
+from gymnast.rl.returns import centred, discounted_returns, gae
 
 
 def column(*values: float) -> torch.Tensor:
@@ -145,3 +145,26 @@ def test_vtrace_is_the_sum_of_the_paper(lam: float) -> None:
     plain = gae(reward, value, last, final, terminated, truncated, gamma, lam)
     ones = gae(reward, value, last, final, terminated, truncated, gamma, lam, torch.ones_like(rho))
     assert all(torch.equal(a, b) for a, b in zip(plain, ones, strict=True))
+
+
+def test_the_baseline_of_weighed_advantages_on_paper() -> None:
+    # b = (2 + 1 + 1) / (1 + 0.5 + 0.5) = 2, and rho * b = 2, 1, 1 is subtracted
+    found = centred(column(2, 1, 1), column(1.0, 0.5, 0.5))
+    assert found.flatten().tolist() == [0.0, 0.0, 0.0]
+    found = centred(column(3, 1, 2), column(1.0, 0.5, 1.0))  # b = 6 / 2.5 = 2.4
+    np.testing.assert_allclose(found.flatten(), [0.6, -0.2, -0.4], atol=1e-6)
+    found = centred(column(3, 1, 2), column(1.0, 1.0, 1.0))
+    assert found.flatten().tolist() == [1.0, -1.0, 0.0]
+
+
+def test_a_baseline_that_is_weighed_does_not_move_the_policy() -> None:
+    """Of two actions the actor takes 0.8 and 0.2, the learner 0.5 and 0.5, and both pay 3: the advantages are rho * 3.
+    Nothing is better than anything else, and with the weighed baseline the gradient is 0. With their mean subtracted,
+    the action that the actor takes more often would be pushed down."""
+    actor, learner = torch.tensor([0.8, 0.2]), torch.tensor([0.5, 0.5])
+    rho = (learner / actor).clamp(max=1.0)
+    samples = torch.tensor([0] * 8 + [1] * 2)  # as often as the actor takes them
+    weights, score = rho[samples, None], torch.tensor([1.0, -1.0])[samples, None]  # d log pi / d logit, by 0.5
+    advantage = 3.0 * weights
+    assert float((centred(advantage, weights) * score).sum().abs()) < 1e-5
+    assert float(((advantage - advantage.mean()) * score).sum()) < -1.0

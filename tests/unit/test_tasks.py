@@ -12,7 +12,7 @@ import torch
 from gymnast.agent.agent import Agent
 from gymnast.agent.batch import OBS, Batch
 from gymnast.agent.nets import TorchNet, choose_net
-from gymnast.config import AgentConfig, ConfigError, RunConfig, validate
+from gymnast.config import AgentConfig, ConfigError, RunConfig, load, validate
 from gymnast.config.schema import shares_of
 from gymnast.core.errors import UserError
 from gymnast.core.seeds import derive_seed
@@ -114,6 +114,17 @@ def test_another_id_leaves_behind_what_is_meant_for_the_first_env() -> None:
     assert [env.n_envs for env in config.task_envs] == [2, 2]
 
 
+@pytest.mark.parametrize(
+    ("engine", "expected"), [("sync", "sync"), ("process", "process"), ("cartpole", "auto"), ("auto", "auto")]
+)
+def test_an_engine_that_steps_every_env_reaches_every_id(engine: str, expected: str) -> None:
+    config = load("CartPole-v1:and-acrobot", [f"env.engine={engine}"]).config
+    assert [env.engine for env in config.task_envs] == [engine, expected]
+    assert load("CartPole-v1", [f"env.engine={engine}", "eval.env.id=Acrobot-v1"]).config.eval_env.engine == expected
+    own = load("CartPole-v1", [f"env.engine={engine}", "eval.env={id: Acrobot-v1, engine: envpool}"]).config
+    assert own.eval_env.engine == "envpool"
+
+
 def test_thresholds_are_the_tasks_own_or_those_of_their_envs() -> None:
     tasks = [*TWO_GAMES, {"name": "short", "threshold": 30}]
     assert task_thresholds(config_of(tasks)) == {"cartpole": 475, "acrobot": -100, "short": 30}
@@ -165,8 +176,9 @@ def test_the_joint_vector_is_its_parts_row_by_row(tasks: list[dict[str, Any]], e
 
 def test_spaces_found_without_engines_are_those_of_the_engines() -> None:
     for tasks, env_id in ((GRAVITIES, "LunarLander-v3"), (TWO_GAMES, "CartPole-v1")):
-        config = config_of(tasks, env_id)
-        config = validate(config.model_dump(mode="json") | {"tasks": [t | {"env": t.get("env", {})} for t in tasks]})
+        own = [task | {"env": task.get("env", {})} for task in tasks]
+        data = config_of(tasks, env_id).model_dump(mode="json")
+        config = validate(data | {"env": data["env"] | {"engine": "auto"}, "tasks": own})
         env = make_training_tasks(config)  # the native engines, where there are any
         env.close()
         found = task_spaces(config)

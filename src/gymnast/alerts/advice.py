@@ -234,6 +234,6 @@ def described(config: RunConfig, usual: RunConfig, suspect: Suspect) -> str:
         return text
     if suspect.key == "algo.gamma":
         steps = [f"{size('algo.gamma', setting(c, suspect.key)) or 0:.0f}" for c in (config, usual)]
-        return f"{text} (it looks {steps[0]} steps ahead instead of {steps[1]})"
+        return f"{text} (it looks {steps[0]} step{'' if steps[0] == '1' else 's'} ahead instead of {steps[1]})"
     times = f"{distance:,.0f}" if distance < 1e6 else "over a million"
     return f"{text} ({times} times {'less' if suspect.wrong == 'high' else 'more'})"

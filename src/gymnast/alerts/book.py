@@ -79,14 +79,15 @@ class AlertBook:
         if alert is None:
             if heat < rule.rows:
                 return
-            alert = self._alerts[rule.name] = self._begin(rule)
+            alert = self._alerts[rule.name] = self._begin(rule, found)
         alert.firing = heat > 0 if alert.firing else heat == rule.rows
         if found and alert.firing:
             alert.count += 1
             alert.last, alert.evidence = self.env_steps, found
 
-    def _begin(self, rule: Rule) -> Alert:
-        cause, patch = advise(self.known, rule.suspects, rule.otherwise, rule.cures)
+    def _begin(self, rule: Rule, found: Found) -> Alert:
+        outside = rule.outside is not None and any(name.startswith(rule.outside) for name in found or ())
+        cause, patch = advise(self.known, () if outside else rule.suspects, rule.otherwise, rule.cures)
         origin = self.known.origin
         return Alert(
             rule=rule.name,

@@ -38,16 +38,23 @@ class Rule:
     suspects: tuple[Suspect, ...]
     test: Test
     cures: Cures | None = None  # where settings alone tell whether a patch would clear it
+    outside: str | None = None  # how metrics begin that no setting changes: where they are bad, no suspect is blamed
 
 
 RULES: list[Rule] = []
 
 
 def rule(
-    severity: str, rows: int, message: str, otherwise: str, *suspects: Suspect, cures: Cures | None = None
+    severity: str,
+    rows: int,
+    message: str,
+    otherwise: str,
+    *suspects: Suspect,
+    cures: Cures | None = None,
+    outside: str | None = None,
 ) -> Callable[[Test], Test]:
     def add(test: Test) -> Test:
-        RULES.append(Rule(test.__name__, severity, rows, message, otherwise, suspects, test, cures))
+        RULES.append(Rule(test.__name__, severity, rows, message, otherwise, suspects, test, cures, outside))
         return test
 
     return add
@@ -55,12 +62,13 @@ def rule(
 
 @rule("error", 1, "A number is NaN or infinite; nothing can be learned from here on.",
       "The env gave an observation or a reward that is not finite: `gymnast envs check` finds where.",
-      why.FAST, why.LARGE_REWARD, why.LOOSE_LIMIT, why.RAW_OBS)  # fmt: skip
+      why.FAST, why.LARGE_REWARD, why.LOOSE_LIMIT, why.RAW_OBS, outside="rollout/obs_")  # fmt: skip
 def not_finite(row: Row, known: Known, memory: Memory) -> Found:
     # Returns that do not vary have no variance to explain: that NaN is a plain fact, not a fault.
     if math.isfinite(math.fsum(row.values()) - row.get("train/explained_variance", 0.0)):
         return {}
     bad = [name for name, value in row.items() if not math.isfinite(value) and name != "train/explained_variance"]
+    bad.sort(key=lambda name: not name.startswith("rollout/obs_"))  # what the env gave comes before its effects
     return {name: Evidence(row[name]) for name in bad[:3]}
 
 

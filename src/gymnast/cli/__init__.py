@@ -16,7 +16,7 @@ import click
 
 from gymnast.cli.verbs import app
 from gymnast.core.errors import EnvFailure, Stopped, UserError
-from gymnast.core.text import printable
+from gymnast.core.text import plain_warnings, printable, printable_lines
 
 __all__ = ["app", "entry", "main"]
 
@@ -69,6 +69,7 @@ def main() -> NoReturn:
     for number in (signal.SIGTERM, signal.SIGHUP):  # as Ctrl-C, where nothing else is done about it
         if signal.getsignal(number) == signal.SIG_DFL and threading.current_thread() is threading.main_thread():
             signal.signal(number, signal.default_int_handler)
+    plain_warnings()
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a terminal without a letter gets a question mark
     try:
@@ -88,8 +89,9 @@ def main() -> NoReturn:
     except ImportError as error:  # a package that is damaged, or has too little memory (ulimit -v) to be loaded
         code, failure = 2, tell(f"a package cannot be imported: {' '.join(str(error).split())}")
     except (EnvFailure, Stopped) as error:
-        click.echo(f"gymnast: {error}", err=True)
-        code, failure = 130 if isinstance(error, Stopped) else 1, str(error)
+        failure = printable_lines(str(error))
+        click.echo(f"gymnast: {failure}", err=True)
+        code = 130 if isinstance(error, Stopped) else 1
     except (KeyboardInterrupt, click.Abort):
         click.echo("gymnast: stopped at once; everything saved so far is intact (`gymnast runs list`).", err=True)
         code, failure = 130, "interrupted"

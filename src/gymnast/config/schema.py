@@ -211,8 +211,12 @@ class TrainConfig(Section):
     central: CentralConfig = Field(CentralConfig(), description="The actors of `layout: central`.")
 
 
+ANY_ENV = ("sync", "process")  # engines that step every env
+
+
 class EvalEnvConfig(Section):
-    """What differs from `env`; null: as there. Another id starts from its own engine, kwargs and time limit."""
+    """What differs from `env`; null: as there. Another id starts from its own kwargs and time limit, and from its own
+    engine where `env` has one that is for some envs only."""
 
     id: Annotated[str, Field(min_length=1)] | None = Field(None, description="Environment id.")
     engine: EngineName | None = Field(None, description="What steps it.")
@@ -223,7 +227,8 @@ class EvalEnvConfig(Section):
     def applied(self, env: EnvConfig) -> EnvConfig:
         changes = {key: value for key, value in self if value is not None}
         if changes.get("id", env.id) != env.id:
-            changes = {"engine": "auto", "kwargs": {}, "max_episode_steps": None} | changes
+            engine = env.engine if env.engine in ANY_ENV else "auto"
+            changes = {"engine": engine, "kwargs": {}, "max_episode_steps": None} | changes
         return env.model_copy(update=changes)
 
 
@@ -245,7 +250,7 @@ class TaskConfig(Section):
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")] = Field(description="What metrics call it.")
     env: PartEnvConfig = Field(
         PartEnvConfig(),
-        description="What differs from `env`. Another id starts from its own engine, kwargs, wrappers and time limit.",
+        description="What differs from `env`. Another id starts from its own kwargs, wrappers and time limit.",
     )
     weight: Positive = Field(1.0, description="Its share of env.n_envs, and so of every batch, relative to the others.")
     reward_scale: Positive | None = Field(

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+import os
+import re
 import shlex
+import warnings
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -11,6 +14,8 @@ from typing import Any
 
 EIGHTHS = ["", *"▏▎▍▌▋▊▉█"]  # of a column, from the left
 HEIGHTS = "▁▂▃▄▅▆▇█"
+HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # this package, whose places tell users nothing
+COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 LONGEST = 10_000  # characters of a text from a file, and of an answer
@@ -22,6 +27,24 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def printable_lines(text: str) -> str:
+    """The same of a text of several lines; colours are taken out of it."""
+    return "\n".join(map(printable, COLOUR.sub("", text).splitlines()))
+
+
+def plain_warnings() -> None:
+    """From here on this process shows each warning in a line of its own, as a terminal may get it."""
+
+    def one_line(
+        message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
+    ) -> str:
+        text = " ".join(printable_lines(str(message)).split())
+        place = "" if filename.startswith(HERE) else f" ({printable(filename)}, line {lineno})"
+        return f"gymnast: warning: {text}{place}\n"
+
+    warnings.formatwarning = one_line
 
 
 def setting(value: Any) -> str:

@@ -1,5 +1,7 @@
 """The one place where envs are made, for every verb: suite -> recorder -> forbidden actions -> wrappers -> engine.
 
+Every random number of an episode follows from its seed: those of `np_random` and those that are sampled from spaces.
+
 The engine checks the env's contract on its first steps. A role other than `train` leaves out those wrappers only that
 are marked `training_only: true`.
 """
@@ -7,6 +9,7 @@ are marked `training_only: true`.
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -22,6 +25,7 @@ from gymnast.envs import suites, wrappers
 from gymnast.envs.engines.given import GivenVector
 from gymnast.envs.forbid import Forbid
 from gymnast.envs.recorder import Recorder, find_recorder
+from gymnast.envs.sampling import seed_spaces
 from gymnast.envs.shaping.components import find_shaper
 from gymnast.envs.shaping.env import Shaped
 from gymnast.envs.shaping.vec import ShapedVecEnv
@@ -97,6 +101,8 @@ def make_env(
     for spec in _active_wrappers(cfg, role):
         env = wrappers.wrap(env, spec.name, spec.kwargs)
     _accept_options(env)
+    _close_in_any_case(env)
+    seed_spaces(env)
     return env
 
 
@@ -129,6 +135,21 @@ def _accept_options(env: gym.Env[Any, Any]) -> None:
 
 def _without_options(reset: Callable[..., Any]) -> Callable[..., Any]:
     return lambda *, seed=None, options=None: reset(seed=seed)
+
+
+def _close_in_any_case(env: gym.Env[Any, Any]) -> None:
+    """An env that cannot be closed is done with all the same: its error is a warning."""
+    outermost: Any = env
+    close = outermost.close
+
+    def close_or_warn() -> None:
+        try:
+            close()
+        except (Exception, SystemExit) as error:  # foreign code
+            name = env.spec.id if env.spec else type(env.unwrapped).__name__
+            warnings.warn(f"{name}: close() failed: {suites.raised(error)}", stacklevel=1)  # once, whoever closes it
+
+    outermost.close = close_or_warn
 
 
 def space_defaults(cfg: EnvConfig) -> dict[str, Any]:
@@ -246,6 +267,17 @@ def missed_engine(cfg: EnvConfig, n_envs: int) -> str | None:
         return None
     obstacle = ENGINES.get(best).obstacle(maker)
     return obstacle and f"{best} would be faster, but {obstacle} On several cores env.engine=process may be faster too."
+
+
+def exact_engine(cfg: EnvConfig, n_envs: int, instead_of: str) -> str | None:
+    """What `auto` would take of the engines that resume these envs exactly; `instead_of` does not."""
+    maker = EnvMaker(cfg, "train")
+    for name in _by_priority():
+        engine = ENGINES.get(name)
+        is_exact = getattr(engine, "exact_resume", False) and name not in instead_of.split("+")
+        if is_exact and engine.pays(maker, n_envs) and not engine.obstacle(maker):
+            return name
+    return None
 
 
 def _by_priority() -> list[str]:

@@ -6,6 +6,7 @@ float64 becomes float32, HWC images become CHW, Discrete starts at zero. Actions
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -188,7 +189,8 @@ class ActionLayout:
                 "Box, Discrete, MultiDiscrete and MultiBinary are."
             )
         self.source = space
-        self.space, self.start = _from_zero(space)
+        learners, self.start = _from_zero(space)
+        self.space = copy.deepcopy(learners)  # who samples actions from it takes no random numbers of an env's
         self.dtype: np.dtype[Any] = np.dtype(self.space.dtype)
         self.shape: tuple[int, ...] = space.shape or ()
         self._is_discrete = isinstance(space, spaces.Discrete)

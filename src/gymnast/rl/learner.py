@@ -10,7 +10,7 @@ from gymnast.config.algos import AlgoSettings
 from gymnast.core.files import number_from_json
 from gymnast.core.lazy import LazyModule, np, torch
 from gymnast.core.tasks import TASK
-from gymnast.rl.returns import IMPORTANCE, gae, returns_of
+from gymnast.rl.returns import IMPORTANCE, centred, gae, returns_of
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor
@@ -121,6 +121,9 @@ class Learner:
         values = rollout[VALUE], rollout.last_values[VALUE], rollout[f"final_{VALUE}"]
         importance = rollout.streams.get(IMPORTANCE)
         advantage, returns = gae(rollout["reward"], *values, *ends, self.algo.gamma, self.algo.gae_lambda, importance)
+        if importance is not None and self.algo.normalize_advantage != "off":  # which finds hardly a mean to subtract
+            for rows in self.task_rows:
+                advantage[:, rows] = centred(advantage[:, rows], importance[:, rows])
         rollout["advantage"].copy_(advantage)
         rollout["returns"].copy_(returns)
 

@@ -53,6 +53,15 @@ def gae(
     return advantage, advantage + value
 
 
+def centred(advantage: Tensor, importance: Tensor) -> Tensor:
+    """V-trace's advantages less `importance` times the one number that leaves a mean of 0: a baseline.
+
+    A constant would be none, as steps that the learner makes less likely count less. Where all weights are 1 it is the
+    mean.
+    """
+    return advantage - importance * (advantage.sum() / importance.sum().clamp(min=1e-8))
+
+
 def discounted_returns(reward: Tensor, ended: Tensor, gamma: float) -> Tensor:
     """Monte-Carlo returns of a row of complete episodes [T]: the discounted rewards up to each episode's end."""
     returns = []

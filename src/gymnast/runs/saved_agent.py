@@ -39,7 +39,7 @@ class SavedAgent:
     @classmethod
     def build(cls, config: RunConfig, env: HasSpaces, tensors: dict[str, Tensor] | None = None) -> Self:
         """For an env, with threads and device as in training, so that every number is the same."""
-        choose_threads(config)
+        set_threads(1)
         built = cls(config, choose_net(build_agent(config, env)))
         choose_threads(config, built.net)
         if tensors is not None:
@@ -77,10 +77,10 @@ def is_large(config: RunConfig) -> bool:
     return bool(getattr(ENCODERS.get(config.agent.encoder), "is_large", False))
 
 
-def choose_threads(config: RunConfig, net: Net | None = None) -> None:
+def choose_threads(config: RunConfig, net: Net) -> None:
     """The config's number, or what pays for its network: convolutions keep all cores busy, small layers one, and wide
-    ones a core for the actor and one for the critic, which is known of a `net`."""
-    set_threads(config.train.threads, is_large(config), 1 if net is None else net.trunks)
+    ones a core for the actor and one for the critic."""
+    set_threads(config.train.threads, is_large(config), net.trunks)
 
 
 def load_agent(agent: Agent, tensors: dict[str, Tensor]) -> None:

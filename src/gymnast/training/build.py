@@ -12,6 +12,7 @@ from gymnast.alerts.advice import Known
 from gymnast.alerts.book import AlertBook
 from gymnast.alerts.rules import RULES
 from gymnast.config import load_facts, lowest_return
+from gymnast.core.devices import set_threads
 from gymnast.core.errors import UserError
 from gymnast.core.pulse import Pulse
 from gymnast.core.registry import ALGOS
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 def build(config: RunConfig, threshold: float | None, factory: EnvFactory | None = None) -> TrainState:
     if config.log.video != "off":
         require_packages(f"log.video: {config.log.video}")
-    choose_threads(config)
+    set_threads(1)  # until there is a network: initial weights are rounded in another way by each number of threads
     if config.stages:
         refuse_unfit_stages(config, factory, threshold)
     first = config.in_stage(0)

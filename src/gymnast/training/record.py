@@ -91,7 +91,8 @@ def record(
 
     config = state.config
     run.start()
-    run.update(summary={"engine": state.env.engine, "exact_resume": state.env.exact_resume})
+    inexact = what_differs(state)
+    run.update(summary={"engine": state.env.engine, "exact_resume": inexact is None})
 
     def note(text: str) -> None:
         with suppress(OSError):  # a full disk must not end a training because of a message
@@ -130,7 +131,7 @@ def record(
         env = config.in_stage(state.counters.stage).env
         missed = missed_engine(env, env.n_envs) if state.factory is None and not config.tasks else None
         about = f"{state.env.engine} engine, {state.env.n_envs} envs; {run.path}"
-        for text in filter(None, [*notes, about, missed]):
+        for text in filter(None, [*notes, about, missed, inexact]):
             note(text)
         result = train(state, sinks, run.checkpoints_dir, observer, run.videos_dir)
         status = "interrupted" if result.stop_reason == "interrupted" else "finished"
@@ -151,6 +152,31 @@ def record(
         finally:
             sinks.close(status)  # trackers take the folder as it is now
     return result
+
+
+def what_differs(state: TrainState) -> str | None:
+    """Why two runs with the same seed, or one that is resumed, do not give the same numbers; None: they do, as far as
+    is known."""
+    from gymnast.envs.make import EnvMaker, exact_engine
+    from gymnast.envs.repeat import repeats
+
+    config, env = state.config, state.env
+    if config.train.layout == "central" and config.train.central.mode == "async":
+        return "async actors: the same seed gives other numbers, and a resumed run begins new episodes"
+    if not env.exact_resume:
+        other = None if state.factory is not None else exact_engine(config.env, env.n_envs, env.engine)
+        instead = "" if other is None else f". For exact resume: --set env.engine={other}"
+        return f"a resumed run begins new episodes: the {env.engine} engine cannot continue those in progress{instead}"
+    # A resumed run was told before. Other engines than sync are there for envs that this process should not step.
+    if state.counters.env_steps or state.factory is not None or env.engine != "sync":
+        return None
+    ids = (part.env.id for part in config.parts if repeats(EnvMaker(part.env, "train")) is False)
+    if (name := next(ids, None)) is None:
+        return None
+    return (
+        f"{name} gives other numbers for the same seed, so that two runs with one seed differ and resume is not exact: "
+        "draw from self.np_random, which reset(seed=seed) seeds. See `gymnast envs check`"
+    )
 
 
 def to_be_compiled(state: TrainState) -> str | None:

@@ -13,6 +13,7 @@ from gymnast.core.errors import EnvFailure
 from gymnast.envs.spaces import ObsLayout
 from gymnast.envs.types import EpisodeRecord, NewArray, StepBatch
 
+LARGEST = math.sqrt(np.finfo(np.float32).max)  # larger numbers have no finite square: no network can learn from them
 Who = Callable[[int], str]  # which env a row is of, and where in its episode it is
 
 
@@ -57,18 +58,25 @@ class Buffers(StepBatch):
         return StepBatch(self.obs, self.reward, self.terminated, self.truncated, self.final_obs, episodes, self.mask)
 
     def refuse_nonfinite(self, who: Who) -> None:
-        """Stops at the first NaN observation or NaN or infinite reward, naming the env it came from."""
+        """Stops at the first observation or reward that is not finite, naming the env it came from."""
         with np.errstate(over="ignore"):
             suspicious = not math.isfinite(self.reward.dot(self.reward))  # one cheap sum; the search only after it
             for name, array in self.obs.items():
-                refuse_nan(array, name, who)
+                refuse_bad(array, name, who)
         if suspicious:
             for row in np.flatnonzero(~np.isfinite(self.reward)).tolist():
                 raise EnvFailure(f"{who(row)} gave the reward {self.reward[row]}.")
 
 
-def refuse_nan(array: NDArray[Any], name: str, who: Who) -> None:
-    # a sum of squares is NaN only if a number in it is: infinities have no signs left to cancel by
-    if array.dtype.kind == "f" and math.isnan(np.vdot(array, array)):
-        for row in np.flatnonzero(np.isnan(array).any(axis=tuple(range(1, array.ndim)))).tolist():
-            raise EnvFailure(f"{who(row)} gave NaN in the observation {name!r}.")
+def refuse_bad(array: NDArray[Any], name: str, who: Who) -> None:
+    """Stops at an observation that is NaN, infinite or too large to compute with."""
+    # one cheap sum of squares, which is finite only if every number in it is; the search only after it
+    if array.dtype.kind != "f" or math.isfinite(np.vdot(array, array)):
+        return
+    for row in range(len(array)):
+        found = array[row].ravel()
+        for kind, bad in (("NaN", np.isnan(found)), ("", ~(np.abs(found) < LARGEST))):
+            if bad.any():
+                value = found[bad.argmax()]
+                advice = "" if kind or math.isinf(value) else ", too large to learn from: scale it by a wrapper"
+                raise EnvFailure(f"{who(row)} gave {kind or f'{value:g}'} in the observation {name!r}{advice}.")

@@ -21,7 +21,7 @@ from gymnast.core.errors import package_problem
 from gymnast.core.machine import cores
 from gymnast.core.seeds import derive_seed
 from gymnast.envs.engines.base import Engine, obstacle_of_own_envs
-from gymnast.envs.engines.buffers import Buffers, refuse_nan
+from gymnast.envs.engines.buffers import Buffers, refuse_bad
 from gymnast.envs.engines.counted import Counted
 from gymnast.envs.suites.atari.env import AtariGame
 from gymnast.envs.suites.atari.task import MAX_FRAMES, NAMESPACE, AtariTask
@@ -187,7 +187,7 @@ class EnvPoolEngine(Counted, Engine):
             self._end_for_learner(info["lives"])
         if ended.size:
             final[ended] = obs[ended]
-            refuse_nan(final[ended], leaf.name, lambda index: self._who(ended[index]))
+            refuse_bad(final[ended], leaf.name, lambda index: self._who(ended[index]))
             episodes = [self._end_episode(row) for row in ended.tolist()]
             started, info = self._pool.reset(ended.astype(np.int32))
             obs[info["env_id"]] = leaf.convert(started)

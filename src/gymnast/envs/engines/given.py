@@ -10,8 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gymnast.core.errors import EnvFailure, UserError
-from gymnast.envs.engines.buffers import Buffers, refuse_nan
+from gymnast.core.seeds import derive_seed
+from gymnast.envs.engines.buffers import Buffers, refuse_bad
 from gymnast.envs.engines.counted import Counted
+from gymnast.envs.sampling import spaces_of
 from gymnast.envs.spaces import scalars
 from gymnast.envs.types import EpisodeRecord, StepBatch
 
@@ -54,12 +56,20 @@ class GivenEngine(Counted):
     def reset(self, seed: int) -> StepBatch:
         self._seed = seed & 0x7FFF_FFFF
         self._vector.seed(self._seed)
+        self._seed_spaces()
         self._episodes.fill(0)
         self._lengths.fill(0)
         self._raw_returns.fill(0.0)
         self._buffers.clear()
         self._write(self._vector.reset())
         return self._buffers.batch([])
+
+    def _seed_spaces(self) -> None:
+        """What its envs sample from their spaces follows from the seed too, where they are objects in this process."""
+        vector, innermost = self._vector, getattr(self._vector, "unwrapped", self._vector)
+        inner = [space for env in vars(innermost).get("envs", ()) for space in spaces_of(env)]
+        for number, space in enumerate([vector.observation_space, vector.action_space, *inner]):
+            space.seed(derive_seed(self._seed, "space", number))
 
     def step(self, actions: NDArray[Any]) -> StepBatch:
         buffers = self._buffers
@@ -95,7 +105,7 @@ class GivenEngine(Counted):
             buffers.terminated[row] = not buffers.truncated[row]
         for name, array in last_leaves.items():
             buffers.final_obs[name][row] = array
-            refuse_nan(buffers.final_obs[name][row : row + 1], name, lambda _: self._who(row))
+            refuse_bad(buffers.final_obs[name][row : row + 1], name, lambda _: self._who(row))
         scored = info.get("episode")
         if scored is None and self._monitored and not buffers.truncated[row]:
             return []

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import traceback
 import warnings
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import gymnasium as gym
 import numpy as np
@@ -14,8 +16,9 @@ from numpy.typing import NDArray
 from gymnast.core.errors import EnvFailure, UserError
 from gymnast.core.seeds import derive_seed
 from gymnast.envs.engines.base import Engine
-from gymnast.envs.engines.buffers import Buffers, refuse_nan
+from gymnast.envs.engines.buffers import Buffers, refuse_bad
 from gymnast.envs.engines.counted import Replayed
+from gymnast.envs.engines.replay import replayed
 from gymnast.envs.forbid import agent_labels, find_forbid
 from gymnast.envs.recorder import OLD_RESET, OLD_STEP, recorder_of
 from gymnast.envs.spaces import mask_parts, mask_size, scalars
@@ -97,7 +100,7 @@ class SyncEngine(Replayed, Engine):
             buffers.truncated.fill(False)
             self._flags_set = False
         episodes: list[EpisodeRecord] = []
-        rewards, steppers = self._rewards, self._steppers
+        rewards, steppers, process = self._rewards, self._steppers, os.getpid()
         plain = (
             buffers.obs["obs"] if self._layout.plain and self._mask_size is None and not self._steps_to_check else None
         )
@@ -121,11 +124,19 @@ class SyncEngine(Replayed, Engine):
             raise
         except (Exception, SystemExit) as error:  # whatever an env may raise: it is foreign code
             raise self._crash(row, "step", error) from error
+        if os.getpid() != process:
+            self._end_copy()
         buffers.reward[:] = rewards
         if self._steps_to_check:
             self._steps_to_check -= 1
         buffers.refuse_nonfinite(self._who)
         return buffers.batch(episodes)
+
+    def _end_copy(self) -> NoReturn:
+        """Ends a copy of this process that an env made by os.fork() and let return: both would write the same files."""
+        print(f"gymnast: {self.name}: an env forked in its step; the copy of this process ends here.", file=sys.stderr)
+        sys.stderr.flush()
+        os._exit(1)
 
     def _end_episode(
         self, row: int, observation: Any, terminated: bool, info: dict[str, Any], episodes: list[EpisodeRecord]
@@ -134,7 +145,7 @@ class SyncEngine(Replayed, Engine):
         buffers, recorder = self._buffers, self._recorders[row]
         self._layout.write(buffers.final_obs, row, observation)
         for name, array in buffers.final_obs.items():
-            refuse_nan(array[row : row + 1], name, lambda _: self._who(row))
+            refuse_bad(array[row : row + 1], name, lambda _: self._who(row))
         # an env that says both has ended: there is nothing to bootstrap from
         (buffers.terminated if terminated else buffers.truncated)[row] = True
         self._flags_set = True
@@ -232,6 +243,7 @@ class SyncEngine(Replayed, Engine):
                 self._lengths[row] = 0
                 taken[row] = taken[row][:0]
                 self._write(row, *self._start_episode(row))
+            replayed()
         self._log.restore(taken)
         return self._buffers.batch([])
 

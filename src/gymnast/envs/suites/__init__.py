@@ -95,7 +95,7 @@ def make(
         raise UserError(missing_package(env_id, spec, error)) from error
     except gym.error.Error as error:
         raise UserError(f"env.id: {env_id!r} cannot be made: {error}") from error
-    except Exception as error:  # an env's constructor is foreign code
+    except (Exception, SystemExit) as error:  # an env's constructor is foreign code
         if "must inherit from the gymnasium.Env class" in str(error):
             raise UserError(f"env.id: {env_id!r} is not a gymnasium.Env. {SEVERAL_AGENTS}") from error
         blamed = [key for key in kwargs if _can_be_made(suite, spec, {**kwargs}, key)] or list(kwargs)
@@ -108,7 +108,7 @@ def _can_be_made(suite: Suite, spec: EnvSpec, kwargs: dict[str, Any], without: s
     del kwargs[without]
     try:
         suite.make(spec, suite.task(kwargs), None, None, False).close()
-    except Exception:  # another argument is wrong as well
+    except (Exception, SystemExit):  # another argument is wrong as well
         return False
     return True
 
@@ -145,7 +145,7 @@ def import_users_module(module: str, what: str) -> ModuleType:
             raise UserError(f"{what} needs the package {error.name!r}. Run: pip install {error.name}") from error
         more = f" {SEVERAL_AGENTS}" if module.startswith("pettingzoo") else ""
         raise UserError(f"{what}: there is no module {module!r}. Is it installed?{more}") from error
-    except Exception as error:  # foreign code
+    except (Exception, SystemExit) as error:  # foreign code
         raise UserError(f"{what}: importing {module!r} failed: {raised(error)}.") from error
 
 

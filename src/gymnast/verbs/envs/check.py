@@ -59,7 +59,7 @@ def check_env(
         "engine": env.engine,
         "why": why,  # this engine
         "n_envs": env.n_envs,
-        "exact_resume": env.exact_resume,
+        "exact_resume": env.exact_resume and health.repeats is not False,
         "action_space": str(env.action_space),
         "actions_left": env.action_labels if config.env.forbid else None,
         **seen,
