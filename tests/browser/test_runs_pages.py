@@ -317,3 +317,13 @@ def test_a_second_window_only_watches_until_it_takes_control(window: Open, own: 
     assert "mine" in Run(own.runs_dir / ref).read().tags
     first.wait("() => document.querySelector('tbody').innerText.includes('mine')")  # and the other window sees it
     second.errors.clear()  # the browser itself logs the refused request
+
+
+def test_an_error_in_studio_names_the_run(shared: Studio, window: Open) -> None:
+    """Also where the answer is no JSON, as the web server's own is not."""
+    one = window(shared)
+    one.page.route("**/api/run/k7f3q", lambda route: route.fulfill(status=500, body="Internal Server Error"))
+    page = one.open("/runs/k7f3q")
+    page.get_by_text("an error in Studio, see the terminal").wait_for()
+    assert page.locator(".empty .mono").inner_text() == "k7f3q"
+    one.errors.clear()  # the browser itself logs the failed request

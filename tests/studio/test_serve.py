@@ -3,20 +3,71 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import httpx
 import pytest
+from starlette.requests import Request
+from starlette.routing import Route
+from starlette.testclient import TestClient
 
 from gymnast.runs.references import Run
+from gymnast.studio.app import make_app
+from gymnast.studio.guard import HEADERS
+from gymnast.studio.library import sweep_of
 from tests.processes import is_alive, running, wait_for
+from tests.runs.report_runs import Gallery
 from tests.studio.conftest import ROOT, TOKEN, Studio, studio_of
 from tests.warm import warm
 
 ENDLESS = {"train.total_timesteps": 10**9, "stop.on_solved": False, "env.n_envs": 4, "eval.every": 0, "log.every": 256}
+
+
+@pytest.mark.parametrize("kind", ["default", "shallow", "link"])
+def test_a_run_is_shown_wherever_its_folder_is(gallery: Gallery, tmp_path: Path, kind: str) -> None:
+    """`runs` of the folder it is started in, an absolute path as short as a container's /runs, a symbolic link."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as short:
+        folder = Path(short) if kind == "shallow" else tmp_path / "runs"
+        real = tmp_path / "elsewhere" if kind == "link" else folder
+        run = Run(shutil.copytree(gallery.tuned[0].path, real / gallery.tuned[0].id))
+        if kind == "link":
+            folder.symlink_to(real)
+        with studio_of(Path("runs") if kind == "default" else folder, cwd=tmp_path) as studio:
+            assert [row["id"] for row in studio.get("/runs")["runs"]] == [run.id]
+            for ref in (run.id, "@last"):
+                assert (studio.get(f"/run/{ref}")["id"], studio.get(f"/run/{ref}")["sweep"]) == (run.id, None)
+            for part in ("metrics", "next", "diagnostics", "file/config.yaml"):
+                assert studio.api.get(f"/api/run/{run.id}/{part}").status_code == 200, part
+
+
+def test_a_sweeps_run_is_known_by_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cell = tmp_path / "sweeps" / "lr" / "runs" / "3"
+    cell.mkdir(parents=True)
+    assert sweep_of(cell / "k7f3q") == "lr"
+    monkeypatch.chdir(cell)
+    assert sweep_of(Path("k7f3q")) == "lr"
+    for path in ("/", "/k7f3q", "/runs/k7f3q", "/sweeps/lr/k7f3q", "/sweeps/lr/runs/k7f3q"):
+        assert sweep_of(Path(path)) is None, path
+
+
+def test_a_defect_is_one_line_of_json(tmp_path: Path) -> None:
+    """The page shows the line; the terminal has the traceback."""
+
+    def broken(request: Request) -> None:
+        raise IndexError("3")
+
+    app = make_app(tmp_path, TOKEN, "127.0.0.1", 8000)
+    app.router.routes.insert(0, Route("/api/run/k7f3q", broken))
+    page = TestClient(app, "http://127.0.0.1:8000", raise_server_exceptions=False)
+    answer = page.get("/api/run/k7f3q", headers={"Authorization": f"Bearer {TOKEN}"})
+    assert answer.status_code == 500
+    assert answer.json() == {"error": "an error in Studio, see the terminal: IndexError at /api/run/k7f3q"}
+    assert answer.headers["content-security-policy"] == HEADERS["content-security-policy"]
 
 
 def refused(*options: str) -> str:

@@ -11,6 +11,7 @@ from starlette.responses import FileResponse, Response
 
 from gymnast.core.errors import UserError
 from gymnast.core.text import printable
+from gymnast.studio.guard import HEADERS
 from gymnast.studio.socket import to_json
 
 LARGEST_REQUEST = 1 << 20  # bytes
@@ -63,6 +64,12 @@ class Json(Response):
 async def on_mistake(request: Request, error: Exception) -> Json:
     said = "\n".join(printable(line) for line in str(error).splitlines())
     return Json({"error": said}, getattr(error, "status", 400))
+
+
+async def on_defect(request: Request, error: Exception) -> Json:
+    """One line for the page; the server prints the traceback afterwards."""
+    said = f"an error in Studio, see the terminal: {type(error).__name__} at {printable(request.url.path)}"
+    return Json({"error": said}, 500, HEADERS)
 
 
 async def body_of(request: Request) -> dict[str, Any]:

@@ -219,8 +219,9 @@ class Library:
 
 
 def sweep_of(path: Path) -> str | None:
-    """The sweep that a run belongs to, by where it is."""
-    return path.parents[2].name if path.parents[3].name == SWEEPS else None
+    """The sweep that a run belongs to, by where it is: sweeps/NAME/runs/CELL/ID. A path may be relative and short."""
+    parts = path.resolve().parts
+    return parts[-4] if len(parts) >= 5 and parts[-5] == SWEEPS else None
 
 
 def _newest(row: dict[str, Any]) -> tuple[str, str]:

@@ -56,7 +56,7 @@ function OneRun({ id, query }) {
     return () => (document.title = "Gymnast Studio");
   }, [row && nameOf(row)]);
 
-  if (error && !data) return html`<${Empty} title="This run cannot be shown" icon="warning"><p>${error.message}</p><a href="/runs">All runs</a></${Empty}>`;
+  if (error && !data) return html`<${Empty} title="This run cannot be shown" icon="warning"><p class="mono">${id}</p><p>${error.message}</p><a href="/runs">All runs</a></${Empty}>`;
   if (!data) return html`<${Loading} text="Reading the run" />`;
   const color = colour(data.colour);
   const chart = { series: live.series, axis, smoothing, log, color, latest: { ...data.latest, ...last(live.series) } };
