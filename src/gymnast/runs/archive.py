@@ -29,7 +29,7 @@ def zip_run(run: Run, out: str | Path, without: Sequence[str] = ()) -> Path:
     if not out.parent.is_dir():
         raise UserError(f"cannot write {out}: there is no folder {out.parent}.")
     temporary = out.with_name(f".{out.name}{TEMPORARY}")
-    skipped = {out.resolve(), temporary.resolve(), (run.path / "lock").resolve()}
+    skipped = {path.resolve() for path in (out, temporary, run.path / "lock", run.heartbeat_path)}
     files = [
         path
         for path in sorted(run.path.rglob("*"))

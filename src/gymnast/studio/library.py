@@ -250,6 +250,7 @@ def row_of(facts: RunFacts) -> dict[str, Any]:
         "total_steps": facts.total_steps if live else None,
         "progress": min(facts.env_steps / facts.total_steps, 1.0) if live else None,
         "eta": facts.eta if isinstance(facts, FollowedRun) else None,
+        "now": facts.now if isinstance(facts, FollowedRun) else None,
         "fps": facts.fps if live else summary.get("fps"),
         "spark": [],
         "alerts": 0,
