@@ -5,18 +5,24 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from threading import Thread
 
 import httpx
 import pytest
+import uvicorn
 from starlette.requests import Request
 from starlette.routing import Route
 from starlette.testclient import TestClient
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import connect
 
 from gymnast.runs.references import Run
+from gymnast.studio import serve as serve_module
 from gymnast.studio.app import make_app
 from gymnast.studio.guard import HEADERS
 from gymnast.studio.library import sweep_of
@@ -138,6 +144,61 @@ def test_other_machines_need_a_secret() -> None:
     assert "--token" in said
     assert "--token" in refused("studio", "--host", "0.0.0.0", "--no-browser", "--token", "short")
     assert "--token" in refused("studio", "--no-browser", "--token", "with spaces and ;")
+
+
+def test_the_secret_may_be_in_the_environment(tmp_path: Path) -> None:
+    """The command line of a process is everybody's to read."""
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1", "GYMNAST_STUDIO_TOKEN": TOKEN}
+    command = [sys.executable, "-m", "gymnast", "studio", "--no-browser", "--runs-dir", str(tmp_path / "runs")]
+    with running(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert f"token={TOKEN}" in process.stdout.readline()
+
+
+def test_what_a_client_does_wrong_prints_nothing(tmp_path: Path) -> None:
+    with open(tmp_path / "errors", "w+b") as errors, studio_of(tmp_path / "runs", stderr=errors) as studio:
+        for message, is_text, code in ((b"\0\1", False, 1003), (b"\xff\xfe", True, 1007)):  # binary, no UTF-8
+            with studio.window() as window:
+                window.socket.send(message, text=is_text)
+                with pytest.raises(ConnectionClosed) as closed:
+                    window.socket.recv(timeout=60)
+            assert closed.value.rcvd is not None
+            assert closed.value.rcvd.code == code
+        head = f"POST /api/check HTTP/1.1\r\nHost: 127.0.0.1:{studio.port}\r\nAuthorization: Bearer {TOKEN}\r\n"
+        with socket.create_connection(("127.0.0.1", studio.port)) as connection:
+            connection.sendall(f"{head}Content-Length: 1000\r\n\r\n{{".encode())  # a body that stops
+            wait_for(lambda: studio.get("/hello"), "answer")
+        assert studio.get("/hello")
+        studio.process.send_signal(signal.SIGINT)
+        assert studio.process.wait(timeout=60) == 0
+        errors.seek(0)
+        assert errors.read() == b""
+
+
+def test_a_connection_that_asks_for_nothing_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Others stay: a websocket, and one that has asked for something."""
+    monkeypatch.setattr(serve_module, "HEADER_SECONDS", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        app = make_app(tmp_path, TOKEN, "127.0.0.1", port)
+        config = uvicorn.Config(app, http=serve_module.Connection, ws="websockets-sansio", log_level="error")
+        server = uvicorn.Server(config)
+        thread = Thread(target=server.run, kwargs={"sockets": [listener]})
+        thread.start()
+        try:
+            headers = {"Cookie": f"gymnast-{port}={TOKEN}"}
+            address = f"ws://127.0.0.1:{port}/ws"
+            with connect(address, origin=f"http://127.0.0.1:{port}", additional_headers=headers, proxy=None) as window:  # type: ignore[arg-type]
+                window.recv(timeout=60)  # it is welcome
+                for said in (b"", b"GET / HTTP/1.1\r\nHost: 127.0"):
+                    with socket.create_connection(("127.0.0.1", port), timeout=60) as silent:
+                        silent.sendall(said)
+                        assert silent.recv(1) == b""  # closed
+                window.send('{"id": 1, "do": "sessions"}')
+                assert '"re": 1' in str(window.recv(timeout=60))
+        finally:
+            server.should_exit = True
+            thread.join(60)
 
 
 def test_a_port_in_use_is_one_line(studio: Studio) -> None:

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import FileResponse, Response
 
 from gymnast.core.errors import UserError
@@ -75,10 +75,13 @@ async def on_defect(request: Request, error: Exception) -> Json:
 async def body_of(request: Request) -> dict[str, Any]:
     """What a page posted."""
     raw = b""
-    async for part in request.stream():
-        raw += part
-        if len(raw) > LARGEST_REQUEST:
-            raise UserError("the request is too large.")
+    try:
+        async for part in request.stream():
+            raw += part
+            if len(raw) > LARGEST_REQUEST:
+                raise UserError("the request is too large.")
+    except ClientDisconnect:  # nobody hears this; it is no defect of Studio's
+        raise UserError("the request has ended in the middle.") from None
     try:
         data = json.loads(raw or b"{}")
     except (ValueError, RecursionError):

@@ -14,7 +14,7 @@ import re
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import pairwise
@@ -241,7 +241,8 @@ def row_of(facts: RunFacts) -> dict[str, Any]:
         "score_kind": facts.best_kind if live and summary.get("eval_mean") is None else None,  # None: of fresh episodes
         "low": interval[0],
         "high": interval[1],
-        "solved": None if _unjudged(summary) else facts.solved if live else summary.get("solved"),
+        "solved": facts.solved if live else summary.get("solved") if summary.get("threshold") is not None else None,
+        "judged": summary.get("eval_mean") is not None,  # by a verdict
         "on_target": summary.get("on_target"),
         "threshold": facts.threshold if live else summary.get("threshold"),
         "training_return": facts.training_return if live else summary.get("training_return"),
@@ -255,12 +256,6 @@ def row_of(facts: RunFacts) -> dict[str, Any]:
         "spark": [],
         "alerts": 0,
     }
-
-
-def _unjudged(summary: Mapping[str, Any]) -> bool:
-    """Of a run that has ended: there is no threshold, or no verdict was asked for."""
-    asked = summary.get("solved") or summary.get("eval_mean") is not None
-    return bool(summary) and (summary.get("threshold") is None or ("stop_reason" in summary and not asked))
 
 
 def complete_row(facts: FollowedRun) -> dict[str, Any]:

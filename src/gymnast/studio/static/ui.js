@@ -105,11 +105,11 @@ export const StatusBadge = ({ status, title }) => html`<${Badge} kind=${STATUS[s
 
 /** What became of a run, in one badge: its verdict where there is one, else how it ended. `doing`: what it does, while it is trained. */
 export function RunBadge({ row, doing = "running" }) {
-  const { status, solved } = row;
+  const { status, solved, judged } = row;
   const failed = ["killed", "crashed", "damaged"].includes(status);
   if (status === "running") return html`<${Badge} kind=${solved ? "green pulse" : "blue pulse"} title=${solved ? "Solved; it is still trained" : ""}>${solved ? "solved, " : ""}${doing}</${Badge}>`;
   if (solved && !failed) return html`<${Badge} kind="green" title=${`Solved: a verdict on fresh episodes; ${status}`}>solved</${Badge}>`;
-  if (solved === false && status === "finished") return html`<${Badge} kind="amber" title="No verdict could show that the threshold is reached">not solved</${Badge}>`;
+  if (solved === false && judged && status === "finished") return html`<${Badge} kind="amber" title="No verdict could show that the threshold is reached">not solved</${Badge}>`;
   return html`<${StatusBadge} status=${status} title=${solved ? "It was solved before" : undefined} />`;
 }
 
