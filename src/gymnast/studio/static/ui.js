@@ -107,7 +107,7 @@ export const StatusBadge = ({ status, title }) => html`<${Badge} kind=${STATUS[s
 export function RunBadge({ row, doing = "running" }) {
   const { status, solved, judged } = row;
   const failed = ["killed", "crashed", "damaged"].includes(status);
-  if (status === "running") return html`<${Badge} kind=${solved ? "green pulse" : "blue pulse"} title=${solved ? "Solved; it is still trained" : ""}>${solved ? "solved, " : ""}${doing}</${Badge}>`;
+  if (status === "running") return html`<${Badge} kind=${solved ? "green pulse" : "blue pulse"} title=${solved ? `Solved, and still trained: ${doing}` : ""}>${solved ? "solved" : doing}</${Badge}>`;
   if (solved && !failed) return html`<${Badge} kind="green" title=${`Solved: a verdict on fresh episodes; ${status}`}>solved</${Badge}>`;
   if (solved === false && judged && status === "finished") return html`<${Badge} kind="amber" title="No verdict could show that the threshold is reached">not solved</${Badge}>`;
   return html`<${StatusBadge} status=${status} title=${solved ? "It was solved before" : undefined} />`;

@@ -19,7 +19,8 @@ export function Verdict({ run }) {
     [`best ${verdict.best_kind ?? "evaluation"}`, verdict.best_evaluation === null ? null : num(verdict.best_evaluation, verdict.best_kind === "exact value" ? 6 : 4)],
     ["stopped", verdict.stopped],
   ].filter(([, text]) => text !== null && text !== undefined);
-  return html`<${Card} title=${verdict.headline[0] + verdict.headline.slice(1).toLowerCase()} class=${cls(verdict.solved && "good", verdict.solved === false && run.status !== "running" && "missed")}>
+  const headline = verdict.headline[0] + verdict.headline.slice(1).toLowerCase();
+  return html`<${Card} title=${verdict.solved && run.status === "running" ? `Solved, ${headline.toLowerCase()}` : headline} class=${cls(verdict.solved && "good", verdict.solved === false && run.status !== "running" && "missed")}>
     <dl class="facts">${lines.map(([name, text]) => html`<dt key=${name}>${name}</dt><dd>${text}</dd>`)}</dl>
     ${verdict.meaning.map((line) => html`<p class="hint" key=${line}>${line}</p>`)}</${Card}>`;
 }
