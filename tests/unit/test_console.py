@@ -249,9 +249,6 @@ def test_plain_lines_say_what_is_going_on_between_rows(monkeypatch: pytest.Monke
     pulse.begin("collecting", 256, 8, step=4096)
     pulse.done = 39
     wait_for(lambda: "elapsed, collecting 312 / 2,048" in stream.getvalue(), "line without a row")
-    pulse.begin("evaluating", 20, where="wind")
-    wait_for(lambda: "elapsed, evaluating 0 / 20 in wind, step 0" in stream.getvalue(), "name of the stage")
-    pulse.begin("collecting", 256, 8)
     pulse.stopping = True
     wait_for(lambda: "stopping after this rollout; again: now" in stream.getvalue(), "answer")
     sink.close()

@@ -28,15 +28,6 @@ class Activity(NamedTuple):
     step: int  # env steps of the run when it began
     began: float  # on perf_counter's clock
     judged: float  # seconds of evaluations and verdicts before it
-    where: str = ""  # the stage or task that is evaluated, in a run with several
-
-    def step_at(self, done: int) -> int:
-        """Env steps of the run, those of the rollout under way among them."""
-        return self.step + (done * self.each if self.name == "collecting" else 0)
-
-    def left(self, done: int, now: float) -> float | None:
-        """Seconds until all of it is done, at its own rate; None: not known."""
-        return (self.total - done) * (now - self.began) / done if 0 < done <= self.total else None
 
 
 class Pulse:
@@ -44,7 +35,6 @@ class Pulse:
 
     def __init__(self) -> None:
         self.done = self.steps = 0  # `steps`: of the envs of an evaluation, whose episodes may all end at once
-        self.returns: list[float] = []  # of the episodes of an evaluation that have ended
         self.stopping = False  # the user asked for an end
         self.on_stop: Callable[[], None] = lambda: None  # called then, by a signal: it must be quick
         self.cuts = True  # whether a time limit ends a rollout under way
@@ -59,12 +49,11 @@ class Pulse:
         self.judge_until = math.inf if seconds is None else max(self.until, now) + last_score_seconds(seconds)
         self.stopping, self.activity = False, Activity("starting", 0, 1, step, now, 0.0)
 
-    def begin(self, name: str, total: int = 0, each: int = 1, step: int | None = None, where: str = "") -> None:
+    def begin(self, name: str, total: int = 0, each: int = 1, step: int | None = None) -> None:
         last, now = self.activity, perf_counter()
         judged = last.judged + (now - last.began if last.name in JUDGING else 0.0)
         self.done = self.steps = 0  # before the name changes: no count shall be seen under the next name
-        self.returns = []
-        self.activity = Activity(name, total, each, last.step if step is None else step, now, judged, where)
+        self.activity = Activity(name, total, each, last.step if step is None else step, now, judged)
 
     def check(self) -> None:
         """Between two steps of an evaluation."""

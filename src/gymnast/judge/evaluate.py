@@ -66,7 +66,6 @@ def evaluate(
             if quota[record.env]:
                 quota[record.env] -= 1
                 done.append(record)
-                pulse.returns.append(record.raw_return)
                 waited = 0
         if not quota.any():
             break

@@ -75,7 +75,7 @@ class Judge:
 
     @property
     def court(self) -> Court:
-        return Court(self.net, self.env, self.table, self.config, self.goals, self.pulse, self.earlier, self.stage.name)
+        return Court(self.net, self.env, self.table, self.config, self.goals, self.pulse, self.earlier)
 
     @property
     def goals(self) -> dict[str, float]:

@@ -98,7 +98,7 @@ class TaskCourt:
 
     def _of(self, name: str) -> Court:
         goals = {SOLVED: self.thresholds[name]}
-        return Court(self.net, self.envs.vectors[name], None, self.config, goals, self.pulse, name=name)
+        return Court(self.net, self.envs.vectors[name], None, self.config, goals, self.pulse)
 
     def _worst(self, by_task: Mapping[str, Evaluation]) -> Evaluation:
         """Of the worst task, in relative returns."""

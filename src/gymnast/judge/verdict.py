@@ -109,7 +109,6 @@ class Court:
     goals: dict[str, float]
     pulse: Pulse = field(default_factory=Pulse)  # may break it off
     earlier: Mapping[str, VecEnv] = field(default_factory=dict)  # of the stages before this one, by name
-    name: str = ""  # of the stage or task, in a run with several
 
     @property
     def policy(self) -> str:
@@ -121,13 +120,13 @@ class Court:
         """The agent in the stages before this one."""
         scores = {}
         for name, env in self.earlier.items():
-            self.pulse.begin("evaluating", self.config.eval.episodes, where=name)
+            self.pulse.begin("evaluating", self.config.eval.episodes)
             scores[name] = self._play(self.config.eval.episodes, seed, self.policy, env=env)
         return scores
 
     def score_stages(self, name: str, seed: int) -> dict[str, Evaluation]:
         """The agent in this stage, whose name is given, and in those before it."""
-        self.pulse.begin("evaluating", self.config.eval.episodes, where=name)
+        self.pulse.begin("evaluating", self.config.eval.episodes)
         here = self._play(self.config.eval.episodes, seed, self.policy)
         return {**self.score_earlier(seed), name: here}
 
@@ -140,7 +139,7 @@ class Court:
             seed = derive_seed(config.train.seed, "eval", request.evaluation)
             for policy in ("greedy", "stochastic"):
                 if config.eval.policy in (policy, "both"):
-                    self.pulse.begin("evaluating", config.eval.episodes, where=self.name)
+                    self.pulse.begin("evaluating", config.eval.episodes)
                     scores[policy] = self._play(config.eval.episodes, seed, policy)
             earlier = self.score_earlier(seed)
         seconds = perf_counter() - before
@@ -171,7 +170,7 @@ class Court:
             seen = seen.over(episodes.returns)
         if episodes is None or shown or final:  # a score is of other episodes than those that decided
             seed = derive_seed(self.config.train.seed, "score", asked.number)
-            self.pulse.begin("score", self.config.stop.episodes, where=self.name)
+            self.pulse.begin("score", self.config.stop.episodes)
             episodes = self._play(self.config.stop.episodes, seed, policy)
         return Verdict(episodes, self.goals, shown, policy, asked.number, seen.over(episodes.returns), test, exact)
 
@@ -180,7 +179,7 @@ class Court:
         stop, shown = self.config.stop, list[str]()
         blocks: list[Evaluation] = []
         still = dict(asked.goals)
-        self.pulse.begin("verdict", stop.max_episodes, where=self.name)
+        self.pulse.begin("verdict", stop.max_episodes)
         while True:
             seed = derive_seed(self.config.train.seed, "verdict", asked.number, len(blocks))
             played = sum(block.episodes for block in blocks)

@@ -152,7 +152,7 @@ class ConsoleSink(Sink):
                 total_steps=self._total_steps,
                 previous=dict(self._previous),
                 threshold=self._threshold,
-                step=max(activity.step_at(done), int(self._latest.get(STEP, 0))),
+                step=max(step_now(activity, done), int(self._latest.get(STEP, 0))),
                 elapsed=(activity.began if activity.name == DONE else now) - pulse.zero,
                 remaining=self._remaining(activity, done, now),
                 history=list(self._history),
@@ -208,14 +208,14 @@ class ConsoleSink(Sink):
 
     def _rate(self, activity: Activity, done: int, now: float) -> float | None:
         step, seconds = self._marks[0]
-        steps, took = activity.step_at(done) - step, self._trained(activity, now) - seconds
+        steps, took = step_now(activity, done) - step, self._trained(activity, now) - seconds
         return steps / took if steps > 0 and took > 0 else None
 
     def _remaining(self, activity: Activity, done: int, now: float) -> float | None:
         """Seconds until the budget is used up, at this process's mean rate."""
         limit = self._pulse.until - now
         first_step, first_time = self._start
-        step = activity.step_at(done)
+        step = step_now(activity, done)
         if step > first_step:
             limit = min(limit, max(self._total_steps - step, 0) * (now - first_time) / (step - first_step))
         return None if math.isinf(limit) else max(limit, 0.0)
@@ -255,14 +255,18 @@ class ConsoleSink(Sink):
             self._stream.flush()
 
 
+def step_now(activity: Activity, done: int) -> int:
+    """Env steps of the run, those of the rollout under way among them."""
+    return activity.step + (done * activity.each if activity.name == "collecting" else 0)
+
+
 def doing(pulse: Pulse, activity: Activity, done: int) -> str:
-    """collecting 312 / 2,048; evaluating 3 / 20 in wind, step 150"""
+    """collecting 312 / 2,048; evaluating 3 / 20, step 150"""
     if activity.name == DONE:
         return ""
     count = f" {min(done, activity.total) * activity.each:,} / {activity.total * activity.each:,}"
-    where = f" in {activity.where}" if activity.where else ""
     step = f", step {pulse.steps:,}" if activity.name in JUDGING else ""
-    return activity.name + (count + where + step if activity.total else "")
+    return activity.name + (count + step if activity.total else "")
 
 
 def _is_rich_terminal(stream: IO[str]) -> bool:
