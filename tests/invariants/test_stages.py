@@ -304,14 +304,30 @@ def test_an_interruption_while_the_end_of_a_stage_is_measured(
     equal(rows, first + second)
 
 
-def test_only_the_first_stage_waits_for_a_start_level(make_session: Any) -> None:
-    """No episode of 20 steps returns 1000, so the first stage has no evaluation; the second has one every 512 steps."""
-    stages = {"short": {"env": {"max_episode_steps": 20}, "advance": {"steps": 1024}}, "full": {}}
+def test_every_stage_waits_for_the_start_level_or_its_own(make_session: Any) -> None:
+    """No episode of 20 steps returns 1000, so there is no evaluation; a stage with a level of its own has
+    them. The end of a stage and of the run are always scored."""
     eval_ = {"every": 512, "episodes": 4, "start_level": 1000}
-    _, rows = rows_of(make_session(staged(stages, eval=eval_, train={"total_timesteps": 2048, "seed": 1})))
-    steps = [row["time/total_timesteps"] for row in rows if "forgetting/short" in row]
-    assert steps == [1024, 1536, 2048]
-    assert [row["time/total_timesteps"] for row in rows if "eval/mean_reward" in row] == [1024, 1536, 2048]
+    for own in ({}, {"start_level": -1}):
+        stages = {"short": {"env": {"max_episode_steps": 20}, "advance": {"steps": 1024}}, "full": own}
+        _, rows = rows_of(make_session(staged(stages, eval=eval_, train={"total_timesteps": 2048, "seed": 1})))
+        for name in ("eval/mean_reward", "forgetting/short"):
+            first, *between, last = [row["time/total_timesteps"] for row in rows if name in row]
+            assert (first, last) == (1024, 2048)
+            assert len(between) == len(own)  # when the stage has 20 episodes of its own
+
+
+def test_a_stage_to_warm_up_in_is_never_scored_again(make_session: Any) -> None:
+    stages = {
+        "warm": {"env": {"max_episode_steps": 20}, "advance": {"steps": 1024}, "forgetting": False},
+        "full": {},
+    }
+    session = make_session(staged(stages, eval={"every": 512, "episodes": 4}, train={"total_timesteps": 2048}))
+    _, rows = rows_of(session)
+    late = [row for row in rows if row.get("time/total_timesteps", 0) > 1024]
+    assert not any(name.startswith("forgetting/") for row in rows for name in row)
+    assert not any("stage/warm/mean_reward" in row for row in late)
+    assert session.judge.record.stage_ends["warm"].score is None
 
 
 def test_a_threshold_out_of_the_last_stages_reach_is_refused_before_the_first_step() -> None:

@@ -15,8 +15,9 @@ from gymnast.cli import app
 from gymnast.config import RunConfig, validate
 from gymnast.core.pulse import Pulse
 from gymnast.envs.tasks import TaskEnvs
+from gymnast.envs.types import EpisodeRecord
 from gymnast.judge import verdict as verdicts
-from gymnast.judge.evaluate import Evaluation
+from gymnast.judge.evaluate import Episode, Evaluation
 from gymnast.judge.evidence import error_of
 from gymnast.judge.judge import SOLVED
 from gymnast.judge.tasks import TaskCourt
@@ -110,7 +111,13 @@ def test_masks_of_tasks_are_kept_apart(make_session: Any) -> None:
 
 def court_with(scores: dict[str, Evaluation], monkeypatch: pytest.MonkeyPatch, config: RunConfig) -> TaskCourt:
     """A court whose envs are names, and whose episodes are given."""
+
+    def in_turn(net: Any, env: Any, *_: Any) -> list[Episode]:
+        returns = scores[env].returns.tolist()
+        return [Episode(EpisodeRecord(0, score, 1, 1, 0, True), number) for number, score in enumerate(returns)]
+
     monkeypatch.setattr(verdicts, "evaluate", lambda net, env, episodes, *_: scores[env])
+    monkeypatch.setattr(verdicts, "episodes_in_turn", in_turn)
     envs: Any = TaskEnvs.__new__(TaskEnvs)
     envs.vectors = {name: name for name in scores}
     return TaskCourt(None, envs, config, {"short": 15.0, "long": 30.0})  # type: ignore[arg-type]
@@ -125,7 +132,8 @@ def of(*returns: float) -> Evaluation:
     [
         (of(19.0, 20.0), of(60.0, 61.0), 0.3, True, True),  # (19.5 - 15) / 15
         (of(19.0, 20.0), of(28.0, 29.0), -0.05, False, False),  # one task below its threshold: no verdict
-        (of(19.0, 20.0), of(0.0, 61.0), 1 / 60, True, False),  # above it, but nothing that shows it
+        (of(19.0, 20.0), of(28.0, 33.0), 1 / 60, True, False),  # above it, but it takes more than 100 episodes
+        (of(19.0, 20.0), of(0.0, 61.0), 1 / 60, False, False),  # above it, but no number of episodes shows it
     ],
 )
 def test_a_run_is_solved_when_one_verdict_shows_it_for_every_task(

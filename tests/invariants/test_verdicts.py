@@ -183,3 +183,50 @@ def test_a_callback_may_stop_a_run(make_session: Any) -> None:
     session = make_session(noisy(), factory=Noise)
     result = train(session, observer=lambda row: row["time/total_timesteps"] < 512)
     assert (result.stop_reason, result.env_steps) == ("callback", 512)
+
+
+def test_no_verdict_where_it_would_take_too_many_episodes(make_session: Any, judged: Any) -> None:
+    """A mean of 0 against -0.5 where an episode may cost 1,000: each adds 0.5 / 999.5 to the log of the money, and 3.7
+    are needed. That takes 7,400 episodes, and 200 are allowed."""
+    config = noisy(on_solved=True, lowest_return=-1000.0, max_episodes=200)
+    _, rows = run(make_session(config, threshold=-0.5, factory=Noise))
+    prices = [row["eval/verdict_price"] for row in rows if "eval/verdict_price" in row]
+    assert prices
+    assert min(prices) > 200
+    assert [asked.goals for asked, _ in judged] == [{"solved": -0.5}]  # at the end of the run alone
+    assert "verdict/mean" not in rows[-2]
+
+
+def test_the_score_is_fresh_where_the_run_ends_and_the_tests_own_while_it_goes_on(
+    make_session: Any, judged: Any
+) -> None:
+    run(make_session(noisy(on_solved=True, target=0.4), threshold=-1.0, factory=Noise))
+    (_, solved), *_, (_, last) = [(a, v) for a, v in judged if v.shown or not a.goals]
+    assert solved.shown == ("solved",)
+    assert not solved.fresh
+    assert solved.evaluation.episodes >= solved.test.episodes
+    assert solved.evaluation.mean == pytest.approx(solved.evaluation.returns.mean())
+    assert last.fresh
+    assert last.evaluation.episodes == 100
+
+
+def test_a_known_floor_lets_a_verdict_end_with_any_episode(make_session: Any, judged: Any) -> None:
+    """Returns of about 0 against -50, never below -60: some episodes of log(1 + 50/10) are enough."""
+    run(make_session(noisy(on_solved=True, lowest_return=-60.0), threshold=-50.0, factory=Noise))
+    (_, verdict) = judged[0]
+    assert verdict.test.known
+    assert verdict.test.episodes < 10
+    assert verdict.evaluation.episodes == 100
+
+
+class Same(Noise):
+    """Every episode is the same."""
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        return np.zeros(1, np.float32), 1.0, True, False, {}
+
+
+def test_episodes_that_repeat_each_other_are_counted(make_session: Any) -> None:
+    for factory, distinct in ((Same, 1), (Noise, 100)):
+        result, rows = run(make_session(noisy(), threshold=5.0, factory=factory))
+        assert result.verdict.evaluation.distinct == rows[-1]["verdict/distinct"] == distinct

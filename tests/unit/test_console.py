@@ -330,3 +330,15 @@ def test_ascii_streams_do_not_crash() -> None:
     console.write(10, full_row())
     console.notice("→ done")
     assert b"CartPole-v1 ? ppo" in raw.getvalue()
+
+
+def test_a_verdict_under_way_says_what_probably_decides_it() -> None:
+    """30 episodes in 12 seconds, and about 120 decide: 36 seconds more. Nothing of it is shown of what comes next."""
+    pulse = Pulse()
+    pulse.begin("verdict", 1000, of="wind")
+    pulse.done, pulse.steps, pulse.enough, pulse.mean = 30, 950, 120, -20.125
+    here = pulse.activity._replace(began=pulse.activity.began - 12)
+    said = console_module.doing(pulse, here, 30)
+    assert said == "verdict wind 30 / 120, step 950, mean -20.12, about 0:36 left"
+    pulse.begin("score", 100)
+    assert console_module.doing(pulse, pulse.activity, 0) == "score 0 / 100, step 0"

@@ -372,6 +372,7 @@ def test_a_meter_shows_each_task_and_the_worst_one() -> None:
     assert row["rollout/ep_rew_mean"] == pytest.approx(-0.2)  # b: (-60 + 50) / 50; a: (85 - 100) / 100 = -0.15
     assert row["rollout/ep_len_mean"] == 7.0
     assert meter.train_score() is None  # b has one episode of two
+    assert meter.train_score(least=1) == pytest.approx(-0.2)
     meter.episodes([Episode(-40.0, 9, task="b")])
     assert meter.train_score() == pytest.approx(-0.15)
     loaded = Meter(window=2, thresholds={"a": 100.0, "b": -50.0})

@@ -8,6 +8,7 @@ from gymnast.config.load import check_file as check_file
 from gymnast.config.load import list_presets as list_presets
 from gymnast.config.load import load as load
 from gymnast.config.load import load_facts as load_facts
+from gymnast.config.load import lowest_return as lowest_return
 from gymnast.config.load import override as override
 from gymnast.config.load import scored_facts as scored_facts
 from gymnast.config.load import validate as validate

@@ -76,7 +76,12 @@ class EnvFacts(Section):
     tabular: bool = Field(False, description="The env has a transition table: the optimum is computed from it.")
     optimum: Float | None = Field(None, description="Best possible mean return, computed exactly; null: not known.")
     optimum_source: str | None = Field(None, description="How the optimum was computed.")
-    any_kwargs: bool = Field(False, description="The optimum is that of the rules, whatever env.kwargs says.")
+    lowest_return: Float | None = Field(
+        None, description="The lowest return that the rules allow an episode; null: not known, or there is none."
+    )
+    any_kwargs: bool = Field(
+        False, description="Optimum and lowest return are those of the rules, whatever env.kwargs says."
+    )
     references: list[ReferenceFact] = Field([], description="Published scores.")
     extra: str | None = Field(None, description="Optional package group the env needs; null: core.")
     own_rom: bool = Field(False, description="The game's ROM is not in the package: users bring their own.")
@@ -87,6 +92,10 @@ class EnvFacts(Section):
             raise ValueError("optimum needs optimum_source: say how it was computed.")
         if self.optimum is not None and self.solved is not None and self.solved.threshold > self.optimum:
             raise ValueError(f"solved.threshold {self.solved.threshold:g} is above the optimum {self.optimum:g}.")
+        if self.lowest_return is not None and self.solved is not None and self.solved.threshold < self.lowest_return:
+            raise ValueError(
+                f"solved.threshold {self.solved.threshold:g} is below lowest_return {self.lowest_return:g}."
+            )
         return self
 
     def described(self, env_id: str) -> EnvConfig:

@@ -154,8 +154,14 @@ def _validated(
 def facts_problems(env: EnvConfig, stop: StopConfig, facts: EnvFacts | None, sources: Mapping[str, str]) -> list[str]:
     """Goals above the best possible mean return can never be reached: refused before a step is made."""
     goals = {f"stop.{key}": goal for key in ("threshold", "target") if (goal := getattr(stop, key)) is not None}
-    if facts is None or not goals:
-        return []
+    floor = stop.lowest_return
+    problems = [
+        RuleProblem((key,), f"{goal:g} is not above stop.lowest_return={floor:g}: every agent reaches it. Lower that.")
+        for key, goal in goals.items()
+        if floor is not None and goal <= floor
+    ]
+    if problems or facts is None or not goals:
+        return [rule_line(problem, sources) for problem in problems]
     try:
         best = facts.best_return(env)
     except UserError:
@@ -231,6 +237,14 @@ def scored_facts(config: RunConfig, facts: EnvFacts | None) -> EnvFacts | None:
     """What is known about the env that agents are scored in, in the end; `facts`: about that of training."""
     scored = config.in_stage(-1).eval_env.id
     return facts if scored == config.env.id else load_facts(scored)
+
+
+def lowest_return(env: EnvConfig, stated: float | None) -> float | None:
+    """The lowest return that an episode of this env can have: as the config states it, or as it is known of the env."""
+    if stated is not None:
+        return stated
+    facts = load_facts(env.id)
+    return None if facts is None or not facts.hold_for(env) else facts.lowest_return
 
 
 def list_presets() -> list[Preset]:

@@ -211,6 +211,9 @@ def _stages(config: RunConfig) -> Iterator[RuleProblem]:
             text = "a stage's name has letters, digits, - and _ only, as metrics and files are named after it."
             yield RuleProblem((f"stages.{name}", "stages"), text)
         if name == names[-1]:
+            if not stage.forgetting:
+                text = "no stage comes after the last one, in which it could be forgotten. Drop this key."
+                yield RuleProblem((f"stages.{name}.forgetting", "stages"), text)
             if rule is not None:
                 text = "there is no stage after the last one, which ends by the rules in stop. Drop this key."
                 yield RuleProblem((key, "stages"), text)
@@ -245,10 +248,11 @@ def _tasks(config: RunConfig) -> Iterator[RuleProblem]:
         least = next(n for n in enough if 0 not in shares_of(n, weights))
         text = f"{config.env.n_envs} leave none for the task {names[config.task_shares.index(0)]!r} by its weight."
         yield RuleProblem(("env.n_envs", "tasks"), f"{text} Use at least {least}, or weights that differ less.")
-    for key, value in (("stop.threshold", config.stop.threshold), ("stop.target", config.stop.target)):
-        if value is not None:
-            text = "each task has a threshold of its own. Set tasks[...].threshold, and null here."
-            yield RuleProblem((key, "tasks"), text)
+    for key in ("threshold", "target", "lowest_return"):
+        if getattr(config.stop, key) is not None:
+            own = "lowest_return" if key == "lowest_return" else "threshold"
+            text = f"each task has a {own} of its own. Set tasks[...].{own}, and null here."
+            yield RuleProblem((f"stop.{key}", "tasks"), text)
     if config.stop.watch == "train":
         text = "a verdict on several tasks is called for by their evaluations. Use stop.watch=eval."
         yield RuleProblem(("stop.watch", "tasks"), text)

@@ -252,6 +252,9 @@ class TaskConfig(Section):
         None, description="The learner's reward is the env's times this; null: env.reward.scale."
     )
     threshold: Float | None = Field(None, description="Mean return that counts as solved; null: the env's own.")
+    lowest_return: Float | None = Field(
+        None, description="The lowest return that an episode can have; null: the env's own where it is known."
+    )
 
 
 def shares_of(n_envs: int, weights: Sequence[float]) -> list[int]:
@@ -272,7 +275,9 @@ class EvalConfig(Section):
     episodes: Count = Field(20, description="Episodes an evaluation.")
     n_envs: Size | None = Field(None, description="Envs to evaluate in; null: as many as episodes, at most 32.")
     warmup: Natural = Field(0, description="Env steps before the first evaluation.")
-    start_level: Float | None = Field(None, description="No evaluation before the training return reached this.")
+    start_level: Float | None = Field(
+        None, description="No evaluation before the training return reached this, in any stage."
+    )
     policy: Literal["greedy", "stochastic", "both"] = Field("greedy", description="How actions are chosen.")
     background: bool | Literal["auto"] = Field(
         False,
@@ -290,11 +295,18 @@ class StopConfig(Section):
     on_solved: bool = Field(True, description="Stop when a verdict says solved or, with a target, that it is reached.")
     threshold: Float | None = Field(None, description="Mean return that counts as solved; null: the env's own.")
     target: Float | None = Field(None, description="A mean return above the threshold to train for; null: none.")
+    lowest_return: Float | None = Field(
+        None,
+        description="The lowest return that an episode can have, which makes verdicts safe against rare disasters; "
+        "null: the env's own where it is known, else somewhat below the lowest of the run.",
+    )
     episodes: Annotated[Int, Field(ge=2)] = Field(
-        100, description="Fresh episodes a block of a verdict, and of the score that is reported."
+        100,
+        description="Fresh episodes of the score that is reported; and the fewest of a verdict where the lowest return "
+        "is not known.",
     )
     max_episodes: Annotated[Int, Field(ge=2)] = Field(
-        1000, description="A verdict takes further blocks while the answer is open, up to this many episodes."
+        1000, description="A verdict takes further episodes while the answer is open, up to this many."
     )
     judge: Literal["greedy", "stochastic"] = Field("greedy", description="How the verdict's actions are chosen.")
     watch: Literal["eval", "train"] = Field("eval", description="Whose score calls for a verdict.")
@@ -320,6 +332,13 @@ class StageConfig(Section):
     env: PartEnvConfig = Field(PartEnvConfig(), description="What differs from `env` in this stage.")
     advance: AdvanceConfig | None = Field(
         None, description="What ends this stage, so that the next one begins; null: it is the last one."
+    )
+    start_level: Float | None = Field(
+        None, description="No evaluation of this stage before its training return reached this; null: eval.start_level."
+    )
+    forgetting: bool = Field(
+        True,
+        description="Evaluate the agent in this stage at its end and in later ones; false: it is a warm-up.",
     )
 
 
@@ -411,7 +430,9 @@ class RunConfig(Section):
         stage, stop = list(self.stages.values())[index], self.stop
         if stage.advance is not None:  # what is open in a stage's evaluations is when to go on
             stop = stop.model_copy(update={"threshold": None, "target": None, "plateau": stage.advance.plateau})
-        return self.model_copy(update={"env": stage.env.applied(self.env), "stop": stop, "stages": {}})
+        level = self.eval.start_level if stage.start_level is None else stage.start_level
+        own = {"stop": stop, "eval": self.eval.model_copy(update={"start_level": level})}
+        return self.model_copy(update=own | {"env": stage.env.applied(self.env), "stages": {}})
 
     @property
     def evaluated_on(self) -> str | None:

@@ -28,6 +28,7 @@ class Activity(NamedTuple):
     step: int  # env steps of the run when it began
     began: float  # on perf_counter's clock
     judged: float  # seconds of evaluations and verdicts before it
+    of: str = ""  # the stage or task that is evaluated, in a run with several
 
 
 class Pulse:
@@ -35,6 +36,8 @@ class Pulse:
 
     def __init__(self) -> None:
         self.done = self.steps = 0  # `steps`: of the envs of an evaluation, whose episodes may all end at once
+        self.enough = 0  # of `done`: what probably decides a verdict; 0: nothing is known yet
+        self.mean: float | None = None  # return of the episodes so far
         self.stopping = False  # the user asked for an end
         self.on_stop: Callable[[], None] = lambda: None  # called then, by a signal: it must be quick
         self.cuts = True  # whether a time limit ends a rollout under way
@@ -49,11 +52,12 @@ class Pulse:
         self.judge_until = math.inf if seconds is None else max(self.until, now) + last_score_seconds(seconds)
         self.stopping, self.activity = False, Activity("starting", 0, 1, step, now, 0.0)
 
-    def begin(self, name: str, total: int = 0, each: int = 1, step: int | None = None) -> None:
+    def begin(self, name: str, total: int = 0, each: int = 1, step: int | None = None, of: str = "") -> None:
         last, now = self.activity, perf_counter()
         judged = last.judged + (now - last.began if last.name in JUDGING else 0.0)
-        self.done = self.steps = 0  # before the name changes: no count shall be seen under the next name
-        self.activity = Activity(name, total, each, last.step if step is None else step, now, judged)
+        self.done = self.steps = self.enough = 0  # before the name changes: no count shall be seen under the next name
+        self.mean = None
+        self.activity = Activity(name, total, each, last.step if step is None else step, now, judged, of)
 
     def check(self) -> None:
         """Between two steps of an evaluation."""

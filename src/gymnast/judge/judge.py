@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from gymnast.envs.types import EpisodeRecord, VecEnv
 
 Weights = dict[str, Tensor]
+SOON = 20  # training episodes whose mean return is compared with `eval.start_level`: a new stage has few of its own
 
 
 class Judge:
@@ -50,10 +51,11 @@ class Judge:
         pulse: Pulse | None = None,
         stage: Stage = NO_STAGES,
         make_earlier: Callable[[EnvConfig], VecEnv] | None = None,
+        floor: float | None = None,
     ) -> None:
         self.config, self.threshold, self.net, self.table = config, threshold, net, table
         self.stage, self._make_earlier = stage, make_earlier
-        self.make_env, self.endless = make_env, endless
+        self.make_env, self.endless, self.floor = make_env, endless, floor
         self.record = Record()
         self.best_agent: Weights | None = None
         self.waiting: list[Snapshot] = []  # copies that the background has not reported on yet, oldest first
@@ -75,7 +77,17 @@ class Judge:
 
     @property
     def court(self) -> Court:
-        return Court(self.net, self.env, self.table, self.config, self.goals, self.pulse, self.earlier)
+        return Court(
+            self.net,
+            self.env,
+            self.table,
+            self.config,
+            self.goals,
+            self.pulse,
+            self.earlier,
+            self.floor,
+            self.stage.name,
+        )
 
     @property
     def goals(self) -> dict[str, float]:
@@ -121,14 +133,17 @@ class Judge:
             self.record.seen = self.record.seen.over(np.array([episode.raw_return for episode in episodes], np.float64))
 
     def begin(
-        self, step: int, train_score: float | None, ending: bool, again: bool = False
+        self, step: int, train_score: float | None, recent: float | None, ending: bool, again: bool = False
     ) -> tuple[EvalRequest | None, bool]:
-        """What is due at this step, now counted as done; and whether it is left to the background. `again`: it was
-        begun before, and broken off."""
+        """What is due at this step, now counted as done; and whether it is left to the background.
+
+        `train_score`: mean return of training; `recent`: the same as soon as `SOON` episodes have ended; `again`: it
+        was begun before, and broken off.
+        """
         if again:
             return self.record.due, False
         number = None
-        if self._evaluation_due(step, train_score, ending):
+        if self._evaluation_due(step, recent, ending):
             number = self.record.evaluations
             self.record.evaluations += 1
             every = Every(self.config.eval_every)
@@ -232,7 +247,7 @@ class Judge:
     def end_stage(self, step: int) -> Row:
         """The agent's scores in this stage and those before it, on fresh episodes: the ones that ended the stage may
         have been lucky."""
-        if self._waits_for_an_end:
+        if self._waits_for_an_end or not self.stage.is_scored:
             self.record.stage_ends[self.stage.name] = StageEnd(step, None)
             return {}
         scores = self.court.score_stages(self.stage.name, derive_seed(self.config.train.seed, "stage", self.stage.name))
@@ -304,7 +319,7 @@ class Judge:
 
     # Inside
 
-    def _evaluation_due(self, step: int, train_score: float | None, ending: bool) -> bool:
+    def _evaluation_due(self, step: int, recent: float | None, ending: bool) -> bool:
         """By env steps, not before the training return has reached `eval.start_level`; and always at the end."""
         if self.config.eval_every == 0 or self._waits_for_an_end:
             return False
@@ -312,8 +327,8 @@ class Judge:
             return True
         if step < self.record.next_evaluation:
             return False
-        level = None if self.stage.earlier else self.config.eval.start_level  # later stages begin with a trained agent
-        return level is None or (train_score is not None and train_score >= level)
+        level = self.config.eval.start_level
+        return level is None or (recent is not None and recent >= level)
 
     @property
     def _waits_for_an_end(self) -> bool:
@@ -371,4 +386,6 @@ class Judge:
         record.seen = record.seen.joined(verdict.seen)  # training has gone on since a verdict in the background began
         record.solved = record.solved or SOLVED in verdict.shown
         record.on_target = record.on_target or TARGET in verdict.shown
+        if verdict.test is not None and (verdict.shown or record.test is None or not record.test.shown):
+            record.test = verdict.test
         return verdict_row(verdict, step, self.goals)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from pydantic import TypeAdapter
 
-from gymnast.judge.evidence import NOTHING_SEEN, Range
+from gymnast.judge.evidence import NOTHING_SEEN, Evidence, Range
 from gymnast.judge.stages import StageEnd
 from gymnast.judge.verdict import EvalRequest
 
@@ -24,6 +24,7 @@ class TaskRecord:
     interval: tuple[float, float] | None = None  # of a verdict's score
     episodes: int = 0
     solved: bool = False  # the last verdict on it has shown that
+    test: Evidence | None = None  # of that verdict
 
 
 @dataclass
@@ -45,6 +46,7 @@ class Record:
     last_at: int = 0  # env steps
     solved: bool = False
     on_target: bool = False
+    test: Evidence | None = None  # that has shown the highest goal so far; before any has: the last one
     seen: Range = NOTHING_SEEN  # returns, of training and of evaluations
     tasks: dict[str, TaskRecord] = field(default_factory=dict)  # of a run with several
     due: EvalRequest | None = None  # begun, and not done yet; it stays so where it is broken off

@@ -24,6 +24,8 @@ def evaluation_row(result: EvalResult, best: float) -> Row:
     }
     if result.exact is not None:
         row |= {"eval/exact_value": result.exact.value, "eval/regret": result.exact.regret}
+    if result.price is not None:
+        row["eval/verdict_price"] = result.price
     if "stochastic" in result.scores:
         stochastic = result.scores["stochastic"]
         row |= {"eval/stochastic_mean_reward": stochastic.mean, "eval/stochastic_std_reward": stochastic.std}
@@ -38,6 +40,7 @@ def verdict_row(verdict: Verdict, step: int, goals: Mapping[str, float]) -> Row:
         "verdict/low": low,
         "verdict/high": high,
         "verdict/episodes": float(verdict.evaluation.episodes),
+        "verdict/distinct": float(verdict.evaluation.distinct),
         "verdict/attempts": float(verdict.attempts),
     }
     if (test := verdict.test) is not None:
@@ -46,6 +49,7 @@ def verdict_row(verdict: Verdict, step: int, goals: Mapping[str, float]) -> Row:
             "verdict/test_episodes": float(test.episodes),
             "verdict/evidence": test.money,
             "verdict/evidence_needed": test.needed,
+            "verdict/lowest_return": test.worst,
         }
     if verdict.exact is not None:
         row |= {"verdict/exact_value": verdict.exact.value, "verdict/regret": verdict.exact.regret}

@@ -27,14 +27,16 @@ class Stage:
     name: str = ""
     earlier: dict[str, EnvConfig] = field(default_factory=dict)
     is_last: bool = True
+    is_scored: bool = True  # at its end and in later stages
 
     @classmethod
     def of(cls, config: RunConfig, index: int) -> Stage:
         names = list(config.stages)
         if not names:
             return cls()
-        earlier = {name: config.in_stage(place).eval_env for place, name in enumerate(names[:index])}
-        return cls(names[index], earlier, index == len(names) - 1)
+        scored = {name for name, stage in config.stages.items() if stage.forgetting}
+        earlier = {name: config.in_stage(place).eval_env for place, name in enumerate(names[:index]) if name in scored}
+        return cls(names[index], earlier, index == len(names) - 1, names[index] in scored)
 
 
 def stage_row(scores: Mapping[str, float], ends: Mapping[str, StageEnd]) -> Row:

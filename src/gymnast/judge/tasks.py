@@ -19,7 +19,7 @@ from gymnast.core.pulse import Pulse
 from gymnast.core.tasks import ALL_SOLVED, relative
 from gymnast.envs.suites import find_spec
 from gymnast.judge.evaluate import Evaluation
-from gymnast.judge.evidence import NOTHING_SEEN, Range
+from gymnast.judge.evidence import NOTHING_SEEN, Range, Returns
 from gymnast.judge.judge import Judge
 from gymnast.judge.record import SOLVED, TaskRecord
 from gymnast.judge.rows import Row
@@ -51,6 +51,14 @@ def task_thresholds(config: RunConfig) -> dict[str, float]:
     return found
 
 
+def task_floors(config: RunConfig) -> dict[str, float | None]:
+    """The lowest return that the env of each task allows, where it is known."""
+    return {
+        task.name: configs.lowest_return(env, task.lowest_return)
+        for task, env in zip(config.tasks, config.task_envs, strict=True)
+    }
+
+
 @dataclass(frozen=True)
 class TaskCourt:
     """Does what a `Court` does, by one for each task."""
@@ -61,6 +69,7 @@ class TaskCourt:
     thresholds: dict[str, float]
     pulse: Pulse = field(default_factory=Pulse)
     seen: Mapping[str, Range] = field(default_factory=dict)  # returns of the run, by task
+    floors: Mapping[str, float | None] = field(default_factory=dict)  # the lowest return that each env allows
 
     def examine(self, request: EvalRequest, allowed: Allowance | None) -> EvalResult:
         found = {
@@ -75,34 +84,59 @@ class TaskCourt:
         result = EvalResult(request, scores, main, None, seconds, None, tasks=raw)
         if allowed is None or result.score is None or result.score < ALL_SOLVED:
             return result
-        seen = dict(request.tasks)
-        for name, one in found.items():
-            for evaluation in one.scores.values():
-                seen[name] = seen.get(name, NOTHING_SEEN).over(evaluation.returns)
-        return replace(result, verdict=replace(self, seen=seen).judge(allowed, request.seen))
+        court = replace(self, seen={name: self._seen(name, request, one) for name, one in found.items()})
+        judged = self.config.stop.judge
+        known = {name: one.scores[judged].returns for name, one in found.items() if judged in one.scores}
+        prices = [court.price(name, known.get(name), allowed.error) for name in found]
+        if max(prices) > self.config.stop.max_episodes:
+            return replace(result, price=max(prices))
+        return replace(result, verdict=court.judge(allowed, request.seen, before=known))
 
-    def judge(self, asked: Allowance, seen: Range, final: bool = False) -> Verdict:
+    def price(self, name: str, known: Returns | None, error: float) -> float:
+        """How many episodes a verdict on that task may take."""
+        return self._of(name).prices({SOLVED: self.thresholds[name]}, known, self.seen[name], error)[SOLVED]
+
+    def _seen(self, name: str, request: EvalRequest, found: EvalResult) -> Range:
+        seen = replace(request.tasks.get(name, NOTHING_SEEN), floor=self.floors.get(name))
+        for evaluation in found.scores.values():
+            seen = seen.over(evaluation.returns)
+        return seen
+
+    def judge(
+        self,
+        asked: Allowance,
+        seen: Range,
+        final: bool = False,
+        before: Mapping[str, Returns] | None = None,
+    ) -> Verdict:
         """On one agent. In the middle of a run, a task that is not shown to be solved spares the others their test."""
         verdicts: dict[str, Verdict] = {}
         for name, threshold in self.thresholds.items():
-            goals = {SOLVED: threshold} if asked.goals else {}
-            own = self._of(name).judge(replace(asked, goals=goals), self.seen.get(name, NOTHING_SEEN), final)
+            goals, known = {SOLVED: threshold} if asked.goals else {}, (before or {}).get(name)
+            own = self._of(name).judge(replace(asked, goals=goals), self.seen.get(name, NOTHING_SEEN), final, known)
             verdicts[name] = own
             if goals and SOLVED not in own.shown and not final:
                 break
-        worst = self._worst({name: own.evaluation for name, own in verdicts.items()})
         all_shown = len(verdicts) == len(self.thresholds) and all(SOLVED in own.shown for own in verdicts.values())
+        if all_shown and not final and self.config.stop.on_solved:  # the run ends with this verdict
+            verdicts = {
+                name: replace(own, evaluation=self._of(name).score(asked.number), fresh=True)
+                for name, own in verdicts.items()
+            }
+        worst = self._worst({name: own.evaluation for name, own in verdicts.items()})
         shown = (SOLVED,) if asked.goals and all_shown else ()
         goals, seen = {SOLVED: ALL_SOLVED}, seen.over(worst.returns)
-        return Verdict(worst, goals, shown, self.config.stop.judge, asked.number, seen, tasks=verdicts)
+        fresh = all(own.fresh for own in verdicts.values())
+        return Verdict(worst, goals, shown, self.config.stop.judge, asked.number, seen, fresh=fresh, tasks=verdicts)
 
     def _of(self, name: str) -> Court:
         goals = {SOLVED: self.thresholds[name]}
-        return Court(self.net, self.envs.vectors[name], None, self.config, goals, self.pulse)
+        floor = self.floors.get(name)
+        return Court(self.net, self.envs.vectors[name], None, self.config, goals, self.pulse, floor=floor, name=name)
 
     def _worst(self, by_task: Mapping[str, Evaluation]) -> Evaluation:
         """Of the worst task, in relative returns."""
-        each = (Evaluation(relative(one.returns, self.thresholds[name]), one.lengths) for name, one in by_task.items())
+        each = (replace(one, returns=relative(one.returns, self.thresholds[name])) for name, one in by_task.items())
         return min(each, key=lambda evaluation: evaluation.mean)
 
 
@@ -119,7 +153,8 @@ class TaskJudge(Judge):
     @property
     def court(self) -> Any:
         seen = {name: task.seen for name, task in self.record.tasks.items()}
-        return TaskCourt(self.net, self.env, self.config, self.thresholds, self.pulse, seen)  # type: ignore[arg-type]
+        floors = task_floors(self.config)
+        return TaskCourt(self.net, self.env, self.config, self.thresholds, self.pulse, seen, floors)  # type: ignore[arg-type]
 
     def watch(self, episodes: Sequence[EpisodeRecord]) -> None:
         for episode in episodes:
@@ -161,7 +196,7 @@ class TaskJudge(Judge):
             task.score, task.interval, task.episodes = own.evaluation.mean, (low, high), own.evaluation.episodes
             row |= {f"verdict/mean/{name}": task.score, f"verdict/low/{name}": low, f"verdict/high/{name}": high}
             if own.test is not None:
-                task.solved = SOLVED in own.shown
+                task.solved, task.test = SOLVED in own.shown, own.test
                 row |= {f"verdict/solved/{name}": float(task.solved), f"verdict/evidence/{name}": own.test.money}
         return row
 

@@ -5,7 +5,7 @@ The same function serves the training process and the background, so both find t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -15,8 +15,8 @@ import numpy as np
 from gymnast.core.pulse import Pulse
 from gymnast.core.seeds import derive_seed
 from gymnast.core.tasks import relative
-from gymnast.judge.evaluate import Evaluation, evaluate
-from gymnast.judge.evidence import NOTHING_SEEN, Evidence, Range, error_of, weigh
+from gymnast.judge.evaluate import Episode, Evaluation, episodes_in_turn, evaluate
+from gymnast.judge.evidence import NOTHING_SEEN, Evidence, Range, Returns, error_of, price, weigh
 from gymnast.judge.exact import ExactScore, exact_score
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 class Verdict:
     """Whether an agent meets its goals, and its score on episodes that decided nothing where it does."""
 
-    evaluation: Evaluation  # the reported score; of an agent that was refused in the middle of a run: the test's own
+    evaluation: Evaluation  # the reported score
     goals: dict[str, float]  # threshold and target, as far as there are any
     shown: tuple[str, ...]  # those that this verdict shows to be met
     policy: str  # greedy or stochastic
@@ -38,6 +38,7 @@ class Verdict:
     seen: Range  # returns of the run, these among them
     test: Evidence | None = None  # on the hardest goal that was asked for; None: none was, or the exact value decides
     exact: ExactScore | None = None  # of the same policy, where the env's transitions are a table
+    fresh: bool = True  # the score is of episodes that decided nothing; a run that goes on has the test's own
     tasks: dict[str, Verdict] = field(default_factory=dict)  # on each of several; the rest is then on the worst of them
 
     @property
@@ -89,6 +90,7 @@ class EvalResult:
     exact: ExactScore | None  # of that policy, where the env's transitions are a table
     earlier: dict[str, Evaluation] = field(default_factory=dict)  # of the same agent in earlier stages, by name
     tasks: dict[str, Evaluation] = field(default_factory=dict)  # by that policy, of each of several tasks
+    price: float | None = None  # episodes of a verdict that is not given: it may take more than `stop.max_episodes`
 
     @property
     def score(self) -> float | None:
@@ -109,6 +111,8 @@ class Court:
     goals: dict[str, float]
     pulse: Pulse = field(default_factory=Pulse)  # may break it off
     earlier: Mapping[str, VecEnv] = field(default_factory=dict)  # of the stages before this one, by name
+    floor: float | None = None  # the lowest return that the env allows, where it is known
+    name: str = ""  # of the stage or task
 
     @property
     def policy(self) -> str:
@@ -120,29 +124,29 @@ class Court:
         """The agent in the stages before this one."""
         scores = {}
         for name, env in self.earlier.items():
-            self.pulse.begin("evaluating", self.config.eval.episodes)
+            self.pulse.begin("evaluating", self.config.eval.episodes, of=name)
             scores[name] = self._play(self.config.eval.episodes, seed, self.policy, env=env)
         return scores
 
     def score_stages(self, name: str, seed: int) -> dict[str, Evaluation]:
         """The agent in this stage, whose name is given, and in those before it."""
-        self.pulse.begin("evaluating", self.config.eval.episodes)
+        self.pulse.begin("evaluating", self.config.eval.episodes, of=name)
         here = self._play(self.config.eval.episodes, seed, self.policy)
         return {**self.score_earlier(seed), name: here}
 
     def examine(self, request: EvalRequest, allowed: Allowance | None) -> EvalResult:
         """`allowed`: the verdict that may be given if the scores call for one; None: none may."""
-        config, before = self.config, perf_counter()
+        config, began = self.config, perf_counter()
         scores: dict[str, Evaluation] = {}
         earlier: dict[str, Evaluation] = {}
         if request.evaluation is not None:
             seed = derive_seed(config.train.seed, "eval", request.evaluation)
             for policy in ("greedy", "stochastic"):
                 if config.eval.policy in (policy, "both"):
-                    self.pulse.begin("evaluating", config.eval.episodes)
+                    self.pulse.begin("evaluating", config.eval.episodes, of=self.name)
                     scores[policy] = self._play(config.eval.episodes, seed, policy)
             earlier = self.score_earlier(seed)
-        seconds = perf_counter() - before
+        seconds = perf_counter() - began
         main = self.policy if scores else None
         result = EvalResult(request, scores, main, None, seconds, None if main is None else self._exact(main), earlier)
         if allowed is None:
@@ -153,47 +157,84 @@ class Court:
             for name, goal in allowed.goals.items()
             if name in request.calls or (watched is not None and watched >= goal)
         }
-        seen = request.seen
+        seen = replace(request.seen, floor=self.floor)
         for evaluation in scores.values():
             seen = seen.over(evaluation.returns)
-        return replace(result, verdict=self.judge(replace(allowed, goals=called), seen)) if called else result
+        known = scores.get(config.stop.judge)
+        before = None if known is None else known.returns
+        prices = self.prices(called, before, seen, allowed.error)
+        called = {name: goal for name, goal in called.items() if prices[name] <= config.stop.max_episodes}
+        if called:
+            asked = replace(allowed, goals=called)
+            return replace(result, verdict=self.judge(asked, seen, before=before, open_goals=len(allowed.goals)))
+        return replace(result, price=min(prices.values(), default=None))
 
-    def judge(self, asked: Allowance, seen: Range, final: bool = False) -> Verdict:
-        """On episodes that no decision was based on: each verdict has its own. `final`: a score is wanted anyway."""
-        policy, exact, test = self.config.stop.judge, self._exact(self.config.stop.judge), None
+    def prices(self, goals: Mapping[str, float], known: Returns | None, seen: Range, error: float) -> dict[str, float]:
+        """How many episodes a verdict on each goal may take, by those of an evaluation; nothing where the exact value
+        decides, or where no episode of this policy is known."""
+        if known is None or self._exact(self.config.stop.judge) is not None:
+            return dict.fromkeys(goals, 0.0)
+        return {name: price(known, goal, seen, error) for name, goal in goals.items()}
+
+    def judge(
+        self, asked: Allowance, seen: Range, final: bool = False, before: Returns | None = None, open_goals: int = 0
+    ) -> Verdict:
+        """On episodes that no decision was based on: each verdict has its own.
+
+        `final`: a score is wanted anyway; else it is where the run ends with this verdict, which has shown all of the
+        `open_goals`. `before`: what an evaluation of this agent returned.
+        """
+        stop, exact, test = self.config.stop, self._exact(self.config.stop.judge), None
         shown: tuple[str, ...] = ()
         episodes = None
+        seen = replace(seen, floor=self.floor)
         if exact is not None:
             shown = tuple(name for name, goal in asked.goals.items() if exact.value >= goal)
         elif asked.goals:
-            shown, test, episodes = self._test(asked, seen)
+            shown, test, episodes = self._test(asked, seen, before)
             seen = seen.over(episodes.returns)
-        if episodes is None or shown or final:  # a score is of other episodes than those that decided
-            seed = derive_seed(self.config.train.seed, "score", asked.number)
-            self.pulse.begin("score", self.config.stop.episodes)
-            episodes = self._play(self.config.stop.episodes, seed, policy)
-        return Verdict(episodes, self.goals, shown, policy, asked.number, seen.over(episodes.returns), test, exact)
+        fresh = episodes is None or final or (stop.on_solved and 0 < open_goals == len(shown))
+        if episodes is None or fresh:
+            episodes = self.score(asked.number)
+        seen = seen.over(episodes.returns)
+        return Verdict(episodes, self.goals, shown, stop.judge, asked.number, seen, test, exact, fresh)
 
-    def _test(self, asked: Allowance, seen: Range) -> tuple[tuple[str, ...], Evidence, Evaluation]:
-        """Blocks of fresh episodes, until each goal is shown, missed or given up."""
-        stop, shown = self.config.stop, list[str]()
-        blocks: list[Evaluation] = []
+    def score(self, number: int) -> Evaluation:
+        """Episodes that decide nothing: those that decided may have been lucky."""
+        self.pulse.begin("score", self.config.stop.episodes, of=self.name)
+        seed = derive_seed(self.config.train.seed, "score", number)
+        return self._play(self.config.stop.episodes, seed, self.config.stop.judge)
+
+    def _test(
+        self, asked: Allowance, seen: Range, before: Returns | None
+    ) -> tuple[tuple[str, ...], Evidence, Evaluation]:
+        """Fresh episodes one after another, until each goal is shown, missed or given up."""
+        stop, played, tests = self.config.stop, list[Episode](), dict[str, Evidence]()
         still = dict(asked.goals)
-        self.pulse.begin("verdict", stop.max_episodes)
-        while True:
-            seed = derive_seed(self.config.train.seed, "verdict", asked.number, len(blocks))
-            played = sum(block.episodes for block in blocks)
-            blocks.append(self._play(stop.episodes, seed, stop.judge, played))
-            returns = np.concatenate([block.returns for block in blocks])
-            tests = {name: weigh(returns, goal, seen, asked.error) for name, goal in still.items()}
-            shown += [name for name, test in tests.items() if test.shown]
-            still = {name: still[name] for name, test in tests.items() if test.worth_more(stop.max_episodes)}
+        self.pulse.begin("verdict", stop.max_episodes, of=self.name)
+        for episode in self._verdict_episodes(asked.number):
+            played.append(episode)
+            returns = np.array([one.record.raw_return for one in played], np.float64)
+            for name, goal in still.items():
+                tests[name] = weigh(returns, goal, seen, asked.error, before, stop.episodes)
+            due = len(played) % stop.episodes == 0  # a few bad episodes at the beginning end no verdict
+            still = {
+                name: goal
+                for name, goal in still.items()
+                if not tests[name].shown and not (due and not tests[name].worth_more(stop.max_episodes))
+            }
             if not still:
-                lengths = np.concatenate([block.lengths for block in blocks])
-                return tuple(shown), max(tests.values(), key=lambda test: test.goal), Evaluation(returns, lengths)
+                break
+            self.pulse.enough = max(tests[name].enough(stop.episodes, stop.max_episodes) for name in still)
+        shown = tuple(name for name, test in tests.items() if test.shown)
+        return shown, max(tests.values(), key=lambda test: test.goal), Evaluation.of(played)
 
-    def _play(self, episodes: int, seed: int, policy: str, before: int = 0, env: VecEnv | None = None) -> Evaluation:
-        return evaluate(self.net, env or self.env, episodes, seed, policy == "greedy", self.pulse, before)
+    def _verdict_episodes(self, number: int) -> Iterator[Episode]:
+        stop, seed = self.config.stop, derive_seed(self.config.train.seed, "verdict", number)
+        return episodes_in_turn(self.net, self.env, stop.max_episodes, seed, stop.judge == "greedy", self.pulse)
+
+    def _play(self, episodes: int, seed: int, policy: str, env: VecEnv | None = None) -> Evaluation:
+        return evaluate(self.net, env or self.env, episodes, seed, policy == "greedy", self.pulse)
 
     def _exact(self, policy: str) -> ExactScore | None:
         return None if self.table is None else exact_score(self.net, self.table, deterministic=policy == "greedy")
@@ -215,7 +256,8 @@ def result_from_json(data: Mapping[str, Any]) -> EvalResult:
     earlier = {stage: _from_json(scores) for stage, scores in data["earlier"].items()}
     verdict = data["verdict"] and _verdict_from_json(data["verdict"])
     request = request_from_json(data["request"])
-    return EvalResult(request, scores, data["policy"], verdict, data["seconds"], exact, earlier, tasks)
+    policy, seconds, price = data["policy"], data["seconds"], data["price"]
+    return EvalResult(request, scores, policy, verdict, seconds, exact, earlier, tasks, price)
 
 
 def request_from_json(data: Mapping[str, Any]) -> EvalRequest:
@@ -243,8 +285,9 @@ def _verdict_from_json(data: Mapping[str, Any]) -> Verdict:
 
 
 def _to_json(scores: Evaluation) -> dict[str, Any]:
-    return {"returns": scores.returns.tolist(), "lengths": scores.lengths.tolist()}
+    return {name: numbers.tolist() for name, numbers in vars(scores).items()}
 
 
 def _from_json(data: Mapping[str, Any]) -> Evaluation:
-    return Evaluation(np.array(data["returns"], np.float64), np.array(data["lengths"], np.int64))
+    returns, lengths, prints = (data[name] for name in ("returns", "lengths", "prints"))
+    return Evaluation(np.array(returns, np.float64), np.array(lengths, np.int64), np.array(prints, np.uint64))

@@ -92,10 +92,11 @@ class Meter:
         self._window.clear()
         self._best = None
 
-    def train_score(self) -> float | None:
-        """Mean return of the window; None until it is full, because few episodes say little."""
-        full = all(len(window) == window.maxlen for window in self._tasks.values() or [self._window])
-        return self.mean_return if full else None
+    def train_score(self, least: int | None = None) -> float | None:
+        """Mean return of the window; None until it is full, or has that many, because few episodes say little."""
+        least = self.window if least is None else min(least, self.window)
+        known = all(len(window) >= least for window in self._tasks.values() or [self._window])
+        return self.mean_return if known else None
 
     def row(self) -> dict[str, float]:
         """All values since the last row, in catalogue order. What was added or put is forgotten, the window stays."""

@@ -18,7 +18,7 @@ from gymnast.report.charts.model import Chart, Curve, Level, Points, goals, thin
 from gymnast.report.files import files_of, videos_of
 from gymnast.report.next_steps import next_steps
 from gymnast.report.run_facts import EVALUATION, RETURN, RunFacts
-from gymnast.report.verdict import RELATIVE, Verdict, goal_text, judge, meaning, task_lines
+from gymnast.report.verdict import RELATIVE, Verdict, goal_text, judge, meaning, task_lines, test_lines
 from gymnast.runs.references import runs_dir_option
 
 MOMENTS = 10  # rows of the table of numbers
@@ -96,7 +96,8 @@ def _verdict(facts: RunFacts, verdict: Verdict) -> list[Block]:
     lines: dict[str, str] = tasks | {
         "score": "" if verdict.score is None else amount(verdict.score) + interval + (f", {RELATIVE}" if tasks else ""),
         "agent": verdict.agent or "",
-        "measured on": f"{verdict.episodes} fresh episodes, {verdict.policy or ''}" if verdict.episodes else "",
+        "measured on": f"{verdict.measured_on}, {verdict.policy or ''}" if verdict.episodes else "",
+        **test_lines(facts.summary),
         "in stage": facts.stages[-1]["stage"] if facts.stages else "",
         "evaluated on": verdict.evaluated_on or "",
         "exact value": "" if verdict.exact_value is None else amount(verdict.exact_value, 4) + exact,

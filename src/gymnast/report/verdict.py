@@ -33,6 +33,7 @@ class Verdict:
     low: float | None = None  # the 95 % interval of its mean
     high: float | None = None
     episodes: int | None = None
+    measured_on: str = ""  # how many episodes these were
     policy: str | None = None
     agent: str | None = None  # that the score is of
     evaluated_on: str | None = None  # the env of the scores, where it is not the one of training
@@ -64,6 +65,39 @@ def task_lines(summary: Mapping[str, Any]) -> dict[str, str]:
     return lines
 
 
+def episodes_text(summary: Mapping[str, Any]) -> str:
+    """100 fresh episodes, 28 of them distinct"""
+    episodes, distinct = summary["episodes"], summary.get("distinct")
+    said = f"{episodes:,} {'episodes of the verdict' if summary.get('fresh') is False else 'fresh episodes'}"
+    if not distinct or distinct >= episodes or summary.get("exact_value") is not None:
+        return said  # where the exact value is known, nothing depends on them
+    return f"{said}, all of them the same" if distinct == 1 else f"{said}, {distinct:,} of them distinct"
+
+
+def test_lines(summary: Mapping[str, Any]) -> dict[str, str]:
+    """What the test came to, on episodes other than those of the score, and what holds only if it is true."""
+    tasks = {f" of {name}": task.get("test") for name, task in (summary.get("tasks") or {}).items()}
+    lines: dict[str, str] = {}
+    for name, test in (tasks or {"": summary.get("test")}).items():
+        if test is not None:
+            result = "show a mean above" if test["shown"] else "do not show a mean above"
+            said = f"{test['episodes']:,} other episodes, with a mean of {test['mean']:,.2f}, {result} {test['goal']:g}"
+            lines |= {f"test{name}": said, f"assumes{' for' * bool(name)}{name[3:]}": assumption_text(test)}
+    return lines
+
+
+def assumption_text(test: Mapping[str, Any]) -> str:
+    """Which returns a test reckons with, and what its episodes could not show."""
+    lowest = f"no return below {test['lowest_return']:,.4g}"
+    if test["lowest_return_known"]:
+        return f"{lowest}, the lowest that the env allows"
+    rare = 1 / test["unseen_failure_rate"]
+    return (
+        f"{lowest}, a margin below the lowest so far (set stop.lowest_return if you know it); a failure rarer than "
+        f"1 in {rare:,.0f} episodes would not have been seen"
+    )
+
+
 def judge(facts: RunFacts) -> Verdict:
     latest, summary = facts.latest, facts.summary
     low, high = summary.get("interval") or (latest.get("verdict/low"), latest.get("verdict/high"))
@@ -81,6 +115,7 @@ def judge(facts: RunFacts) -> Verdict:
         low=low,
         high=high,
         episodes=None if episodes is None else int(episodes),
+        measured_on=episodes_text({**summary, "episodes": int(episodes)}) if episodes else "",
         policy=None if config is None else config.stop.judge,
         agent=agent_text(summary) or None,
         evaluated_on=facts.evaluated_on,

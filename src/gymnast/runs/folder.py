@@ -30,7 +30,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NotRequired
 
 from pydantic import AfterValidator, Field, TypeAdapter
 from typing_extensions import TypedDict
@@ -62,6 +62,18 @@ class _Stage(TypedDict):
     forgetting: Number | None
 
 
+class Tested(TypedDict):
+    """What a verdict's test came to."""
+
+    goal: Number
+    shown: bool
+    mean: Number
+    episodes: Count
+    lowest_return: Number
+    lowest_return_known: bool
+    unseen_failure_rate: Number
+
+
 class TaskSummary(TypedDict):
     """How one of several tasks ended, in its env's own reward."""
 
@@ -70,11 +82,13 @@ class TaskSummary(TypedDict):
     episodes: Count
     threshold: Number
     solved: bool
+    test: NotRequired[Tested | None]
 
 
 IN_SUMMARY: dict[str, TypeAdapter[Any]] = {  # what is not a number or null
-    **dict.fromkeys(("solved", "on_target", "exact_resume"), TypeAdapter(bool | None)),
-    **dict.fromkeys(("env_steps", "episodes", "best_at", "last_at"), TypeAdapter(Count | None)),
+    **dict.fromkeys(("solved", "on_target", "exact_resume", "fresh"), TypeAdapter(bool | None)),
+    **dict.fromkeys(("env_steps", "episodes", "distinct", "best_at", "last_at"), TypeAdapter(Count | None)),
+    "test": TypeAdapter(Tested | None),
     "interval": TypeAdapter(Interval | None),
     "tasks": TypeAdapter(dict[str, TaskSummary]),
     **dict.fromkeys(("stop_reason", "engine", "evaluated_on"), TypeAdapter(str | None)),

@@ -15,7 +15,7 @@ from gymnast.metrics.rows import STEP
 from gymnast.report.charts.text import draw
 from gymnast.report.page import return_chart
 from gymnast.report.run_facts import RETURN, UNFINISHED, RunFacts
-from gymnast.report.verdict import RELATIVE, agent_text, goal_text, stop_text, task_lines
+from gymnast.report.verdict import RELATIVE, agent_text, episodes_text, goal_text, stop_text, task_lines
 from gymnast.runs.references import runs_dir_option
 from gymnast.sinks.console.panels import Dashboard
 from gymnast.terminal.format import Cell, Column, facts_grid, output, panel_width, right, status_text, table, yes_no
@@ -159,7 +159,7 @@ def _verdict(facts: RunFacts) -> Text:
     text, summary = Text().append(score(facts.score), style="bold"), facts.info.summary
     if summary.get("interval") and summary.get("eval_mean") == facts.score:
         low, high = summary["interval"]
-        text.append(f"  95% interval {low:,.2f} to {high:,.2f}, {summary['episodes']} fresh episodes")
+        text.append(f"  95% interval {low:,.2f} to {high:,.2f}, {episodes_text(summary)}")
     else:
         text.append("  the best evaluation")
     if facts.summary.get("tasks"):  # each has a threshold of its own

@@ -12,7 +12,15 @@ from rich.text import Text
 
 from gymnast.alerts.text import report
 from gymnast.core.text import duration
-from gymnast.report.verdict import RELATIVE, agent_text, goal_text, stop_text, task_lines
+from gymnast.report.verdict import (
+    RELATIVE,
+    agent_text,
+    episodes_text,
+    goal_text,
+    stop_text,
+    task_lines,
+    test_lines,
+)
 from gymnast.terminal.format import Cell, facts_grid, output, panel_width
 from gymnast.verbs.result import Launched, Scored
 
@@ -86,7 +94,8 @@ def _facts(result: Scored) -> list[tuple[str, Cell]]:
     if data["eval_mean"] is not None:
         score.append(f"{data['eval_mean']:,.2f}", style="bold")
         score.append("  95% interval {:,.2f} to {:,.2f}".format(*data["interval"]) if data["interval"] else "")
-        episodes = f"{data['episodes']:,} fresh episodes, {data.get('policy', result.config.stop.judge)}"
+        policy = data.get("policy", result.config.stop.judge)
+        episodes = f"{episodes_text(data)}, {policy}"
         stage = data.get("stage") or next((one["stage"] for one in reversed(data.get("stages", []))), None)
         episodes += f", in stage {stage}" if stage else ""
         episodes += f", on {data['evaluated_on']}" if data.get("evaluated_on") else ""
@@ -102,12 +111,14 @@ def _facts(result: Scored) -> list[tuple[str, Cell]]:
     used += f", which cost {data['cost']:,.2f}" if data.get("cost") else ""
     why_undecided = f"; {data['episodes']} episodes are too few to show it" if is_undecided(result) else ""
     tasks = task_lines(data)
+    tests = [line for line in test_lines(data).items() if reason or line[0].startswith("assumes")]
     if tasks and data["eval_mean"] is not None:
         score.append(f"  {RELATIVE}", style="dim")
     return [
         *tasks.items(),
         ("score", score),
         ("measured on", episodes),
+        *tests,
         ("agent", agent_text(data)),
         ("exact", exact),
         ("solved at", "" if result.threshold is None or tasks else f"{result.threshold:g}{why_undecided}"),

@@ -11,7 +11,7 @@ from gymnast.agent.nets import TorchNet, choose_net
 from gymnast.alerts.advice import Known
 from gymnast.alerts.book import AlertBook
 from gymnast.alerts.rules import RULES
-from gymnast.config import load_facts
+from gymnast.config import load_facts, lowest_return
 from gymnast.core.errors import UserError
 from gymnast.core.pulse import Pulse
 from gymnast.core.registry import ALGOS
@@ -177,6 +177,7 @@ def make_judge(
         pulse=pulse,
         stage=stage,
         make_earlier=lambda earlier: make_vec(earlier, config.eval_n_envs, "eval"),
+        floor=config.stop.lowest_return if factory is not None else lowest_return(scored, config.stop.lowest_return),
     )
     if scored != config.env:
         refuse_other_spaces(judge, env)

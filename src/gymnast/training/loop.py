@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 
 from gymnast.core.pulse import DONE, BrokenOff
 from gymnast.core.seeds import derive_seed
+from gymnast.judge.judge import SOON
 from gymnast.judge.verdict import Verdict
 from gymnast.training.diagnostics import diagnose
 from gymnast.training.keep import Keeper
-from gymnast.training.rows import Observer, Reporter, Row, late_row, make_row, moment, stage_line
+from gymnast.training.rows import Observer, Reporter, Row, late_row, make_row, moment, price_line, stage_line
 from gymnast.training.state import TrainState, snapshot
 from gymnast.video.maker import VideoMaker
 
@@ -89,12 +90,15 @@ def train(
             # and the time limit break it off.
             stop: str | None = None
             new_best = False
-            request, later = judge.begin(counters.env_steps, meter.train_score(), state.ending, again=resumed)
+            scores = meter.train_score(), meter.train_score(SOON)
+            request, later = judge.begin(counters.env_steps, *scores, state.ending, again=resumed)
             try:
                 while stop is None and (found := judge.poll(state.ending)) is not None:
                     result, copy = found
                     values, best = judge.take(result, copy)
                     verdict = result.verdict or verdict
+                    if result.price is not None:
+                        reporter.notice(price_line(result, config.stop.max_episodes))
                     if copy is None:
                         meter.put(values)
                         new_best = best

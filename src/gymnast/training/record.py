@@ -189,6 +189,7 @@ def summary_of(state: TrainState, result: Result | None) -> dict[str, Any]:
         "last_score": record.last_score,
         "last_at": record.last_at,
     }
+    agents["test"] = record.test and record.test.to_json()
     if record.tasks:
         agents["tasks"] = tasks_result(record)
     more = {"training_return": state.meter.mean_return, "evaluated_on": state.config.evaluated_on}
@@ -228,6 +229,7 @@ def tasks_result(record: Record) -> dict[str, Any]:
             "episodes": task.episodes,
             "threshold": task.threshold,
             "solved": task.solved,
+            "test": task.test and task.test.to_json(),
         }
         for name, task in record.tasks.items()
     }
@@ -245,6 +247,8 @@ def json_result(result: Result) -> dict[str, Any]:
         "eval_mean": scores.mean if scores else None,
         "interval": list(verdict.interval) if verdict else None,
         "episodes": scores.episodes if scores else 0,
+        "distinct": scores.distinct if scores else 0,
+        "fresh": verdict.fresh if verdict else None,
         **exact_result(verdict.exact if verdict else None),
         "stop_reason": result.stop_reason,
     }

@@ -14,6 +14,7 @@ from gymnast.metrics.catalogue import catalogue
 from gymnast.sinks import SinkGroup
 
 if TYPE_CHECKING:
+    from gymnast.judge.verdict import EvalResult
     from gymnast.training.state import TrainState
 
 Row = dict[str, float]
@@ -78,6 +79,20 @@ def moment(state: TrainState) -> Row:
     """What is known between two rows, for a checkpoint that cannot wait for the next one."""
     known = {name: _position(state)[name] for name in ("time/total_timesteps", "time/updates")}
     return state.meter.peek() | known | {"time/elapsed": state.clock.elapsed}
+
+
+def price_line(result: EvalResult, most: int) -> str:
+    """Why there is no verdict on an agent whose evaluation reaches a goal."""
+    assert result.price is not None
+    return (
+        f"no verdict on the agent of step {result.request.step:,}: its evaluation is so little above the goal that a "
+        f"verdict would take {number_of(result.price)} episodes or more (stop.max_episodes: {most:,}); training goes on"
+    )
+
+
+def number_of(price: float) -> str:
+    """1,400: no more digits than a guess has."""
+    return "endlessly many" if not math.isfinite(price) or price > 1e6 else f"{float(f'{price:.2g}'):,.0f}"
 
 
 def stage_line(state: TrainState) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -79,11 +80,13 @@ def evaluate_ref(
         env.close()
     threshold = solved_threshold(config, configs.load_facts(config.env.id))
     same = saved.in_stage().env == saved.in_stage(stage).env  # returns of another stage say nothing about this one
-    seen = (Range(**saved.state["judge"]["seen"]) if same else NOTHING_SEEN).over(scores.returns)
-    if threshold is None:
-        solved = False
-    else:
-        solved = weigh(scores.returns, threshold, seen).shown if exact is None else exact.value >= threshold
+    floor = configs.lowest_return(config.eval_env, config.stop.lowest_return)
+    known = Range(**saved.state["judge"]["seen"]) if same else NOTHING_SEEN
+    seen = replace(known, floor=floor).over(scores.returns)
+    test = None
+    if threshold is not None and exact is None:
+        test = weigh(scores.returns, threshold, seen, least=config.stop.episodes)
+    solved = test.shown if test else exact is not None and threshold is not None and exact.value >= threshold
     data = {
         "run": run.id,
         "checkpoint": path.stem,
@@ -92,9 +95,11 @@ def evaluate_ref(
         **({"stage": stage or saved.stage} if saved.stage else {}),
         "policy": "stochastic" if stochastic else "greedy",
         "episodes": scores.episodes,
+        "distinct": scores.distinct,
         "eval_mean": scores.mean,
         "eval_std": scores.std,
         "interval": list(scores.interval(seen)),
+        "test": test and test.to_json(),
         **exact_result(exact),
         "mean_length": float(scores.lengths.mean()),
         "threshold": threshold,
@@ -126,11 +131,11 @@ def _evaluate_tasks(
     from gymnast.envs.tasks import make_task_vec, task_spaces
     from gymnast.judge.evaluate import Evaluation, evaluate
     from gymnast.judge.evidence import NOTHING_SEEN, Range, weigh
-    from gymnast.judge.tasks import task_thresholds
+    from gymnast.judge.tasks import task_floors, task_thresholds
     from gymnast.play.player import command_seed
     from gymnast.runs.saved_agent import SavedAgent
 
-    spaces, thresholds = task_spaces(config), task_thresholds(config)
+    spaces, thresholds, floors = task_spaces(config), task_thresholds(config), task_floors(config)
     root = command_seed(config.train.seed) if seed is None else seed
     known = saved.state["judge"].get("tasks", {})
     tasks: dict[str, dict[str, Any]] = {}
@@ -145,19 +150,21 @@ def _evaluate_tasks(
             scores = evaluate(net, env, episodes, root, deterministic=not stochastic, pulse=Counting(progress))
         finally:
             env.close()
-        seen = (Range(**known[name]["seen"]) if name in known else NOTHING_SEEN).over(scores.returns)
+        seen = replace(Range(**known[name]["seen"]) if name in known else NOTHING_SEEN, floor=floors[name])
+        test = weigh(scores.returns, thresholds[name], seen, least=config.stop.episodes)
         found[name] = scores
         tasks[name] = {
             "score": scores.mean,
             "interval": list(scores.interval(seen)),
             "episodes": scores.episodes,
             "threshold": thresholds[name],
-            "solved": weigh(scores.returns, thresholds[name], seen).shown,
+            "solved": test.shown,
+            "test": test.to_json(),
         }
     worst = min(found, key=lambda name: relative(found[name].mean, thresholds[name]))
     scores, threshold, interval = found[worst], thresholds[worst], tasks[worst]["interval"]
     if len(numbers) > 1:  # of several the worst one's, relative to its threshold
-        scores, threshold = Evaluation(relative(scores.returns, threshold), scores.lengths), 0.0
+        scores, threshold = replace(scores, returns=relative(scores.returns, threshold)), 0.0
         ends = [[relative(end, task["threshold"]) for end in task["interval"]] for task in tasks.values()]
         interval = [min(low for low, _ in ends), min(high for _, high in ends)]
     data: dict[str, Any] = {
@@ -167,9 +174,11 @@ def _evaluate_tasks(
         "task": worst,
         "policy": "stochastic" if stochastic else "greedy",
         "episodes": scores.episodes,
+        "distinct": scores.distinct,
         "eval_mean": scores.mean,
         "eval_std": scores.std,
         "interval": interval,
+        "test": tasks[worst]["test"] if len(numbers) == 1 else None,
         **exact_result(None),
         "mean_length": float(scores.lengths.mean()),
         "threshold": threshold,

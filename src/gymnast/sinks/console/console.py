@@ -261,12 +261,20 @@ def step_now(activity: Activity, done: int) -> int:
 
 
 def doing(pulse: Pulse, activity: Activity, done: int) -> str:
-    """collecting 312 / 2,048; evaluating 3 / 20, step 150"""
+    """collecting 312 / 2,048; evaluating wind 3 / 20, step 150, mean -20.1, about 1:10 left"""
     if activity.name == DONE:
         return ""
-    count = f" {min(done, activity.total) * activity.each:,} / {activity.total * activity.each:,}"
-    step = f", step {pulse.steps:,}" if activity.name in JUDGING else ""
-    return activity.name + (count + step if activity.total else "")
+    if not activity.total:
+        return activity.name
+    if activity.name not in JUDGING:
+        return f"{activity.name} {min(done, activity.total) * activity.each:,} / {activity.total * activity.each:,}"
+    total = pulse.enough or activity.total
+    name = " ".join(filter(None, (activity.name, activity.of)))
+    count = f"{name} {min(done, total):,} / {total:,}, step {pulse.steps:,}"
+    if (mean := pulse.mean) is None or not done:
+        return count
+    left = (perf_counter() - activity.began) * max(total - done, 0) / done
+    return f"{count}, mean {mean:,.4g}, about {duration(left)} left"
 
 
 def _is_rich_terminal(stream: IO[str]) -> bool:
