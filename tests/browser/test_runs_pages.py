@@ -407,7 +407,16 @@ def test_rows_that_are_no_numbers_are_marked(shelf: Path, tmp_path: Path, window
 
 def test_what_a_run_does_in_words(shared: Studio, window: Open) -> None:
     page = window(shared).open("/runs")
-    usual = {"done": 0, "of": 0, "steps": 0, "where": "", "mean": None, "seconds": 40.0, "left": None}
+    usual = {
+        "done": 0,
+        "of": 0,
+        "steps": 0,
+        "where": "",
+        "probably": False,
+        "mean": None,
+        "seconds": 40.0,
+        "left": None,
+    }
 
     def said(**now: object) -> object:
         code = (
@@ -421,6 +430,8 @@ def test_what_a_run_does_in_words(shared: Studio, window: Open) -> None:
         "Judging",
         "37 of at most 1,000 episodes, mean \u221220.63 so far, at most 2 min",
     ]
+    probably = said(phase="verdict", **judged | {"of": 200, "probably": True})
+    assert probably == ["Judging", "37 of about 200 episodes, mean \u221220.63 so far, about 2 min"]
     started = said(phase="evaluating", of=20, steps=1483, where="wind")
     assert started == ["Evaluating", "0 of 20 episodes in wind, step 1,483"]
     assert said(phase="collecting", done=512, of=2048, left=9.0)[1] == "512 of 2,048 steps, about 9 s"  # type: ignore[index]

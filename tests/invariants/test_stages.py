@@ -73,7 +73,7 @@ def test_an_evaluation_says_which_stage_it_is_of(make_session: Any, monkeypatch:
 
     def noting(pulse: Pulse, *words: Any, **named: Any) -> None:
         begin(pulse, *words, **named)
-        begun.append((pulse.activity.name, pulse.activity.where))
+        begun.append((pulse.activity.name, pulse.activity.of))
 
     monkeypatch.setattr(Pulse, "begin", noting)
     train(make_session(staged()))

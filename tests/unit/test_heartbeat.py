@@ -51,22 +51,25 @@ def test_one_that_a_killed_process_left_behind_is_removed_at_the_next_start(run:
 def test_an_evaluation_says_what_its_episodes_came_to() -> None:
     pulse = Pulse()
     pulse.start(0, 30.0, None)
-    pulse.begin("verdict", 1000, step=4096, where="wind")
+    pulse.begin("verdict", 1000, step=4096, of="wind")
     pulse.activity = pulse.activity._replace(began=pulse.activity.began - 10)  # 4 episodes in 10 seconds
-    pulse.returns += [-20.0, -21.0, -20.0, -19.0]
-    pulse.done, pulse.steps = 4, 380
+    pulse.done, pulse.steps, pulse.mean = 4, 380, -20.0
     beat = beat_of(pulse)
     assert (beat.phase, beat.where, beat.done, beat.of, beat.steps) == ("verdict", "wind", 4, 1000, 380)
     assert (beat.mean, beat.env_steps) == (-20.0, 4096)
     assert beat.left == pytest.approx(996 * 10 / 4, rel=0.1)
     assert beat.elapsed >= 30
+    assert not beat.probably
+    pulse.enough = 204  # the first episodes say what probably decides
+    assert (beat_of(pulse).of, beat_of(pulse).probably) == (204, True)
+    assert beat_of(pulse).left == pytest.approx(200 * 10 / 4, rel=0.1)
     pulse.begin("score", 100)  # counts nothing of what was before
     assert (beat_of(pulse).mean, beat_of(pulse).left, beat_of(pulse).where) == (None, None, "")
 
 
 def test_a_mean_that_is_no_number_is_written_and_read(run: Run) -> None:
     pulse = Pulse()
-    pulse.returns.append(math.nan)
+    pulse.mean = math.nan
     beat_of(pulse).write(run.heartbeat_path)
     found = read_heartbeat(run.heartbeat_path)
     assert found is not None

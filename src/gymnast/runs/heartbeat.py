@@ -24,6 +24,7 @@ class Heartbeat:
     phase: Text  # collecting, learning, evaluating, verdict, score, saving, ...
     done: Count  # env steps, or episodes of an evaluation
     of: Count  # of so many; 0: nothing is counted
+    probably: bool  # so many probably decide a verdict; otherwise that is the highest number that it may take
     steps: Count  # of the envs of an evaluation
     where: Text  # the stage or task that is evaluated
     mean: Number | None  # return of the episodes that have ended in it

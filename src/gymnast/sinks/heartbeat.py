@@ -10,6 +10,7 @@ from gymnast.core.pulse import Pulse
 from gymnast.runs.heartbeat import Heartbeat
 from gymnast.runs.references import Run
 from gymnast.sinks.base import RunInfo, Sink
+from gymnast.sinks.console.console import step_now
 
 EVERY = 1.0  # seconds
 LAST_SECONDS = 2.0  # that the end of a run waits for a disk that takes nothing
@@ -39,17 +40,19 @@ class HeartbeatSink(Sink):
 
 
 def beat_of(pulse: Pulse) -> Heartbeat:
-    activity, done, returns = pulse.activity, pulse.done, list(pulse.returns)  # in this order: see Pulse.begin
-    now = perf_counter()
+    activity, done, enough = pulse.activity, pulse.done, pulse.enough  # in this order: see Pulse.begin
+    total, now = enough or activity.total, perf_counter()
+    seconds = now - activity.began
     return Heartbeat(
         phase=activity.name,
-        done=min(done, activity.total) * activity.each,
-        of=activity.total * activity.each,
+        done=min(done, total) * activity.each,
+        of=total * activity.each,
+        probably=enough > 0,
         steps=pulse.steps,
-        where=activity.where,
-        mean=sum(returns) / len(returns) if returns else None,
-        seconds=now - activity.began,
-        left=activity.left(done, now),
+        where=activity.of,
+        mean=pulse.mean,
+        seconds=seconds,
+        left=seconds * (total - done) / done if 0 < done <= total else None,
         elapsed=now - pulse.zero,
-        env_steps=activity.step_at(done),
+        env_steps=step_now(activity, done),
     )

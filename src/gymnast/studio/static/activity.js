@@ -26,10 +26,10 @@ export const briefly = (now) => (now && judges(now) ? { word: phaseOf(now).toLow
 export function details(now) {
   if (phaseOf(now) === "Training") return "collecting and learning";
   if (!now.of) return now.seconds < SHORT ? "" : `for ${duration(Math.floor(now.seconds))}`;
-  const most = now.phase === "verdict"; // it ends as soon as the answer is clear
+  const most = now.phase === "verdict" && !now.probably; // it ends as soon as the answer is clear
   const unit = judges(now) ? " episodes" : now.phase === "collecting" ? " steps" : "";
   const number = (value) => value.toLocaleString("en");
-  const said = [`${number(now.done)} of ${most ? "at most " : ""}${number(now.of)}${unit}${now.where ? ` in ${now.where}` : ""}`];
+  const said = [`${number(now.done)} of ${most ? "at most " : now.probably ? "about " : ""}${number(now.of)}${unit}${now.where ? ` in ${now.where}` : ""}`];
   if (judges(now) && !now.done) said.push(`step ${number(now.steps)}`);
   if (now.mean !== null) said.push(`mean ${num(now.mean)} so far`);
   if (now.left !== null) said.push(`${most ? "at most" : "about"} ${roughly(now.left)}`);
