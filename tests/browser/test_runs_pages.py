@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 
-from gymnast.core.files import write_json
+from gymnast.core.files import numbers_to_json, write_json
 from gymnast.runs.references import Run
 from gymnast.sinks.jsonl import read_metrics
 from tests.browser.conftest import Open
@@ -19,7 +20,7 @@ from tests.hostile import name_code
 from tests.processes import wait_for
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Dialog
+    from playwright.sync_api import Browser, Dialog, Locator
 
 pytestmark = pytest.mark.timeout(300)
 RETURN = "rollout/ep_rew_mean"
@@ -121,7 +122,8 @@ def test_a_training_is_started_moves_and_is_stopped_tagged_and_deleted(window: O
         command = page.locator(".command code").inner_text()
         assert command.startswith("gymnast train CartPole-v1 --set algo.gamma=0.98 --set train.total_timesteps=1000")
         page.locator("button.primary:not([disabled])", has_text="Start").click()
-        page.wait_for_selector(".run-head .badge:text('running')")
+        page.wait_for_selector(".run-head .badge.pulse")
+        page.locator(".activity b").wait_for()  # what it does at this moment
         assert page.locator("h1").inner_text() == "moving"
         (folder,) = [path for path in studio.runs_dir.iterdir() if not path.name.startswith(".")]
         run = Run(folder)
@@ -132,7 +134,7 @@ def test_a_training_is_started_moves_and_is_stopped_tagged_and_deleted(window: O
         one.wait_for_change(".return-chart canvas", picture)  # the curve moves
 
         page.get_by_role("button", name="Stop").click()
-        page.wait_for_selector(".run-head .badge:text('interrupted')")
+        page.wait_for_selector(".run-head .badge:not(.pulse)")  # interrupted, or solved by then
         wait_for(lambda: not run.live(), "end of the run")
         rows = [row for row in read_metrics(run.metrics_path) if RETURN in row]
         one.wait(f"(rows) => {points.removeprefix('() => ')} === rows", len(rows))
@@ -379,3 +381,121 @@ def test_a_second_window_only_watches_until_it_takes_control(window: Open, own: 
     assert "mine" in Run(own.runs_dir / ref).read().tags
     first.wait("() => document.querySelector('tbody').innerText.includes('mine')")  # and the other window sees it
     second.errors.clear()  # the browser itself logs the refused request
+
+
+def test_an_error_in_studio_names_the_run(shared: Studio, window: Open) -> None:
+    """Also where the answer is no JSON, as the web server's own is not."""
+    one = window(shared)
+    one.page.route("**/api/run/k7f3q", lambda route: route.fulfill(status=500, body="Internal Server Error"))
+    page = one.open("/runs/k7f3q")
+    page.get_by_text("an error in Studio, see the terminal").wait_for()
+    assert page.locator(".empty .mono").inner_text() == "k7f3q"
+    one.errors.clear()  # the browser itself logs the failed request
+
+
+def test_a_run_has_one_verdict_and_green_is_solved(shelf: Path, tmp_path: Path, window: Open) -> None:
+    """In the list and in its head; a tag looks like neither."""
+    wild = next(Run(path) for path in sorted(shelf.glob("[!.]*")) if Run(path).read().tags == ["wild"])
+    cases = {  # what run.json says: what the badge says, and its colour
+        "solved": ("finished", {"solved": True}, "green"),
+        "not solved": ("finished", {"solved": False}, "amber"),
+        "finished": ("finished", {"solved": False, "eval_mean": None}, ""),
+        "interrupted": ("interrupted", {"solved": False}, ""),
+        "crashed": ("crashed", {"solved": True}, "red"),
+    }
+    for said, (status, summary, _) in cases.items():
+        run = Run(shutil.copytree(wild.path, tmp_path / said.replace(" ", "-")))
+        run.update(status=status, summary=summary)
+
+    def check(badge: Locator, said: str, kind: str) -> None:
+        badge.wait_for()
+        assert badge.inner_text() == said
+        assert (badge.get_attribute("class") or "").split() == ["badge", *kind.split()]
+
+    with served(tmp_path) as studio:
+        one = window(studio)
+        page = one.open("/runs")
+        for said, (_, _, kind) in cases.items():
+            check(page.locator(f"tr[data-key='{said.replace(' ', '-')}'] .col-status .badge"), said, kind)
+        for said, (_, _, kind) in cases.items():
+            page = one.open(f"/runs/{said.replace(' ', '-')}")
+            check(page.locator(".run-head > .badge:not(.tag)"), said, kind)
+            assert page.locator(".run-head > .badge.tag").inner_text() == "wild"
+
+
+def test_a_log_scale_loses_no_point(shared: Studio, window: Open) -> None:
+    """Logarithms know no zero and nothing below it: there the scale is logarithmic on both sides of 0."""
+    page = window(shared).open("/runs")
+
+    def chart(call: str, *arguments: object) -> object:
+        return page.evaluate(f"async (given) => (await import('/static/chart.js')).{call}(...given)", [*arguments])
+
+    assert chart("logScale", [{"y": [1, 20, None]}, {"y": [475, 475]}]) == {"distr": 3}
+    assert chart("logScale", [{"y": [-600, 200]}]) == {"distr": 4, "around": 1}  # linear from -1 to 1
+    assert chart("logScale", [{"y": [0, 0.02]}]) == {"distr": 4, "around": pytest.approx(1e-4)}
+    assert chart("logScale", [{"y": [5, 9], "low": [-1, 2], "high": [7, 11]}])["distr"] == 4  # type: ignore[index]
+    assert chart("ticksAround", -600, 200, 1) == [-100, -10, 0, 10, 100]
+    assert chart("ticksAround", -0.5, 3, 1) == [0, 1, 2]
+
+
+def test_rows_that_are_no_numbers_are_marked(shelf: Path, tmp_path: Path, window: Open) -> None:
+    """They cannot be drawn; without a mark the run would merely look short."""
+    lake = next(path for path in shelf.glob("*frozenlake*"))
+    run = Run(shutil.copytree(lake, tmp_path / lake.name))
+    rows = read_metrics(run.metrics_path)
+    last = rows[-1]["time/total_timesteps"]
+    for row in rows[-2:]:
+        row[RETURN] = float("nan")
+    run.metrics_path.write_text("".join(json.dumps(numbers_to_json(row)) + "\n" for row in rows))
+    with served(tmp_path) as studio:
+        one = window(studio)
+        page = one.open(f"/runs/{run.id}")
+        note = page.locator(".return-chart .chart-note.bad")
+        note.wait_for()
+        assert "NaN or infinite" in note.inner_text()
+        red = page.evaluate("getComputedStyle(document.querySelector('.chart-note.bad')).color")
+        assert red == "rgb(192, 49, 43)"
+
+        def marks() -> int:
+            picture = one.pixels(".return-chart canvas")
+            return int((np.abs(picture - [192, 49, 43]).sum(axis=2) < 30).sum())
+
+        assert one.until(marks, "red marks") > 20
+        assert one.page.evaluate("() => window.__studio.series['rollout/ep_rew_mean'].bad").pop() == last
+        assert page.locator(".return-chart .chart-note").count() == 1
+        page.locator(".tools .switch").click()  # returns of FrozenLake begin at 0
+        page.get_by_text("log on both sides of 0").first.wait_for()
+
+
+def test_what_a_run_does_in_words(shared: Studio, window: Open) -> None:
+    page = window(shared).open("/runs")
+    usual = {
+        "done": 0,
+        "of": 0,
+        "steps": 0,
+        "where": "",
+        "probably": False,
+        "mean": None,
+        "seconds": 40.0,
+        "left": None,
+    }
+
+    def said(**now: object) -> object:
+        code = (
+            "async (now) => { const a = await import('/static/activity.js'); return [a.phaseOf(now), a.details(now)] }"
+        )
+        return page.evaluate(code, usual | now)
+
+    judged = {"done": 37, "of": 100, "mean": -20.625, "left": 130.0}
+    assert said(phase="score", **judged) == ["Scoring", "37 of 100 episodes, mean \u221220.63 so far, about 2 min"]
+    assert said(phase="verdict", **judged | {"of": 1000}) == [
+        "Judging",
+        "37 of at most 1,000 episodes, mean \u221220.63 so far, at most 2 min",
+    ]
+    probably = said(phase="verdict", **judged | {"of": 200, "probably": True})
+    assert probably == ["Judging", "37 of about 200 episodes, mean \u221220.63 so far, about 2 min"]
+    started = said(phase="evaluating", of=20, steps=1483, where="wind")
+    assert started == ["Evaluating", "0 of 20 episodes in wind, step 1,483"]
+    assert said(phase="collecting", done=512, of=2048, left=9.0)[1] == "512 of 2,048 steps, about 9 s"  # type: ignore[index]
+    assert said(phase="learning", seconds=0.2) == ["Training", "collecting and learning"]  # many times a second
+    assert said(phase="finding objects", seconds=12.5) == ["Finding objects", "for 12 s"]

@@ -10,7 +10,7 @@ import torch
 
 from gymnast.config import RunConfig
 from gymnast.core.errors import UserError
-from gymnast.core.pulse import BrokenOff
+from gymnast.core.pulse import BrokenOff, Pulse
 from gymnast.core.seeds import derive_seed
 from gymnast.envs.make import make_vec
 from gymnast.judge.evaluate import evaluate
@@ -65,6 +65,23 @@ def test_stages_follow_each_other_by_steps(make_session: Any, tmp_path: Path) ->
     kept = {path.stem for path in tmp_path.glob("*.safetensors")}
     assert {"stage_short", "stage_noisy"} <= kept
     assert checkpoint.load(tmp_path / "stage_short.safetensors").state["counters"]["stage"] == 0
+
+
+def test_an_evaluation_says_which_stage_it_is_of(make_session: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[tuple[str, str]] = []
+    begin = Pulse.begin
+
+    def noting(pulse: Pulse, *words: Any, **named: Any) -> None:
+        begin(pulse, *words, **named)
+        begun.append((pulse.activity.name, pulse.activity.of))
+
+    monkeypatch.setattr(Pulse, "begin", noting)
+    train(make_session(staged()))
+    evaluated = [where for name, where in begun if name == "evaluating"]
+    assert set(evaluated) == {"short", "noisy", "full"}
+    assert evaluated[-3:] == ["full", "short", "noisy"]  # the last agent, where it is and where it was
+    assert {where for name, where in begun if name == "score"} == {"full"}
+    assert {where for name, where in begun if name in ("collecting", "learning", "saving")} == {""}
 
 
 def test_the_agent_and_its_clock_go_on(make_session: Any) -> None:

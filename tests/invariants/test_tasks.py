@@ -13,6 +13,7 @@ from click.testing import CliRunner
 
 from gymnast.cli import app
 from gymnast.config import RunConfig, validate
+from gymnast.core.pulse import Pulse
 from gymnast.envs.tasks import TaskEnvs
 from gymnast.envs.types import EpisodeRecord
 from gymnast.judge import verdict as verdicts
@@ -59,6 +60,21 @@ def test_resumed_equals_uninterrupted(
     assert {f"{metric}/{name}" for metric in ("rollout/ep_rew_mean", "eval/mean_reward") for name in names} <= {
         key for row in rows for key in row
     }
+
+
+def test_an_evaluation_says_which_task_it_is_of(make_session: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[tuple[str, str]] = []
+    begin = Pulse.begin
+
+    def noting(pulse: Pulse, *words: Any, **named: Any) -> None:
+        begin(pulse, *words, **named)
+        begun.append((pulse.activity.name, pulse.activity.of))
+
+    monkeypatch.setattr(Pulse, "begin", noting)
+    train(make_session(with_tasks(TWO_GAMES), 0.0))
+    for what in ("evaluating", "score"):
+        assert [where for name, where in begun if name == what][-2:] == ["cartpole", "acrobot"]
+    assert {where for name, where in begun if name == "collecting"} == {""}
 
 
 @pytest.mark.parametrize("agent", [{}, {"normalize_obs": True, "normalize_reward": True, "memory": "gru"}], ids=str)

@@ -106,7 +106,7 @@ def test_alerts_come_with_cause_and_command(gallery: Gallery, gymnast: Verb) -> 
     assert data["alerts"], "a learning rate of 1 must trip a rule"
     alert = data["alerts"][0]
     assert f"**{alert['rule']}** ({alert['severity']})" in page
-    assert alert["cause"] in page.replace("\\", "")
+    assert f"**Likely cause:** {alert['cause']}" in page.replace("\\", "")  # a blank before the stars: not bold
     assert data["next"][0]["command"].startswith(alert["command"])  # the most urgent advice comes first
     assert data["next"][0]["command"].endswith(f"--runs-dir {gallery.folder}")
     assert "None: no rule fired." in page_of(gallery.stopped)

@@ -84,10 +84,13 @@ class Window:
 
 
 @contextmanager
-def studio_of(runs_dir: Path, *options: str) -> Iterator[Studio]:
-    command = [sys.executable, "-m", "gymnast", "studio", "--no-browser", "--token", TOKEN, "--runs-dir", str(runs_dir)]
+def studio_of(runs_dir: Path, *options: str, cwd: Path = ROOT, **more: Any) -> Iterator[Studio]:
+    """A relative `runs_dir` is the default one, seen from `cwd`. `more`: how the process is started."""
+    command = [sys.executable, "-m", "gymnast", "studio", "--no-browser", "--token", TOKEN]
+    where = ["--runs-dir", str(runs_dir)] if runs_dir.is_absolute() else []
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
-    with running([*command, *options], cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True) as process:
+    started = {"cwd": cwd, "env": environment, "stdout": subprocess.PIPE, "text": True, **more}
+    with running([*command, *where, *options], **started) as process:
         assert process.stdout is not None
         url = next(word for line in process.stdout for word in line.split() if word.startswith("http://"))
         port = int(url.split(":")[2].split("/")[0])

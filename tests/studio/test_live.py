@@ -6,8 +6,9 @@ import asyncio
 import json
 import os
 import shutil
+import signal
 import sys
-from collections.abc import Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,7 +25,7 @@ from gymnast.studio.library import Library
 from gymnast.studio.live import Watcher
 from gymnast.studio.session import Sessions
 from gymnast.studio.socket import Client
-from tests.processes import running
+from tests.processes import running, state_of, wait_for
 from tests.runs.report_runs import Gallery
 from tests.studio.conftest import ROOT, Studio, studio_of
 
@@ -78,7 +79,7 @@ def test_a_page_gets_every_point_of_a_training(tmp_path: Path) -> None:
                 if message["type"] == "run":
                     progress.append(message["row"]["progress"])
                     status = message["row"]["status"]
-                    if len(progress) == 4:
+                    if len(set(progress)) == 4 and not run.stopping_path.exists():
                         studio.post(f"/run/{run.id}/stop")
             process.wait(timeout=60)
         rows = read_metrics(run.metrics_path)
@@ -87,6 +88,36 @@ def test_a_page_gets_every_point_of_a_training(tmp_path: Path) -> None:
         assert status == "interrupted"
         assert progress == sorted(progress)
         assert len(set(progress)) >= 4  # it moved
+
+
+def test_a_page_hears_what_a_run_does_between_its_rows(tmp_path: Path) -> None:
+    """And that nothing is heard of one: a process that is stopped writes no heartbeat."""
+    runs_dir = tmp_path / "runs"
+    never = ("--set", "log.every=1000000000", "--set", "eval.every=0", "--set", "log.diagnostics=0")
+    with studio_of(runs_dir) as studio, studio.window() as window:
+        with running([*endless(runs_dir), *never], cwd=ROOT) as process:
+            run = Run(wait_for(lambda: list(runs_dir.glob("[!.]*")), "run", process)[0])
+            window.ask("watch_run", run=run.id, names=[KL])
+
+            def hears(fits: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+                message = window.next(lambda one: one.get("type") == "run" and fits(one["row"]))
+                return cast("dict[str, Any]", message["row"])
+
+            first = hears(lambda row: row["now"] is not None)
+            assert first["now"]["phase"] in ("starting", "collecting", "learning", "saving")
+            hears(lambda row: row["now"]["elapsed"] > first["now"]["elapsed"])
+            assert len(read_metrics(run.metrics_path)) <= 1
+            process.send_signal(signal.SIGSTOP)
+            wait_for(lambda: state_of(process.pid) == "T", "process that is stopped", process)
+            os.utime(run.heartbeat_path, (0, 0))
+            assert hears(lambda row: row["now"]["late"] > 60)
+            assert next(row for row in studio.get("/runs")["runs"])["now"]["late"] > 60
+            process.send_signal(signal.SIGCONT)
+            hears(lambda row: row["now"]["late"] == 0)
+            process.send_signal(signal.SIGINT)
+            process.wait(timeout=60)
+        assert hears(lambda row: row["status"] == "interrupted")["now"] is None
+        assert not run.heartbeat_path.exists()
 
 
 def test_new_changed_and_deleted_runs_are_pushed_to_every_window(own_studio: Studio, gallery: Gallery) -> None:

@@ -107,11 +107,14 @@ def test_a_long_curve_becomes_means_with_extremes() -> None:
     points = [(float(index), float(index % 10)) for index in range(1000)]
     points[5] = (5.0, float("nan"))
     few = columns(points, most=100)  # stretches of ten: 0, 1, ... 9
-    assert [len(column) for column in few.values()] == [100] * 4
+    assert [len(few[name]) for name in ("x", "y", "low", "high")] == [100] * 4
     assert few["x"][1] == 19
     assert (few["low"][1], few["y"][1], few["high"][1]) == (0, 4.5, 9)
     assert (few["low"][0], few["y"][0], few["high"][0]) == (0, 40 / 9, 9)  # without the one that is not a number
-    assert columns([(1.0, float("inf"))]) == {"x": [1.0], "y": [None]}
+    assert few["bad"] == [5]
+    assert columns([(1.0, float("inf")), (2.0, 3.0)]) == {"x": [1.0, 2.0], "y": [None, 3.0], "bad": [1.0]}
+    endless = [(float(index), float("nan")) for index in range(1000)]
+    assert columns(endless, most=300)["bad"] == [float(index) for index in range(0, 1000, 4)]
 
 
 def test_every_metric_has_a_meaning(studio: Studio) -> None:

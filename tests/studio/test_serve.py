@@ -3,20 +3,77 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
+import socket
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
+from threading import Thread
 
 import httpx
 import pytest
+import uvicorn
+from starlette.requests import Request
+from starlette.routing import Route
+from starlette.testclient import TestClient
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import connect
 
 from gymnast.runs.references import Run
+from gymnast.studio import serve as serve_module
+from gymnast.studio.app import make_app
+from gymnast.studio.guard import HEADERS
+from gymnast.studio.library import sweep_of
 from tests.processes import is_alive, running, wait_for
+from tests.runs.report_runs import Gallery
 from tests.studio.conftest import ROOT, TOKEN, Studio, studio_of
 from tests.warm import warm
 
 ENDLESS = {"train.total_timesteps": 10**9, "stop.on_solved": False, "env.n_envs": 4, "eval.every": 0, "log.every": 256}
+
+
+@pytest.mark.parametrize("kind", ["default", "shallow", "link"])
+def test_a_run_is_shown_wherever_its_folder_is(gallery: Gallery, tmp_path: Path, kind: str) -> None:
+    """`runs` of the folder it is started in, an absolute path as short as a container's /runs, a symbolic link."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as short:
+        folder = Path(short) if kind == "shallow" else tmp_path / "runs"
+        real = tmp_path / "elsewhere" if kind == "link" else folder
+        run = Run(shutil.copytree(gallery.tuned[0].path, real / gallery.tuned[0].id))
+        if kind == "link":
+            folder.symlink_to(real)
+        with studio_of(Path("runs") if kind == "default" else folder, cwd=tmp_path) as studio:
+            assert [row["id"] for row in studio.get("/runs")["runs"]] == [run.id]
+            for ref in (run.id, "@last"):
+                assert (studio.get(f"/run/{ref}")["id"], studio.get(f"/run/{ref}")["sweep"]) == (run.id, None)
+            for part in ("metrics", "next", "diagnostics", "file/config.yaml"):
+                assert studio.api.get(f"/api/run/{run.id}/{part}").status_code == 200, part
+
+
+def test_a_sweeps_run_is_known_by_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cell = tmp_path / "sweeps" / "lr" / "runs" / "3"
+    cell.mkdir(parents=True)
+    assert sweep_of(cell / "k7f3q") == "lr"
+    monkeypatch.chdir(cell)
+    assert sweep_of(Path("k7f3q")) == "lr"
+    for path in ("/", "/k7f3q", "/runs/k7f3q", "/sweeps/lr/k7f3q", "/sweeps/lr/runs/k7f3q"):
+        assert sweep_of(Path(path)) is None, path
+
+
+def test_a_defect_is_one_line_of_json(tmp_path: Path) -> None:
+    """The page shows the line; the terminal has the traceback."""
+
+    def broken(request: Request) -> None:
+        raise IndexError("3")
+
+    app = make_app(tmp_path, TOKEN, "127.0.0.1", 8000)
+    app.router.routes.insert(0, Route("/api/run/k7f3q", broken))
+    page = TestClient(app, "http://127.0.0.1:8000", raise_server_exceptions=False)
+    answer = page.get("/api/run/k7f3q", headers={"Authorization": f"Bearer {TOKEN}"})
+    assert answer.status_code == 500
+    assert answer.json() == {"error": "an error in Studio, see the terminal: IndexError at /api/run/k7f3q"}
+    assert answer.headers["content-security-policy"] == HEADERS["content-security-policy"]
 
 
 def refused(*options: str) -> str:
@@ -87,6 +144,61 @@ def test_other_machines_need_a_secret() -> None:
     assert "--token" in said
     assert "--token" in refused("studio", "--host", "0.0.0.0", "--no-browser", "--token", "short")
     assert "--token" in refused("studio", "--no-browser", "--token", "with spaces and ;")
+
+
+def test_the_secret_may_be_in_the_environment(tmp_path: Path) -> None:
+    """The command line of a process is everybody's to read."""
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1", "GYMNAST_STUDIO_TOKEN": TOKEN}
+    command = [sys.executable, "-m", "gymnast", "studio", "--no-browser", "--runs-dir", str(tmp_path / "runs")]
+    with running(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert f"token={TOKEN}" in process.stdout.readline()
+
+
+def test_what_a_client_does_wrong_prints_nothing(tmp_path: Path) -> None:
+    with open(tmp_path / "errors", "w+b") as errors, studio_of(tmp_path / "runs", stderr=errors) as studio:
+        for message, is_text, code in ((b"\0\1", False, 1003), (b"\xff\xfe", True, 1007)):  # binary, no UTF-8
+            with studio.window() as window:
+                window.socket.send(message, text=is_text)
+                with pytest.raises(ConnectionClosed) as closed:
+                    window.socket.recv(timeout=60)
+            assert closed.value.rcvd is not None
+            assert closed.value.rcvd.code == code
+        head = f"POST /api/check HTTP/1.1\r\nHost: 127.0.0.1:{studio.port}\r\nAuthorization: Bearer {TOKEN}\r\n"
+        with socket.create_connection(("127.0.0.1", studio.port)) as connection:
+            connection.sendall(f"{head}Content-Length: 1000\r\n\r\n{{".encode())  # a body that stops
+            wait_for(lambda: studio.get("/hello"), "answer")
+        assert studio.get("/hello")
+        studio.process.send_signal(signal.SIGINT)
+        assert studio.process.wait(timeout=60) == 0
+        errors.seek(0)
+        assert errors.read() == b""
+
+
+def test_a_connection_that_asks_for_nothing_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Others stay: a websocket, and one that has asked for something."""
+    monkeypatch.setattr(serve_module, "HEADER_SECONDS", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        app = make_app(tmp_path, TOKEN, "127.0.0.1", port)
+        config = uvicorn.Config(app, http=serve_module.Connection, ws="websockets-sansio", log_level="error")
+        server = uvicorn.Server(config)
+        thread = Thread(target=server.run, kwargs={"sockets": [listener]})
+        thread.start()
+        try:
+            headers = {"Cookie": f"gymnast-{port}={TOKEN}"}
+            address = f"ws://127.0.0.1:{port}/ws"
+            with connect(address, origin=f"http://127.0.0.1:{port}", additional_headers=headers, proxy=None) as window:  # type: ignore[arg-type]
+                window.recv(timeout=60)  # it is welcome
+                for said in (b"", b"GET / HTTP/1.1\r\nHost: 127.0"):
+                    with socket.create_connection(("127.0.0.1", port), timeout=60) as silent:
+                        silent.sendall(said)
+                        assert silent.recv(1) == b""  # closed
+                window.send('{"id": 1, "do": "sessions"}')
+                assert '"re": 1' in str(window.recv(timeout=60))
+        finally:
+            server.should_exit = True
+            thread.join(60)
 
 
 def test_a_port_in_use_is_one_line(studio: Studio) -> None:

@@ -321,6 +321,7 @@ def test_zip_holds_everything_but_temporary_files(tmp_path: Path) -> None:
     run = make(tmp_path / "runs")
     touch_checkpoint(run, "last")
     (run.checkpoints_dir / ".last.safetensors.tmp").touch()
+    run.heartbeat_path.touch()  # of this moment, which is over when somebody unpacks it
     run.log("solved")
     first = zip_run(run, tmp_path).path
     assert first == tmp_path / f"{run.id}.zip"

@@ -10,6 +10,7 @@ import click
 
 from gymnast.cli.verbs import Command, app, common
 from gymnast.core.errors import UserError
+from gymnast.studio import TOKEN
 
 
 def served(function: Command) -> Command:
@@ -17,9 +18,14 @@ def served(function: Command) -> Command:
     for option in (
         click.option("--port", type=click.IntRange(0, 65535), default=0, help="Port.  [default: any free one]"),
         click.option(
-            "--host", default="127.0.0.1", show_default=True, help="Address; beyond this machine with --token."
+            "--host", default="127.0.0.1", show_default=True, help="Address; beyond this machine with a token."
         ),
-        click.option("--token", help="Secret in the address of the page.  [default: a new one each time]"),
+        click.option(
+            "--token",
+            envvar=TOKEN,
+            help="Secret in the address of the page. Other users of this machine can read an option, but not the "
+            f"variable {TOKEN}.  [default: a new one each time]",
+        ),
         click.option("--no-browser", is_flag=True, help="Print the address and open no browser."),
     ):
         function = option(function)

@@ -15,7 +15,7 @@ from gymnast.core.errors import UserError
 from gymnast.core.files import TEMPORARY, write_atomic
 
 GROWING = (".jsonl", ".txt")
-LOCAL = ("lock", "stopping")  # files that mean something on one machine only
+LOCAL = ("lock", "stopping", "heartbeat.json")  # files that mean something on one machine only
 FIRST = "checkpoints"  # read before anything else: rows of metrics are then never older than the checkpoint
 
 Stamp = tuple[int, int, int]  # inode, time of the last change, size

@@ -234,7 +234,7 @@ def _alerts(facts: RunFacts, verdict: Verdict) -> list[Block]:
     for (cause, command), alerts in causes.items():
         seen = [f" ({one.severity}): {one.message} {evidence_of(one)}; {when(one)}." for one in alerts]
         lines = tuple((Bold(one.rule), text) for one, text in zip(alerts, seen, strict=True))
-        page += [Items(lines), say(Bold("Likely cause: "), cause)]
+        page += [Items(lines), say(Bold("Likely cause:"), f" {cause}")]
         page += [Code((command + runs_dir_option(facts.run.path.parent),))] if command else []
     return page
 

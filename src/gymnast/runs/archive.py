@@ -56,7 +56,7 @@ def zip_run(run: Run, out: str | Path, without: Sequence[str] = ()) -> Zipped:
         raise UserError(f"cannot write {out}: there is no folder {out.parent}.")
     temporary = out.with_name(f".{out.name}{TEMPORARY}")
     here = run.path.resolve()
-    own = {out.resolve(), temporary.resolve(), here / "lock"}
+    own = {out.resolve(), temporary.resolve(), here / "lock", run.heartbeat_path.resolve()}
     skipped: list[str] = []
     try:
         require_replaceable(out)

@@ -13,6 +13,7 @@
       log.txt         notices and warnings with their time
       lock            held by the process that trains
       stopping        it was asked to stop and has not ended yet
+      heartbeat.json  what it does at this moment, every second while it is trained (heartbeat.py)
 
 The set of folders IS the registry: there is no second file that could disagree with them or be corrupted by parallel
 runs. A folder is built under a hidden name and renamed, so it appears whole or not at all.
@@ -192,6 +193,7 @@ class Run:
         self.checkpoints_dir = path / "checkpoints"
         self.videos_dir = path / "videos"
         self.stopping_path = path / "stopping"
+        self.heartbeat_path = path / "heartbeat.json"
         self._lock = RunLock(path / "lock")
 
     @classmethod
@@ -249,7 +251,8 @@ class Run:
         if updated is not None and self.read().updated != updated:
             self._lock.release()
             raise UserError(f"run {self.id} was changed by another process in the meantime; resume it again.")
-        self.stopping_path.unlink(missing_ok=True)  # of a process that was killed before it could stop
+        for left in (self.stopping_path, self.heartbeat_path):  # of a process that was killed before it could stop
+            left.unlink(missing_ok=True)
         self.update(status="running", pid=os.getpid(), host=socket.gethostname(), on=None)
 
     def hold(self) -> bool:
@@ -276,6 +279,7 @@ class Run:
             raise ValueError(f"status {status!r} is none of {ENDINGS}")
         self.update(status=status, summary=dict(summary or {}))
         self.stopping_path.unlink(missing_ok=True)
+        self.heartbeat_path.unlink(missing_ok=True)
         self._lock.release()
 
     def live(self) -> bool:

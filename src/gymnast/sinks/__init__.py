@@ -10,6 +10,7 @@ from gymnast.core.errors import reason_of
 from gymnast.core.registry import SINKS
 from gymnast.sinks.base import DISPLAYS, FILES, TRACKERS, RunInfo, Sink, SinkFailed
 from gymnast.sinks.folder import FolderSink
+from gymnast.sinks.heartbeat import HeartbeatSink
 from gymnast.sinks.trackers.sink import TrackerSink, is_tracker
 
 if TYPE_CHECKING:
@@ -85,9 +86,10 @@ def make_sinks(
     warn: Callable[[str], None],
     note: Callable[[str], None] = lambda text: None,
 ) -> SinkGroup:
-    """Those a config names, and the run's folder, which keeps alerts and diagnostics whatever the config says.
+    """Those a config names, and the run's folder, which keeps alerts, diagnostics and what the run does at the moment
+    whatever the config says.
 
     `note` takes what trackers say.
     """
     sinks: list[Sink] = [TrackerSink(name, info, note) if is_tracker(name) else SINKS.get(name)(info) for name in names]
-    return SinkGroup([*sinks, FolderSink(info)] if info.folder else sinks, warn)
+    return SinkGroup([*sinks, FolderSink(info), HeartbeatSink(info)] if info.folder else sinks, warn)

@@ -6,11 +6,12 @@ import json
 from pathlib import Path
 from typing import Any
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import FileResponse, Response
 
 from gymnast.core.errors import UserError
 from gymnast.core.text import printable
+from gymnast.studio.guard import HEADERS
 from gymnast.studio.socket import to_json
 
 LARGEST_REQUEST = 1 << 20  # bytes
@@ -76,13 +77,22 @@ async def on_mistake(request: Request, error: Exception) -> Json:
     return Json({"error": said, **asks}, getattr(error, "status", 400))
 
 
+async def on_defect(request: Request, error: Exception) -> Json:
+    """One line for the page; the server prints the traceback afterwards."""
+    said = f"an error in Studio, see the terminal: {type(error).__name__} at {printable(request.url.path)}"
+    return Json({"error": said}, 500, HEADERS)
+
+
 async def body_of(request: Request) -> dict[str, Any]:
     """What a page posted."""
     raw = b""
-    async for part in request.stream():
-        raw += part
-        if len(raw) > LARGEST_REQUEST:
-            raise UserError("the request is too large.")
+    try:
+        async for part in request.stream():
+            raw += part
+            if len(raw) > LARGEST_REQUEST:
+                raise UserError("the request is too large.")
+    except ClientDisconnect:  # nobody hears this; it is no defect of Studio's
+        raise UserError("the request has ended in the middle.") from None
     try:
         data = json.loads(raw or b"{}")
     except (ValueError, RecursionError):

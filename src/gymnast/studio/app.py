@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gymnast.core.errors import UserError
 from gymnast.studio import changes_api, compare_api, runs_api, start_api, sweeps_api
-from gymnast.studio.answers import NotFound, Refused, on_mistake
+from gymnast.studio.answers import NotFound, Refused, on_defect, on_mistake
 from gymnast.studio.guard import READING, Guard
 from gymnast.studio.library import Library
 from gymnast.studio.live import Watcher
@@ -65,7 +65,7 @@ def make_app(runs_dir: Path, token: str, host: str, port: int, once: str | None 
             Middleware(Guard, token=token, host=host, port=port, once=once),
             Middleware(OneControls, hub=hub),
         ],
-        exception_handlers={UserError: on_mistake},
+        exception_handlers={UserError: on_mistake, Exception: on_defect},
         lifespan=lifespan,
     )
     app.state.library, app.state.checking = library, asyncio.Lock()

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import os
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from gymnast.core.files import open_regular
 from gymnast.metrics.catalogue import catalogue
 from gymnast.metrics.rows import STEP
 from gymnast.report.run_facts import RunFacts
+from gymnast.runs.heartbeat import read_heartbeat
 from gymnast.runs.references import Run, RunInfo
 from gymnast.sinks.jsonl import LARGEST_TABLE, rows_of
 
+LATE = 5.0  # seconds without a heartbeat, after which a page says so; it comes every second
 RECENT = 20  # rows that the speed of a run is measured on
 STALE = ("alerts", "written_at", "worth_a_look", "time_budget")  # of RunFacts, when there is more to read
 
@@ -67,6 +71,15 @@ class FollowedRun(RunFacts):
         for name in STALE if changed else ():
             self.__dict__.pop(name, None)
         return changed
+
+    @property
+    def now(self) -> dict[str, Any] | None:
+        """What it does at this moment. `late`: seconds since it said so, where that is longer than usual."""
+        found = read_heartbeat(self.run.heartbeat_path) if self.live else None
+        if found is None:
+            return None
+        beat, age = found
+        return {**asdict(beat), "late": round(age) if age > LATE else 0}
 
     @property
     def eta(self) -> float | None:

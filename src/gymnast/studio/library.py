@@ -219,8 +219,9 @@ class Library:
 
 
 def sweep_of(path: Path) -> str | None:
-    """The sweep that a run belongs to, by where it is."""
-    return path.parents[2].name if path.parents[3].name == SWEEPS else None
+    """The sweep that a run belongs to, by where it is: sweeps/NAME/runs/CELL/ID. A path may be relative and short."""
+    parts = path.resolve().parts
+    return parts[-4] if len(parts) >= 5 and parts[-5] == SWEEPS else None
 
 
 def _newest(row: dict[str, Any]) -> tuple[str, str]:
@@ -241,6 +242,7 @@ def row_of(facts: RunFacts) -> dict[str, Any]:
         "low": interval[0],
         "high": interval[1],
         "solved": facts.solved if live else summary.get("solved") if summary.get("threshold") is not None else None,
+        "judged": summary.get("eval_mean") is not None,  # by a verdict
         "on_target": summary.get("on_target"),
         "threshold": facts.threshold if live else summary.get("threshold"),
         "training_return": facts.training_return if live else summary.get("training_return"),
@@ -249,6 +251,7 @@ def row_of(facts: RunFacts) -> dict[str, Any]:
         "total_steps": facts.total_steps if live else None,
         "progress": min(facts.env_steps / facts.total_steps, 1.0) if live else None,
         "eta": facts.eta if isinstance(facts, FollowedRun) else None,
+        "now": facts.now if isinstance(facts, FollowedRun) else None,
         "fps": facts.fps if live else summary.get("fps"),
         "spark": [],
         "alerts": 0,

@@ -85,7 +85,8 @@ class Watcher:
                 watched.generation, watched.rows = facts.tail.generation, len(facts.rows)
                 return [{"type": "metrics", "run": watched.run, "reset": True, "series": {}}]
             new, watched.rows = facts.rows[watched.rows :], len(facts.rows)
-            row = complete_row(facts) if new or facts.info.updated != watched.row["updated"] else watched.row
+            changed = new or facts.info.updated != watched.row["updated"]
+            row = complete_row(facts) if changed else {**watched.row, "now": facts.now}
             if row["status"] != facts.info.status:  # its process is gone without a word
                 row = complete_row(facts)
         found = {name: columns(points_of(new, name, watched.clock)) for name in watched.names}

@@ -20,13 +20,17 @@ def clock_of(axis: str | None) -> str:
 
 
 def columns(points: Points, most: int = POINTS) -> dict[str, list[float | None]]:
-    """x, y; of more points than `most`, the mean of each stretch in y and its extremes in low and high."""
+    """x, y; of more points than `most`, the mean of each stretch in y and its extremes in low and high. `bad`: where y
+    is NaN or infinite, if it is anywhere, of at most so many points."""
     ordered = sorted(points, key=lambda point: point[0])
+    bad: list[float | None] = [x for x, y in ordered if not math.isfinite(y)]
+    marks: dict[str, list[float | None]] = {"bad": bad[:: -(-len(bad) // most)]} if bad else {}
     if len(ordered) <= most:
-        return {"x": [x for x, _ in ordered], "y": [_finite(y) for _, y in ordered]}
+        return {"x": [x for x, _ in ordered], "y": [_finite(y) for _, y in ordered], **marks}
     cuts = [index * len(ordered) // most for index in range(most + 1)]
     rows = [_stretch(ordered[a:b]) for a, b in pairwise(cuts)]
-    return {name: list(values) for name, values in zip(("x", "y", "low", "high"), zip(*rows, strict=True), strict=True)}
+    names = ("x", "y", "low", "high")
+    return {name: list(values) for name, values in zip(names, zip(*rows, strict=True), strict=True)} | marks
 
 
 def _stretch(points: Points) -> tuple[float | None, ...]:

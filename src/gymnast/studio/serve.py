@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import secrets
@@ -12,15 +13,37 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Timer
+from typing import Any
 
 import uvicorn
+from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from gymnast.core.errors import UserError
+from gymnast.studio import TOKEN
 from gymnast.studio.app import make_app
 from gymnast.studio.guard import ANYWHERE
 
 ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # Ctrl-C, kill, the terminal is closed
+HEADER_SECONDS = 10.0  # in which a connection must have asked for something
 PATIENCE = 1  # seconds for answers under way when it ends; an open page would keep it for ever
+
+
+class Connection(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
+    """One that never sends the headers of a request is closed: it would take a file descriptor for ever."""
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self.loop.call_later(HEADER_SECONDS, self._close_if_silent)
+
+    def _close_if_silent(self) -> None:
+        """A websocket has a protocol of its own by then."""
+        if self.cycle is None and self.transport.get_protocol() is self:
+            self.transport.close()
+
+
+def _is_ours(record: logging.LogRecord) -> bool:
+    """Whether what uvicorn reports is Studio's concern: it closes a websocket that sends broken UTF-8 by itself."""
+    return not record.getMessage().startswith("Invalid UTF-8")
 
 
 class Server(uvicorn.Server):
@@ -46,9 +69,9 @@ def serve(
 ) -> None:
     """Until a signal ends it. `page`: the path that is opened, e.g. /runs/@last; port 0 is any free one."""
     if not _is_loopback(host) and not token:
-        raise UserError(f"--host {host}: other machines could use it; choose a secret with --token as well.")
+        raise UserError(f"--host {host}: other machines could use it; choose a secret in {TOKEN}, or with --token.")
     if token and not re.fullmatch(r"[A-Za-z0-9_-]{8,200}", token):
-        raise UserError("--token: must be at least 8 letters, digits, '-' or '_'.")
+        raise UserError(f"--token (or {TOKEN}): must be at least 8 letters, digits, '-' or '_'.")
     listener = _listen(host, port)
     with listener:
         port = listener.getsockname()[1]
@@ -62,11 +85,13 @@ def serve(
             app,
             log_level="error",
             access_log=False,
+            http=Connection,
             ws="websockets-sansio",
             ws_max_size=1 << 20,
             ws_per_message_deflate=False,
             timeout_graceful_shutdown=PATIENCE,
         )
+        logging.getLogger("uvicorn.error").addFilter(_is_ours)
         say(f"Studio of {runs_dir}: {place}token={token}")
         say("Ctrl-C ends it. Runs that were started from the page go on.")
         # the listener exists already: the first request waits in it

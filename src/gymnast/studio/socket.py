@@ -23,7 +23,8 @@ from gymnast.core.errors import EnvFailure, UserError
 
 MOST_WAITING = 32 << 20  # bytes of messages that a window may be behind with
 TOO_SLOW = 1013  # websocket close code "try again later"
-CLOSE_SECONDS = 1.0  # for a window that is too slow to learn why it is disconnected
+NO_TEXT = 1003  # "cannot accept this kind of data"
+CLOSE_SECONDS = 1.0  # for a window to learn why it is disconnected
 NO_CONTROL = "Another window has control. Take it first."
 
 
@@ -139,10 +140,13 @@ class Hub:
                 task.cancel()
                 with suppress(asyncio.CancelledError, WebSocketDisconnect, RuntimeError, OSError):
                     await task
-        if client.behind.is_set():
+        why = (TOO_SLOW, "This window did not read for too long.") if client.behind.is_set() else None
+        if reader.done() and not reader.cancelled() and reader.exception() is None:
+            why = NO_TEXT, "A message must be text."
+        if why is not None:
             with suppress(TimeoutError, WebSocketDisconnect, RuntimeError, OSError):
                 async with asyncio.timeout(CLOSE_SECONDS):
-                    await websocket.close(TOO_SLOW, "This window did not read for too long.")
+                    await websocket.close(*why)
 
     def _leave(self, client: Client) -> None:
         del self.clients[client.id]
@@ -164,11 +168,17 @@ class Hub:
         return {"control": True}
 
     async def _read(self, client: Client, websocket: WebSocket) -> None:
-        """Commands start in the order in which they came; a long one does not hold up the next."""
+        """Commands start in the order in which they came; a long one does not hold up the next. Returns at the first
+        message that is no text."""
         answers: set[asyncio.Task[None]] = set()
         try:
             while True:
-                task = asyncio.create_task(self._answer(client, await websocket.receive_text()))
+                message = await websocket.receive()
+                if message["type"] == "websocket.disconnect":
+                    raise WebSocketDisconnect(message["code"], message.get("reason"))
+                if (text := message.get("text")) is None:
+                    return
+                task = asyncio.create_task(self._answer(client, text))
                 answers.add(task)
                 task.add_done_callback(answers.discard)
         finally:

@@ -5,7 +5,7 @@ import { signal } from "./vendor/signals.js";
 async function answer(response, again = null) {
   const body = await response.json().catch(() => null);
   if (again && body?.asks && confirm(body.asks)) return again();
-  if (!response.ok) throw new Error(body?.error ?? `The server answered ${response.status}.`);
+  if (!response.ok) throw new Error(body?.error ?? (response.status < 500 ? `The server answered ${response.status}.` : "an error in Studio, see the terminal."));
   return body;
 }
 

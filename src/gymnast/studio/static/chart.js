@@ -17,7 +17,27 @@ export function smooth(ys, factor) {
 }
 
 /**
- * series: [{id, label, x, y, low?, high?, color, dash?, width?, step?, dots?}]; every series has its own x.
+ * The scale of a chart with its log switch on. Logarithms know no zero and nothing below it: where a curve has such
+ * values, the scale is logarithmic on both sides of 0, and linear between -around and around.
+ */
+export function logScale(drawn) {
+  const values = drawn.flatMap((s) => [...s.y, ...(s.low ?? []), ...(s.high ?? [])]).filter((y) => y !== null && Number.isFinite(y));
+  if (values.every((y) => y > 0)) return { distr: 3 };
+  const largest = values.reduce((most, y) => Math.max(most, Math.abs(y)), 0);
+  return { distr: 4, around: 10 ** (Math.floor(Math.log10(largest || 1)) - 2) };
+}
+
+/** 0 and the powers of ten on both sides of it; between them 2 and 5 times as much where there is room. */
+export function ticksAround(low, high, around) {
+  const powers = [];
+  for (let power = 10 * around; power <= 10 * Math.max(Math.abs(low), Math.abs(high)); power *= 10) powers.push(power);
+  const all = (factors) => [0, ...powers.flatMap((power) => factors.flatMap((factor) => [factor * power, -factor * power]))].filter((y) => y >= low && y <= high).sort((a, b) => a - b);
+  return all([1]).length >= 3 ? all([1]) : all([0.1, 0.2, 0.5, 1, 2, 5]);
+}
+
+/**
+ * series: [{id, label, x, y, low?, high?, color, dash?, width?, step?, dots?, bad?}]; every series has its own x.
+ * bad: each x whose value is NaN or infinite: marked in red, since nothing can be drawn there.
  * onPick(id): a click on a line. highlight: id of the series to emphasise; onHighlight(id | null) on hover.
  * sync: charts with the same text share the cursor. marker: an x drawn as a vertical line; onSeek(x): click or drag moves it.
  * axes: [{value, label}] with axis and onAxis draw the switch of the x axis. log and onLog draw the log switch.
@@ -30,11 +50,14 @@ export function Chart({ title, series, height = 220, xLabel, xFormat = count, yF
   latest.current = { series, onPick, onHighlight, onSeek, marker, xFormat, yFormat };
   const [tip, setTip] = useState(null);
   const drawn = series.filter((one) => one.x.length);
-  const shape = JSON.stringify([drawn.map((s) => [s.id, s.color, s.dash, s.width, s.step, !!s.low]), log, sync, yRange, height]);
+  const scale = log ? logScale(drawn) : { distr: 1 };
+  const bad = [...new Set(drawn.flatMap((s) => s.bad ?? []))].sort((a, b) => a - b);
+  latest.current.bad = bad;
+  const shape = JSON.stringify([drawn.map((s) => [s.id, s.color, s.dash, s.width, s.step, !!s.low]), scale, sync, yRange, height]);
 
   useLayoutEffect(() => {
     if (!drawn.length) return undefined;
-    const u = new uPlot(options({ drawn, log, sync, yRange, height, width: box.current.clientWidth || 300, latest, setTip }), aligned(drawn), box.current);
+    const u = new uPlot(options({ drawn, scale, sync, yRange, height, width: box.current.clientWidth || 300, latest, setTip }), aligned(drawn), box.current);
     plot.current = u;
     const observer = new ResizeObserver(() => {
       const width = Math.floor(box.current?.clientWidth ?? 0);
@@ -70,6 +93,8 @@ export function Chart({ title, series, height = 220, xLabel, xFormat = count, yF
       ${axes && html`<${Segmented} label="Horizontal axis" value=${axis} options=${axes} onChange=${onAxis} />`}</span></figcaption>`}
     <div class=${cls("chart-box", onPick && "pick", onSeek && "seek")} style=${{ height: `${height}px` }}><div ref=${box}></div>
       ${!drawn.length && html`<p class="chart-empty">${empty}</p>`}${tip && html`<${Tip} tip=${tip} />`}</div>
+    ${scale.distr === 4 && html`<p class="chart-note">log on both sides of 0, linear from ${yFormat(-scale.around)} to ${yFormat(scale.around)}</p>`}
+    ${bad.length > 0 && html`<p class="chart-note bad">▲ NaN or infinite: ${bad.length === 1 ? `at ${xFormat(bad[0])}` : `from ${xFormat(bad[0])} to ${xFormat(bad[bad.length - 1])}`}</p>`}
     ${xLabel && drawn.length > 0 && html`<div class="chart-x">${xLabel}</div>`}
     ${legend && drawn.length > 1 && html`<ul class="legend">${drawn.filter((s) => !s.unnamed).map((s) => html`<li key=${s.id} class=${cls(highlight === s.id && "on")}>
       <button type="button" onClick=${() => onPick?.(s.id)} onMouseEnter=${() => onHighlight?.(s.id)} onMouseLeave=${() => onHighlight?.(null)} disabled=${!onPick && !onHighlight}>
@@ -106,7 +131,7 @@ const canvasColor = (color) => (color.startsWith("var(") ? css(color.slice(4, -1
 // Canvas does not know color-mix in every browser: hex colours get an alpha.
 const tint = (color, alpha) => (/^#[0-9a-f]{6}$/i.test(color) ? color + Math.round(alpha * 255).toString(16).padStart(2, "0") : faint(color, alpha * 100));
 
-function options({ drawn, log, sync, yRange, height, width, latest, setTip }) {
+function options({ drawn, scale, sync, yRange, height, width, latest, setTip }) {
   const font = "11px Inter, system-ui, sans-serif";
   const axisBase = { font, stroke: () => css("--muted"), grid: { stroke: () => css("--grid"), width: 1 }, ticks: { show: false }, gap: 6 };
   const series = [{}];
@@ -126,17 +151,17 @@ function options({ drawn, log, sync, yRange, height, width, latest, setTip }) {
   }
   return {
     width, height, series, bands, legend: { show: false }, padding: [10, 20, 0, 0],
-    scales: { x: { time: false }, y: { distr: log ? 3 : 1, range: yRange ? () => yRange : log ? undefined : padded } },
+    scales: { x: { time: false }, y: { distr: scale.distr, asinh: scale.around, range: yRange ? () => yRange : { 1: padded, 4: (_, low, high) => paddedAround(low, high, scale.around) }[scale.distr] } },
     axes: [
       { ...axisBase, size: 26, space: 64, values: (_, ticks) => ticks.map((v) => latest.current.xFormat(v)) },
-      { ...axisBase, size: 52, space: 32, values: (_, ticks) => ticks.map((v) => (v === null ? "" : latest.current.yFormat(v))) },
+      { ...axisBase, size: 52, space: 32, ...(scale.distr === 4 && { splits: (_, __, low, high) => ticksAround(low, high, scale.around), filter: (_, ticks) => ticks }), values: (_, ticks) => ticks.map((v) => (v === null ? "" : latest.current.yFormat(v))) },
     ],
     focus: { alpha: 0.25 },
     cursor: {
       focus: { prox: drawn.length > 1 ? 24 : -1 }, y: false, drag: { x: !latest.current.onSeek, y: false, setScale: true },
       sync: sync ? { key: sync } : undefined, points: { size: 6 },
     },
-    hooks: { ready: [(u) => attach(u, drawn, latest, setTip)], setCursor: [(u) => setTip(tipOf(u, drawn, latest.current))], draw: [(u) => u.placeMarker?.()],
+    hooks: { ready: [(u) => attach(u, drawn, latest, setTip)], setCursor: [(u) => setTip(tipOf(u, drawn, latest.current))], draw: [(u) => u.placeMarker?.(), (u) => markBad(u, latest.current.bad)],
       setSeries: [(u, index) => {
         const id = index ? (owner(drawn, index)?.id ?? null) : null;
         u.focused = id;
@@ -150,6 +175,30 @@ function padded(_, low, high) {
   if (low === null || high === null) return [0, 1];
   const room = (high - low) * 0.06 || Math.abs(high) * 0.1 || 1;
   return [low - room, high + room];
+}
+
+/** The same where the scale is logarithmic on both sides of 0. */
+function paddedAround(low, high, around) {
+  if (low === null || high === null) return [-around, around];
+  const [from, to] = [Math.asinh(low / around), Math.asinh(high / around)];
+  const room = (to - from) * 0.06 || 0.5;
+  return [Math.sinh(from - room) * around, Math.sinh(to + room) * around];
+}
+
+/** Red triangles on the x axis. */
+function markBad(u, bad) {
+  const { left, top, width, height } = u.bbox;
+  const size = 4 * devicePixelRatio;
+  u.ctx.fillStyle = css("--red");
+  for (const x of bad) {
+    const at = u.valToPos(x, "x", true);
+    if (at < left - 1 || at > left + width + 1) continue;
+    u.ctx.beginPath();
+    u.ctx.moveTo(at - size, top + height);
+    u.ctx.lineTo(at + size, top + height);
+    u.ctx.lineTo(at, top + height - 2 * size);
+    u.ctx.fill();
+  }
 }
 
 function attach(u, drawn, latest, setTip) {

@@ -12,9 +12,10 @@ function appended(old, more) {
     next.low = [...old.low, ...(more.low ?? more.y)];
     next.high = [...old.high, ...(more.high ?? more.y)];
   }
+  if (old.bad || more.bad) next.bad = [...(old.bad ?? []), ...(more.bad ?? [])];
   if (more.x[0] >= last) return next;
   const order = next.x.map((_, index) => index).sort((a, b) => next.x[a] - next.x[b]); // an evaluation that came late
-  return Object.fromEntries(Object.entries(next).map(([key, values]) => [key, order.map((index) => values[index])]));
+  return Object.fromEntries(Object.entries(next).map(([key, values]) => [key, key === "bad" ? values : order.map((index) => values[index])]));
 }
 
 /** {row, series, gone}: what is new of `run` is added while the component is shown. `names`: the metrics to draw. */

@@ -76,7 +76,7 @@ export function lines(id, label, data, color, smoothing) {
   if (!smoothing || data.y.length < 3) return [{ id, label, color, ...data }];
   const band = data.low ? { low: smooth(data.low, smoothing), high: smooth(data.high, smoothing) } : {};
   const raw = data.low ? [] : [{ id: `${id} raw`, label: `${label}, not smoothed`, color: `${color}4d`, width: 1, unnamed: true, x: data.x, y: data.y }];
-  return [...raw, { id, label, color, x: data.x, y: smooth(data.y, smoothing), ...band }];
+  return [...raw, { id, label, color, x: data.x, y: smooth(data.y, smoothing), bad: data.bad, ...band }];
 }
 
 export function MetricCard({ name, data, color, axis, smoothing, log, value, height = 150 }) {

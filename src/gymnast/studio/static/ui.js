@@ -53,6 +53,9 @@ export function duration(seconds) {
   return `${Math.floor(seconds / 86400)} d ${Math.round((seconds % 86400) / 3600)} h`;
 }
 
+/** The same in its largest unit: "7 min", "1 h". */
+export const roughly = (seconds) => duration(Math.round(seconds)).split(" ").slice(0, 2).join(" ");
+
 /** "2 min ago"; takes seconds since 1970, milliseconds or an ISO text. */
 export function ago(when) {
   if (when === null || when === undefined) return "–";
@@ -96,8 +99,19 @@ export function Button({ icon, label, primary, danger, quiet, small, active, chi
 
 export const Badge = ({ kind = "", title, children }) => html`<span class=${cls("badge", kind)} title=${title}>${children}</span>`;
 
-const STATUS = { running: "blue pulse", finished: "green", interrupted: "amber", killed: "red", crashed: "red", damaged: "red" };
-export const StatusBadge = ({ status }) => html`<span class=${cls("badge", STATUS[status] ?? "")}>${status}</span>`;
+// Green is for what was shown to be solved, and for nothing else.
+const STATUS = { running: "blue pulse", killed: "red", crashed: "red", damaged: "red" };
+export const StatusBadge = ({ status, title }) => html`<${Badge} kind=${STATUS[status] ?? ""} title=${title}>${status}</${Badge}>`;
+
+/** What became of a run, in one badge: its verdict where there is one, else how it ended. `doing`: what it does, while it is trained. */
+export function RunBadge({ row, doing = "running" }) {
+  const { status, solved, judged } = row;
+  const failed = ["killed", "crashed", "damaged"].includes(status);
+  if (status === "running") return html`<${Badge} kind=${solved ? "green pulse" : "blue pulse"} title=${solved ? `Solved, and still trained: ${doing}` : ""}>${solved ? "solved" : doing}</${Badge}>`;
+  if (solved && !failed) return html`<${Badge} kind="green" title=${`Solved: a verdict on fresh episodes; ${status}`}>solved</${Badge}>`;
+  if (solved === false && judged && status === "finished") return html`<${Badge} kind="amber" title="No verdict could show that the threshold is reached">not solved</${Badge}>`;
+  return html`<${StatusBadge} status=${status} title=${solved ? "It was solved before" : undefined} />`;
+}
 
 export function Card({ title, actions, children, class: extra, label, ...rest }) {
   const id = useId();
@@ -210,7 +224,7 @@ export function Dialog({ title, onClose, children, actions, wide }) {
 const toasts = signal([]);
 let toastId = 0;
 
-/** A short message in the corner. kind: "" | "red" | "green"; `link` = {href, label} is optional. */
+/** A short message in the corner. kind: "" | "red"; `link` = {href, label} is optional. */
 export function toast(text, kind = "", link = null) {
   const id = ++toastId;
   toasts.value = [...toasts.value.slice(-3), { id, text, kind, link }];

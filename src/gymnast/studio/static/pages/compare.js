@@ -69,8 +69,8 @@ function drawn(data, smoothing) {
   if (!data) return [];
   const colors = colours(data.curves);
   const curves = data.curves.flatMap((curve, index) => {
-    const { x, y, low, high } = curve;
-    return lines(curve.letter, `${curve.letter}  ${curve.label}`, low ? { x, y, low, high } : { x, y }, colors[index], smoothing);
+    const { x, y, low, high, bad } = curve;
+    return lines(curve.letter, `${curve.letter}  ${curve.label}`, low ? { x, y, low, high, bad } : { x, y, bad }, colors[index], smoothing);
   });
   return [...levels(curves, [["solved at", data.threshold, "var(--green)"], ["target", data.target, "var(--amber)"], ["best possible", data.optimum, "var(--faint)"]]), ...curves];
 }

@@ -127,7 +127,7 @@ function Game({ session, about, joined, wanted, wantedSeed }) {
     const answer = await attempt(ask("record", { session, on }));
     if (!answer) return;
     setRecording(answer.recording);
-    if (answer.dataset) toast(`Saved ${answer.dataset.episodes} episodes (${answer.dataset.steps} steps) as ${answer.dataset.path} in the runs folder.`, "green");
+    if (answer.dataset) toast(`Saved ${answer.dataset.episodes} episodes (${answer.dataset.steps} steps) as ${answer.dataset.path} in the runs folder.`);
     else if (!on) toast("Nothing was played, so nothing was saved.");
   };
   const setSpeed = (value) => {
@@ -139,7 +139,14 @@ function Game({ session, about, joined, wanted, wantedSeed }) {
     setTwo(on);
     area.current?.focus();
   };
-  const pressed = useKeys({ session, about, area, on: policy === "human" || two, onEscape: () => (playing ? pause() : play()) });
+  const starting = useRef(false); // one key starts the game, also where it is pressed again before the answer is there
+  const start = async () => {
+    if (playing || starting.current || policy !== "human") return;
+    starting.current = true;
+    await play();
+    starting.current = false;
+  };
+  const pressed = useKeys({ session, about, area, on: policy === "human" || two, onEscape: () => (playing ? pause() : play()), onKey: start });
   const options = POLICIES.filter((p) => about.policies.includes(p.value));
 
   return html`<div class="stack play">
@@ -153,7 +160,7 @@ function Game({ session, about, joined, wanted, wantedSeed }) {
           <canvas ref=${canvas} class="picture" role="img" aria-label="The game" width="600" height="400"></canvas>
           ${about.why_no_picture && html`<p class="game-note">${about.why_no_picture}</p>`}
           <${Overlay} game=${game} about=${about} />
-          ${(policy === "human" || two) && html`<div class="game-hint">${!pressed.focused ? "Click here, then use the keys." : about.waits && !two ? "Keys go to the game, which waits for one." : "Keys go to the game."}</div>`}
+          ${(policy === "human" || two) && html`<div class="game-hint">${!pressed.focused ? "Click here, then use the keys." : !playing && policy === "human" ? "Press a key to play." : about.waits && !two ? "Keys go to the game, which waits for one." : "Keys go to the game."}</div>`}
         </div>
         <div class="transport" role="toolbar" aria-label="Playback">
           ${playing ? html`<${Button} primary icon="pause" onClick=${pause}>Pause</${Button}>` : html`<${Button} primary icon="play" onClick=${() => play()}>Play</${Button}>`}
@@ -194,10 +201,12 @@ const Drawn = ({ game }) => html`<span class="hint nowrap" data-drawn=${game.dra
 const SECOND = ["ArrowUp", "ArrowDown", "KeyW", "KeyS"]; // of a second player
 
 /** The keys that are down go to the server while the game has the focus; none are down when it loses it. */
-function useKeys({ session, about, area, on: active, onEscape }) {
+function useKeys({ session, about, area, on: active, onEscape, onKey }) {
   const [state, setState] = useState({ down: [], focused: false });
   const escape = useRef(onEscape);
   escape.current = onEscape;
+  const key = useRef(onKey); // before each key goes to the game
+  key.current = onKey;
   const held = useRef({ press() {}, release() {} }); // for the key map, which is pressed on a phone
   useEffect(() => {
     const element = area.current;
@@ -213,6 +222,7 @@ function useKeys({ session, about, area, on: active, onEscape }) {
       if (event.code === "Escape") return escape.current();
       if (!active || !known.has(event.code) || event.ctrlKey || event.metaKey || event.altKey) return undefined;
       event.preventDefault();
+      if (!event.repeat) key.current();
       if (!down.includes(event.code)) tell([...down, event.code]);
       return undefined;
     };
@@ -221,7 +231,7 @@ function useKeys({ session, about, area, on: active, onEscape }) {
     const focus = () => setState((old) => ({ ...old, focused: true }));
     const blur = () => (clear(), setState((old) => ({ ...old, focused: false })));
     setState({ down: [], focused: document.activeElement === element });
-    held.current = { press: (codes) => tell([...new Set([...down, ...codes])]), release: (codes) => tell(down.filter((code) => !codes.includes(code))) };
+    held.current = { press: (codes) => (key.current(), tell([...new Set([...down, ...codes])])), release: (codes) => tell(down.filter((code) => !codes.includes(code))) };
     const pairs = [[element, "keydown", press], [element, "keyup", release], [element, "focus", focus], [element, "blur", blur], [window, "blur", clear], [document, "visibilitychange", clear]];
     for (const [target, type, listener] of pairs) target.addEventListener(type, listener);
     return () => {

@@ -1,11 +1,12 @@
 // One run: how it goes, every metric, alerts, what is inside its network, settings, files.
+import { Activity, clockOf, phaseOf, stepsOf, timeToGo } from "../activity.js";
 import { get, post } from "../api.js";
 import { Chart } from "../chart.js";
 import { useLive } from "../live.js";
 import { AXES, MetricCard, aboutOf, levels, lines, subjectOf, useSubjects, xFormat } from "../metrics.js";
 import { go, setQuery, url } from "../router.js";
 import { algoOf, nameOf, useRows } from "../rows.js";
-import { Badge, Button, Card, Empty, ErrorLine, Loading, Panel, Progress, RelTime, Segmented, Slider, Stat, StatusBadge, Switch, Tabs, attempt, colour, count, duration, html, num, toast, useData, useEffect, useMemo, useState } from "../ui.js";
+import { Badge, Button, Card, Empty, ErrorLine, Loading, Panel, Progress, RelTime, RunBadge, Segmented, Slider, Stat, Switch, Tabs, attempt, colour, count, html, num, toast, useData, useEffect, useMemo, useState } from "../ui.js";
 import { Alerts, Diagnostics, Files, Log, Next, Settings, TimeBudget, Verdict } from "./run_parts.js";
 import { DeleteDialog, TagDialog } from "./runs.js";
 
@@ -56,7 +57,7 @@ function OneRun({ id, query }) {
     return () => (document.title = "Gymnast Studio");
   }, [row && nameOf(row)]);
 
-  if (error && !data) return html`<${Empty} title="This run cannot be shown" icon="warning"><p>${error.message}</p><a href="/runs">All runs</a></${Empty}>`;
+  if (error && !data) return html`<${Empty} title="This run cannot be shown" icon="warning"><p class="mono">${id}</p><p>${error.message}</p><a href="/runs">All runs</a></${Empty}>`;
   if (!data) return html`<${Loading} text="Reading the run" />`;
   const color = colour(data.colour);
   const chart = { series: live.series, axis, smoothing, log, color, latest: { ...data.latest, ...last(live.series) } };
@@ -117,8 +118,8 @@ function Head({ row, data, reload }) {
   return html`<div class="page-head run-head"><a class="button quiet only-icon" href="/runs" aria-label="All runs" title="All runs">←</a>
       <span class="swatch big" style=${{ background: colour(data.colour) }}></span><div class="two-lines"><h1>${nameOf(row)}</h1>
       <div class="hint">${row.env} · ${algoOf(row)} · seed ${row.seed}<span class="run-id"> · <span class="mono">${row.id}</span></span>${data.sweep && html` · of sweep <a href=${`/sweeps/${encodeURIComponent(data.sweep)}`}>${data.sweep}</a>`}</div></div>
-      <${StatusBadge} status=${row.status} />${row.solved && html`<${Badge} kind="green">solved</${Badge}>`}
-      ${row.tags.map((tag) => html`<${Badge} key=${tag} kind="tag">${tag}</${Badge}>`)}
+      <${RunBadge} row=${row} doing=${row.now && phaseOf(row.now) !== "Training" ? phaseOf(row.now).toLowerCase() : undefined} />
+      ${row.tags.map((tag) => html`<${Badge} key=${tag} kind="tag" title=${tag}>${tag}</${Badge}>`)}
       <span class="spacer"></span>
       ${!data.sweep && html`<div class="row">${running && html`<${Button} icon="stop" busy=${busy === "stop"} onClick=${() => act("stop")}>Stop</${Button}>`}
       ${!running && data.resumes_at && html`<${Button} icon="play" busy=${busy === "resume"} title=${`Resume at ${data.resumes_at}`} onClick=${() => act("resume")}>Resume</${Button}>`}
@@ -128,12 +129,12 @@ function Head({ row, data, reload }) {
     <${Card} class="run-stats"><div class="stats">
       <${Stat} label=${row.score_kind ? `Best ${row.score_kind}` : "Score"} value=${num(row.score)} sub=${row.low !== null ? `95 %: ${num(row.low)} to ${num(row.high)}` : row.threshold !== null ? `solved at ${num(row.threshold)}` : ""} />
       <${Stat} label="Training return" value=${num(row.training_return)} sub="last 100 episodes" />
-      <${Stat} label="Env steps" value=${count(row.env_steps)} sub=${row.total_steps ? `of ${count(row.total_steps)}` : ""} />
-      <${Stat} label="Time" value=${duration(row.seconds)} sub=${row.eta !== null ? `${duration(row.eta)} to go` : ""} />
+      <${Stat} label="Env steps" value=${count(stepsOf(row))} sub=${row.total_steps ? `of ${count(row.total_steps)}` : ""} />
+      <${Stat} label="Time" value=${clockOf(row)} sub=${timeToGo(row)} />
       <${Stat} label="Steps a second" value=${count(row.fps)} sub="mean of the run" />
       <${Stat} label="Started" value=${html`<${RelTime} at=${row.created || null} />`} sub=${data.machine} />
       ${row.on && html`<${Stat} label=${running ? "Trains on" : "Trained on"} value=${row.on === "modal" ? "Modal" : "Ray"} sub=${row.on === "modal" ? "" : row.on === "ray" ? "on this machine" : `at ${row.on}`} />`}</div>
-      ${running && html`<${Progress} value=${row.progress} />`}</${Card}>
+      ${running && html`<${Activity} row=${row} /><${Progress} value=${row.total_steps ? stepsOf(row) / row.total_steps : row.progress} />`}</${Card}>
     ${dialog === "tag" && html`<${TagDialog} rows=${[row]} onClose=${() => { setDialog(null); reload(); }} />`}
     ${dialog === "delete" && html`<${DeleteDialog} rows=${[row]} onClose=${() => setDialog(null)} onDone=${() => go("/runs")} />`}`;
 }

@@ -19,7 +19,8 @@ export function Verdict({ run }) {
     [`best ${verdict.best_kind ?? "evaluation"}`, verdict.best_evaluation === null ? null : num(verdict.best_evaluation, verdict.best_kind === "exact value" ? 6 : 4)],
     ["stopped", verdict.stopped],
   ].filter(([, text]) => text !== null && text !== undefined);
-  return html`<${Card} title=${verdict.headline[0] + verdict.headline.slice(1).toLowerCase()} class=${cls(verdict.solved && "good")}>
+  const headline = verdict.headline[0] + verdict.headline.slice(1).toLowerCase();
+  return html`<${Card} title=${verdict.solved && run.status === "running" ? `Solved, ${headline.toLowerCase()}` : headline} class=${cls(verdict.solved && "good", verdict.solved === false && run.status !== "running" && "missed")}>
     <dl class="facts">${lines.map(([name, text]) => html`<dt key=${name}>${name}</dt><dd>${text}</dd>`)}</dl>
     ${verdict.meaning.map((line) => html`<p class="hint" key=${line}>${line}</p>`)}</${Card}>`;
 }
@@ -35,7 +36,7 @@ export function Alerts({ run, most }) {
     const answer = await attempt(post(`/run/${run.id}/fix`, { alert: alert.name }));
     setBusy(null);
     if (!answer) return;
-    toast("The advised run has started.", "green");
+    toast("The advised run has started.");
     go(`/runs/${answer.id}`);
   };
   const causes = new Map();
@@ -71,7 +72,7 @@ export function Next({ run }) {
     const answer = await attempt(post(`/run/${run.id}/next`, { command }));
     setBusy(null);
     if (!answer) return;
-    toast("The run has started.", "green");
+    toast("The run has started.");
     go(`/runs/${encodeURIComponent(answer.id)}`);
   };
   return html`<${Card} title="What next"><div class="stack">${data.map((one) => html`<div key=${one.command} class="next"><p>${one.why}</p><${Command} text=${one.command}>

@@ -1,21 +1,22 @@
 // All runs: live list with search, filters, selection.
+import { briefly, clockOf, stepsOf } from "../activity.js";
 import { post } from "../api.js";
 import { go, setQuery, url } from "../router.js";
 import { algoOf, nameOf, placeOf, useRows } from "../rows.js";
 import { Table } from "../table.js";
-import { Badge, Button, Dialog, Empty, Field, Loading, Progress, RelTime, Select, Spark, StatusBadge, attempt, colour, count, duration, html, num, toast, useEffect, useMemo, useState } from "../ui.js";
+import { Badge, Button, Dialog, Empty, Field, Loading, Progress, RelTime, Select, RunBadge, Spark, attempt, colour, count, html, num, roughly, toast, useEffect, useMemo, useState } from "../ui.js";
 
 const score = (row) => row.score ?? null;
 const COLUMNS = [
   { id: "name", label: "Run", sort: (row) => nameOf(row).toLowerCase(), render: (row) => html`<${Name} row=${row} />` },
   { id: "env", label: "Env", width: "15%", class: "wide", sort: (row) => row.env, render: (row) => html`<span title=${row.env}>${row.env}</span>` },
   { id: "algo", label: "Algorithm", width: "10%", class: "wide", sort: algoOf, render: algoOf },
-  { id: "status", label: "Status", width: "128px", class: "col-status", sort: (row) => row.status, render: (row) => html`<${State} row=${row} />` },
+  { id: "status", label: "Status", width: "148px", class: "col-status", sort: (row) => row.status, render: (row) => html`<${State} row=${row} />` },
   { id: "score", label: "Score", title: "Mean return of fresh episodes, with the 95 % interval where a verdict was made; the best evaluation otherwise, which is the exact value where the env has a table of states",
     width: "140px", class: "col-score", align: "right", sort: score, render: (row) => html`<${Score} row=${row} />` },
   { id: "spark", label: "Return", title: "Mean return of training episodes over the run", width: "116px", class: "wide", render: (row) => html`<${Spark} values=${row.spark} color=${colour(row.colour)} />` },
-  { id: "steps", label: "Steps", width: "76px", align: "right", class: "wide", sort: (row) => row.env_steps, render: (row) => count(row.env_steps) },
-  { id: "time", label: "Time", width: "92px", align: "right", class: "wide", sort: (row) => row.seconds, render: (row) => duration(row.seconds) },
+  { id: "steps", label: "Steps", width: "76px", align: "right", class: "wide", sort: (row) => row.env_steps, render: (row) => count(stepsOf(row)) },
+  { id: "time", label: "Time", width: "92px", align: "right", class: "wide", sort: (row) => row.seconds, render: clockOf },
   { id: "created", label: "Started", width: "92px", align: "right", class: "wide", sort: (row) => row.created, render: (row) => html`<${RelTime} at=${row.created || null} />` },
 ];
 
@@ -23,20 +24,22 @@ function Name({ row }) {
   const changes = Object.entries(row.changes).map(([key, value]) => `${key.replace(/^(algo|agent|train)\./, "")}=${typeof value === "object" ? JSON.stringify(value) : value}`);
   return html`<div class="run-name"><span class="swatch" style=${{ background: colour(row.colour) }}></span><div class="two-lines">
     <div class="ellipsis"><a href=${`/runs/${encodeURIComponent(row.id)}`} title=${row.id}>${nameOf(row)}</a>
-      ${row.tags.map((tag) => html`<span class="badge tag" key=${tag}>${tag}</span>`)}
+      ${row.tags.map((tag) => html`<${Badge} kind="tag" title=${tag} key=${tag}>${tag}</${Badge}>`)}
       ${row.alerts > 0 && html`<${Badge} kind="amber" title=${`${row.alerts} alerts`}>▲ ${row.alerts}</${Badge}>`}</div>
     <div class="hint ellipsis" title=${[row.on && `on ${placeOf(row)}`, ...changes].filter(Boolean).join(" ")}><span class="narrow">${row.env} · </span>seed ${row.seed}${row.on && ` · on ${placeOf(row)}`}${changes.length > 0 && ` · ${changes.join(" ")}`}</div></div></div>`;
 }
 
 function State({ row }) {
-  if (row.status !== "running") return html`<${StatusBadge} status=${row.status} />`;
-  return html`<div class="state"><div class="row"><${StatusBadge} status=${row.status} /><span class="hint" title="until its steps are made">${row.eta === null ? "" : duration(row.eta).split(" ").slice(0, 2).join(" ")}</span></div>
+  if (row.status !== "running") return html`<${RunBadge} row=${row} />`;
+  const brief = briefly(row.now);
+  return html`<div class="state"><div class="row"><${RunBadge} row=${row} doing=${brief?.word} />${brief
+      ? html`<span class="hint" title="episodes that have ended">${brief.share}</span>` : html`<span class="hint" title="until its steps are made">${row.eta === null ? "" : roughly(row.eta)}</span>`}</div>
     <${Progress} value=${row.progress} label=${`Progress of ${nameOf(row)}`} /></div>`;
 }
 
 function Score({ row }) {
   if (row.score === null || row.score === undefined) return html`<span class="muted">–</span>`;
-  return html`<div class="two-lines"><div>${row.solved && html`<span class="solved" title="Solved: a verdict on fresh episodes">✓ </span>`}${num(row.score)}</div>
+  return html`<div class="two-lines"><div>${num(row.score)}</div>
     <div class="hint">${row.low === null ? (row.threshold === null ? "" : `solved at ${num(row.threshold)}`) : `${num(row.low)} to ${num(row.high)}`}</div></div>`;
 }
 
@@ -149,5 +152,5 @@ export function TagDialog({ rows, onClose }) {
   const words = word.split(/[\s,]+/).filter(Boolean);
   return html`<${Dialog} title="Tags" onClose=${onClose} actions=${html`<${Button} primary disabled=${!words.length} onClick=${() => change({ add: words })}>Add</${Button}>`}>
     <${Field} label="New tags" hint="Words to find runs by."><input class="input" autofocus value=${word} onInput=${(e) => setWord(e.target.value)} onKeyDown=${(e) => e.key === "Enter" && words.length && change({ add: words })} /></${Field}>
-    ${tags.length > 0 && html`<div class="row">${tags.map((tag) => html`<span class="badge tag" key=${tag}>${tag}<${Button} quiet small icon="close" label=${`Remove ${tag}`} onClick=${() => change({ remove: [tag] })} /></span>`)}</div>`}</${Dialog}>`;
+    ${tags.length > 0 && html`<div class="row">${tags.map((tag) => html`<span class="badge tag" title=${tag} key=${tag}><span>${tag}</span><${Button} quiet small icon="close" label=${`Remove ${tag}`} onClick=${() => change({ remove: [tag] })} /></span>`)}</div>`}</${Dialog}>`;
 }

@@ -60,7 +60,7 @@ function Form({ target, env, variant, preset, given }) {
     const answer = await post("/start", { env: preset ? `${env}:${chosen}` : target, set: values, seed: seed ? Number(seed) : null, name: about.name.trim() || null, tags }).catch((problem) => void setRefused(problem.message));
     setBusy(false);
     if (!answer) return;
-    toast("The run has started. It goes on when Studio ends.", "green");
+    toast("The run has started. It goes on when Studio ends.");
     go(`/runs/${encodeURIComponent(answer.id)}`);
   };
   const words = ["gymnast", "train", preset && chosen !== preset.variants[0]?.name ? `${env}:${chosen}` : preset ? env : target, ...Object.entries(values).flatMap(([key, value]) => ["--set", quoted(`${key}=${value}`)]),
