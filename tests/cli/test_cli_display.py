@@ -60,7 +60,7 @@ def test_runs_list(gymnast: Command, trained: Trained) -> None:
     machine = gymnast("runs", "list", "--json", "--runs-dir", trained.runs_dir)
     assert machine.out.count("\n") == 1
     runs = machine.json["runs"]
-    assert [run["id"] for run in runs] == [trained.second.json["run"], trained.first.json["run"]]
+    assert [run["run"] for run in runs] == [trained.second.json["run"], trained.first.json["run"]]
     assert [(run["env_steps"], run["solved"]) for run in runs] == [(1536, False), (1024, False)]
 
 
@@ -103,7 +103,7 @@ def test_runs_show(gymnast: Command, trained: Trained) -> None:
     ):
         assert words in human.out, words
     data = gymnast("runs", "show", trained.path, "--json").json
-    assert data["id"] == trained.first.json["run"]
+    assert data["run"] == trained.first.json["run"]
     assert data["summary"]["eval_mean"] == trained.first.json["eval_mean"]
     assert [item["name"] for item in data["checkpoints"]] == ["best", "last", "step_512", "step_1024"]
     assert [item["step"] for item in data["checkpoints"]][1:] == [1024, 512, 1024]

@@ -11,11 +11,12 @@ from xml.etree import ElementTree
 import pytest
 
 from gymnast.core.errors import UserError
+from gymnast.core.seeds import parse_seeds, write_seeds
 from gymnast.core.statistics import Estimate, area_under_curve, improvement, interval, iqm, mean, median
 from gymnast.core.text import number, or_never
 from gymnast.metrics.clock import TrainingTime
 from gymnast.verbs.benchmark.page import page, write_report
-from gymnast.verbs.benchmark.plan import Row, parse_seeds, read_plan, settle, write_seeds
+from gymnast.verbs.benchmark.plan import Row, read_plan, settle
 from gymnast.verbs.benchmark.store import Record, Store, make_record
 from gymnast.verbs.benchmark.summary import overall_improvement, summarise
 from gymnast.verbs.benchmark.worker import Watch

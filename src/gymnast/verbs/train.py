@@ -23,6 +23,7 @@ from gymnast.verbs.result import Scored
 if TYPE_CHECKING:
     from gymnast.config import Resolved, RunConfig
     from gymnast.runs.checkpoint import Checkpoint
+    from gymnast.training.rows import Observer
     from gymnast.training.state import TrainState
 
 ADVISED = 4  # commands that a result advises
@@ -199,6 +200,7 @@ def resume(
     detach: bool = False,
     token: str | None = None,
     say: Callable[[str], None] = lambda text: None,
+    observer: Observer | None = None,
 ) -> Scored:
     """`gymnast resume`: the same run goes on; with changed settings a new run goes on from where it was."""
     local = stays_here(on, detach)
@@ -208,7 +210,7 @@ def resume(
 
         asked = None if found.continues else {"overrides": found.overrides, "steps": steps, "reset": reset_optimizer}
         return resume_elsewhere(found.origin, found.path, found.config, asked, runs_dir, str(on), detach, quiet, say)
-    return carry_out(*go_on(found, runs_dir, token), quiet)
+    return carry_out(*go_on(found, runs_dir, token), quiet, observer)
 
 
 def find(
@@ -315,11 +317,13 @@ def why_over(run: Run, state: dict[str, Any], config: RunConfig) -> str | None:
     return None
 
 
-def carry_out(session: TrainState, run: Run, notes: Sequence[str], quiet: bool) -> Scored:
-    """Trains into the run's folder."""
+def carry_out(
+    session: TrainState, run: Run, notes: Sequence[str], quiet: bool, observer: Observer | None = None
+) -> Scored:
+    """Trains into the run's folder. `observer` sees every row."""
     resumed_at = session.counters.env_steps or None
     try:
-        result = record(session, run, notes, quiet)
+        result = record(session, run, notes, quiet, observer)
     except EnvFailure as failure:
         steps = [f"  {command}  # {why}" for command, why in next_commands(run)[:2]]
         raise EnvFailure("\n".join([str(failure), "What next:", *steps])) from failure

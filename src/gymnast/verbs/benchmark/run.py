@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from gymnast.core.errors import Lost, Stopped, UserError
+from gymnast.core.seeds import parse_seeds
 from gymnast.core.text import number
 from gymnast.jobs.launchers import open_launcher
 from gymnast.jobs.pool import ENDS, Launcher
 from gymnast.verbs.benchmark.page import write_report
-from gymnast.verbs.benchmark.plan import OURS, Row, Task, checked, parse_seeds, read_plan, settle
+from gymnast.verbs.benchmark.plan import OURS, Row, Task, checked, read_plan, settle
 from gymnast.verbs.benchmark.pool import Trial, run_trials
 from gymnast.verbs.benchmark.store import Record, Store, make_record
 from gymnast.verbs.benchmark.summary import RowSummary, judged

@@ -6,9 +6,10 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from gymnast.core.seeds import parse_seeds
 from gymnast.core.statistics import Estimate, area_under_curve, improvement, interval, iqm, median
 from gymnast.report.charts.model import Chart, Curve, goals
-from gymnast.verbs.benchmark.plan import OURS, Row, parse_seeds
+from gymnast.verbs.benchmark.plan import OURS, Row
 from gymnast.verbs.benchmark.store import Record, Store, slug
 
 MEASURES = {"final": "last agent", "best": "best agent", "area": "area under the curve"}
