@@ -131,8 +131,6 @@ def settle(
         require_sinks(resolved.config.log.sinks)
     threshold = solved_threshold(resolved.config, resolved.facts)
     other = None if init_from is None else resolve_checkpoint(init_from, runs_dir)  # before torch is imported
-    usual = configs.diff(configs.load(target).config, resolved.config)
-    changed = {key: b for key, _, b in usual if key != "train.seed" and resolved.source(key) != SPACES}
     parent, init = (None, None) if other is None else (name_of(*other), to_text(other[1].read_bytes()))
     facts = {"variant": resolved.variant, "parent": parent, "name": name, "tags": list(dict.fromkeys(tags))}
     return Order(
@@ -140,9 +138,15 @@ def settle(
         threshold,
         target,
         [*overrides, *shortcuts(seed, steps)],
-        {**facts, "changed": changed},
+        {**facts, "changed": changes_of(target, resolved)},
         init,
     )
+
+
+def changes_of(target: str, resolved: Resolved) -> dict[str, Any]:
+    """The settings that are not those of the preset or file."""
+    usual = configs.diff(configs.load(target).config, resolved.config)
+    return {key: b for key, _, b in usual if key != "train.seed" and resolved.source(key) != SPACES}
 
 
 def begin(order: Order, runs_dir: Path, token: str | None = None) -> Begun:

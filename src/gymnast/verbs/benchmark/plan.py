@@ -21,9 +21,11 @@ from gymnast.core.errors import UserError
 from gymnast.core.seeds import parse_seeds, write_seeds
 from gymnast.training.record import solved_threshold
 from gymnast.verbs.speed.libraries import Baseline, baselines_for
-from gymnast.verbs.train import resolve_config
+from gymnast.verbs.train import changes_of, resolve_config
 
 OURS = "gymnast"
+TAG = "benchmark"  # of its runs
+OUT = Path("benchmarks")  # where results go if nothing else is said
 # One thread a process: what shares the machine does not wait for each other. `set` may say otherwise.
 ALWAYS = ("train.threads=1",)
 UNTIL_SOLVED = ("stop.on_solved=true",)
@@ -70,8 +72,13 @@ class Row(Section):
         """Rows that ask the same question, of however many seeds and libraries."""
         return (self.target, self.equal_steps, self.steps, self.target_score, *self.set)
 
-    def command(self, seeds: Sequence[int]) -> str:
-        """That makes this row again."""
+    @property
+    def label(self) -> str:
+        """What tells it from other rows of the same env."""
+        return " ".join([self.target, *self.set])
+
+    def command(self, seeds: Sequence[int], out: Path = OUT) -> str:
+        """That makes this row again, with results in `out`."""
         words = ["gymnast", "benchmark", self.target, "--seeds", write_seeds(seeds)]
         options = {"--steps": self.steps, "--target-score": self.target_score, "--within": self.within}
         for option, value in options.items():
@@ -80,6 +87,7 @@ class Row(Section):
         words += ["--equal-steps"] if self.equal_steps else []
         for setting in self.set:
             words += ["--set", setting]
+        words += [] if out == OUT else ["--out", str(out)]
         return shlex.join(words)
 
 
@@ -114,6 +122,7 @@ class Task:
     config: configs.RunConfig
     threshold: float | None
     baselines: list[Baseline]
+    facts: dict[str, Any]  # for run.json
 
     @property
     def fingerprint(self) -> str:
@@ -143,7 +152,8 @@ def settle(rows: Sequence[Row], pythons: Mapping[str, str]) -> list[Task]:
             for baseline in baselines:
                 if not baseline.can_be_scored:
                     raise UserError(f"--against {baseline.name}: its scores cannot be read. Use `gymnast speed`.")
-            tasks.append(Task(row, resolved.config, threshold, baselines))
+            facts = {"variant": resolved.variant, "tags": [TAG], "changed": changes_of(row.target, resolved)}
+            tasks.append(Task(row, resolved.config, threshold, baselines, facts))
         except UserError as error:
             problems += [line if len(rows) == 1 else f"{row.target}: {line}" for line in str(error).splitlines()]
     if problems:

@@ -66,11 +66,6 @@ class Store:
     def has(self, task: Task, who: str, seed: int) -> bool:
         return (task.row.target, task.fingerprint, who, seed) in self.records
 
-    def scratch(self, task: Task, who: str, seed: int) -> Path:
-        """A hidden folder for a run that is under way."""
-        path = self._path((task.row.target, task.fingerprint, who, seed))
-        return path.with_name(f".{path.stem}")
-
     def keep(self, record: Record) -> None:
         """On the disk before it counts."""
         path = self._path(key_of(record))
@@ -111,10 +106,16 @@ def _read(path: Path) -> Record:
 
 
 def make_record(
-    task: Task, who: str, seed: int, done: dict[str, Any], notes: list[str], nodes: Sequence[str] = ()
+    task: Task,
+    who: str,
+    seed: int,
+    done: dict[str, Any],
+    notes: list[str],
+    nodes: Sequence[str] = (),
+    run: str | None = None,
 ) -> Record:
     """What is kept of a run, from what its process has reported. `nodes`: of a cluster, that trained it one after the
-    other."""
+    other. `run`: the id of ours."""
     config = task.config
     solved = done["solved_at"]
     return {
@@ -141,6 +142,7 @@ def make_record(
         "notes": notes,
         "versions": done["versions"],
         "machine": done.get("machine") or {"cpu": cpu_model(), "cores": cores()},
+        **({"run": run} if run else {}),
         **({"nodes": list(nodes)} if nodes else {}),
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
     }
