@@ -148,7 +148,7 @@ def run_and_keep(
                 share = f"{ended} of {len(trials)}"
                 if event.kind == "result":
                     notes = [] if trial.baseline is None else trial.baseline.notes
-                    run = trial.run and trial.run.name
+                    run = None if trial.run is None else trial.run.name
                     record = make_record(trial.task, trial.who, trial.seed, event.data, notes, nodes[trial], run)
                     store.keep(record)
                     progress.say(f"{share}  {trial.name}: {brief(record)}")

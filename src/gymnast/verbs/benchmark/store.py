@@ -49,7 +49,7 @@ class Store:
         for item in saved.get("rows", []):
             row: Row = checked(Row, {key: item[key] for key in item if key != "config"}, str(folder / RESULTS))
             self.rows[row.key] = row, item["config"]
-        files = sorted((folder / "runs").glob("*/[!.]*.json"))
+        files = sorted((folder / "runs").glob("*/[!.]*-s*.json"))  # not a run's own, where it lies in the same folder
         for record in [*saved.get("results", []), *map(_read, files)]:
             self.records[key_of(record)] = record
 
