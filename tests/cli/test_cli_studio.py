@@ -17,10 +17,7 @@ def test_without_its_packages_it_says_what_to_install(without: Callable[..., Com
     for command in (("studio",), ("play", "CartPole-v1")):
         outcome = without("uvicorn", "starlette", "websockets")(*command, "--runs-dir", tmp_path)
         assert outcome.code == 2
-        assert (
-            outcome.err
-            == 'gymnast: Studio needs packages that are not installed. Run: pip install "gymnast-rl[studio]"\n'
-        )
+        assert outcome.err == 'gymnast: Studio: uvicorn is not installed. Run: pip install "gymnast-rl[studio]"\n'
 
 
 def test_help_has_examples(gymnast: Command) -> None:

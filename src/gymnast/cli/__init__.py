@@ -54,10 +54,13 @@ def _as_setting(option: str) -> str | None:
     from gymnast.config.problems import known_keys
 
     name = option.lstrip("-").replace("-", "_")
-    name = {"lr": "learning_rate", "timesteps": "total_timesteps", "num_envs": "n_envs"}.get(name, name)
-    key = next((key for key in known_keys(RunConfig) if key.rpartition(".")[2] == name), None)
     given = [*sys.argv, "VALUE"]
     value = next((given[i + 1] for i, word in enumerate(given[:-1]) if word == option), "VALUE")
+    if name in ("algo", "env"):
+        written = f"ENV:{value}" if name == "algo" else value
+        return f"No such option {option!r}. The {name} is part of the target: 'gymnast train {written}'."
+    name = {"lr": "learning_rate", "timesteps": "total_timesteps", "num_envs": "n_envs"}.get(name, name)
+    key = next((key for key in known_keys(RunConfig) if key.rpartition(".")[2] == name), None)
     return key and f"No such option {option!r}. Did you mean '--set {key}={value}'?"
 
 

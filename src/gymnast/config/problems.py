@@ -169,8 +169,11 @@ def explain_errors(
         elif item["type"] == "extra_forbidden":
             siblings = fields_at(model, key.split(".")[:-1], algo)
             text = f"unknown key.{_owner(key, algo) or unknown_key_advice(key, siblings, model)}"
+        elif key == "algo" and isinstance(value, str):
+            text = f"is a section. The algorithm is part of the target, ENV:{value}, or set algo.name={value}."
         else:
             text = _sentence(item)
+            text += " Add it, or leave facts out." if item["type"] == "missing" and key.startswith("facts") else ""
         if item["type"] == "missing" or key == "file":
             value = _MISSING
         keys.append(key)

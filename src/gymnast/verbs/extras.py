@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from gymnast.core.errors import UserError, install_command
+from gymnast.core.errors import UserError, install_command, not_installed
 from gymnast.core.machine import is_installed, package_versions
 from gymnast.core.registry import SINKS
 
@@ -27,6 +27,11 @@ class Extra:
     def command(self) -> str | None:
         """That adds it; None: it is there."""
         return None if self.installed else install_command(self.name)
+
+    @property
+    def problem(self) -> str | None:
+        """That it is not installed, with what adds it; None: it is there."""
+        return None if self.installed else not_installed(self.module, extras=[self.name])
 
     @property
     def version(self) -> str | None:
@@ -76,5 +81,5 @@ def check_picture(option: str, path: Path) -> None:
         raise UserError(f"{option} {path}: must end in one of {', '.join(PICTURES)}.")
     if not path.parent.is_dir():
         raise UserError(f"{option} {path}: there is no folder {str(path.parent)!r}.")
-    if command := EXTRAS["plot"].command:
-        raise UserError(f"{option} needs matplotlib, which is not installed. Run: {command}")
+    if problem := EXTRAS["plot"].problem:
+        raise UserError(f"{option}: {problem}")

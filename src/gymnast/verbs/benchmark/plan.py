@@ -155,7 +155,8 @@ def settle(rows: Sequence[Row], pythons: Mapping[str, str]) -> list[Task]:
             facts = {"variant": resolved.variant, "tags": [TAG], "changed": changes_of(row.target, resolved)}
             tasks.append(Task(row, resolved.config, threshold, baselines, facts))
         except UserError as error:
-            problems += [line if len(rows) == 1 else f"{row.target}: {line}" for line in str(error).splitlines()]
+            named = len(rows) == 1 or str(error).startswith(row.target.partition(":")[0])
+            problems += [line if named else f"{row.target}: {line}" for line in str(error).splitlines()]
     if problems:
         raise configs.ConfigError(problems)
     return tasks
