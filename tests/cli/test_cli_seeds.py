@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 from tests.cli.conftest import ONE_THREAD, ROOT, TINY, Command, environment
+from tests.cli.test_cli_programs import KEYS
 from tests.processes import running, wait_for
 
 
@@ -24,6 +25,7 @@ def test_seeds_are_ordinary_runs_with_a_line_about_all(gymnast: Command, tmp_pat
     assert outcome.out.count("\n") == 1  # the JSON alone: what people read is on standard error
     assert "CartPole-v1: solved 0 of 2, score " in outcome.err
     data = outcome.json
+    assert set(data) == set(KEYS["train --seeds"])
     assert (data["seeds"], data["solved"], data["failed"]) == (2, 0, {})
     first, third = data["runs"]
     assert (first["seed"], first["name"], first["tags"], third["name"]) == (1, "short-s1", ["draft"], "short-s3")

@@ -250,7 +250,7 @@ def test_plain_lines_say_what_is_going_on_between_rows(monkeypatch: pytest.Monke
     pulse.done = 39
     wait_for(lambda: "elapsed, collecting 312 / 2,048" in stream.getvalue(), "line without a row")
     pulse.stopping = True
-    wait_for(lambda: "stopping after this rollout; again: now" in stream.getvalue(), "answer")
+    wait_for(lambda: "stopping after this rollout; again: at once" in stream.getvalue(), "answer")
     sink.close()
 
 

@@ -12,7 +12,8 @@ from typing import NoReturn
 
 import click
 
-from gymnast.cli.verbs import app
+import gymnast
+from gymnast.cli.verbs import app, hang_up
 from gymnast.core.errors import EnvFailure, Stopped, UserError
 from gymnast.core.text import printable
 
@@ -79,6 +80,8 @@ def main() -> NoReturn:
             error.show()
     except UserError as error:
         code, failure = 2, tell(error)
+    except BrokenPipeError:
+        hang_up()
     except (OSError, MemoryError) as error:  # a disk that is full, a folder that is gone, more than the machine has
         place = f"{error.filename}: " if isinstance(error, OSError) and error.filename else ""
         reason = error.strerror or error if isinstance(error, OSError) else f"not enough memory. {error}"
@@ -90,8 +93,11 @@ def main() -> NoReturn:
         click.echo("gymnast: stopped at once; everything saved so far is intact (`gymnast runs list`).", err=True)
         code, failure = 130, "interrupted"
     if failure is not None and "--json" in sys.argv:
-        click.echo(json.dumps({"error": failure}))
-    sys.stdout.flush()
+        click.echo(json.dumps({"error": failure, "version": gymnast.__version__}))
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        hang_up()
     sys.exit(code)
 
 

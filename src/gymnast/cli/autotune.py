@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from gymnast.cli.verbs import app, sets, verb
+from gymnast.cli.verbs import app, quiet, sets, verb
 
 
 @app.command(short_help="Train, read the alerts, try what they advise, until it is solved.")
@@ -16,6 +16,8 @@ from gymnast.cli.verbs import app, sets, verb
     help="What all runs together may cost: 20m, 2h, or env steps like 500k, 2M.  [default: 10 times the run's steps]",
 )
 @click.option("--seed", type=int, help="Short for --set train.seed=N.")
+@click.option("--tag", "tags", multiple=True, help="A word to find its runs by. Repeatable.")
+@quiet
 @verb("autotune.run:autotune", "autotune:print_autotuned")
 def autotune() -> None:
     """Train ENV, or go on from the run REF, and repair the settings on the way, without anybody watching.

@@ -99,11 +99,21 @@ def json_alone(wanted: bool) -> Iterator[None]:
 def show(result: R, printer: Callable[[R], None], always: bool = False) -> None:
     """The one place that chooses who reads a result: people, or with --json a machine. `always`: people as well."""
     options = click.get_current_context().params
-    if (always or not options["as_json"]) and not options.get("quiet"):
-        printer(result)
-    if options["as_json"]:
-        text = json.dumps(numbers_to_json(result.to_json()), allow_nan=False, default=str)  # str: of a path
-        click.echo(text, file=click.get_current_context().meta[OUTPUT])
+    try:
+        if (always or not options["as_json"]) and not options.get("quiet"):
+            printer(result)
+            sys.stdout.flush()
+        if options["as_json"]:
+            data = {**result.to_json(), "version": gymnast.__version__}
+            text = json.dumps(numbers_to_json(data), allow_nan=False, default=str)  # str: of a path
+            click.echo(text, file=click.get_current_context().meta[OUTPUT])
+    except BrokenPipeError:
+        hang_up()
+
+
+def hang_up() -> None:
+    """Whoever read standard output has enough (`| head -1`): what follows goes nowhere, and nothing has failed."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def verb(call: str, printer: str, always: bool = False, bar_after: float = 0.0) -> Callable[[Command], Command]:
@@ -152,6 +162,13 @@ sets = click.option(
     metavar="KEY=VALUE",
     help="Change any setting, e.g. --set algo.learning_rate=lin_1e-3 or --set env.kwargs.gravity=-5. Repeatable.",
 )
+env_sets = click.option(
+    "--set",
+    "overrides",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Change a setting of the env, e.g. --set env.kwargs.gravity=-5. Repeatable.",
+)
 on_option = click.option(
     "--on",
     metavar="WHERE",
@@ -179,4 +196,12 @@ def app() -> None:
     gymnast report                            the result, its reasons, and what to try next
     gymnast runs list                         all runs
     gymnast doctor                            what is installed, and how to install the rest
+
+    \b
+    For programs:
+      --json                                  every command: one line of JSON, alone on standard output
+      exit codes                              0 done, 1 an env failed, 2 a mistake, 3 not solved
+                                              (with --fail-unless-solved), 130 interrupted
+      gymnast config explain ENV --json       every setting: name, value, where it comes from, meaning
+      docs/guide/programs.md                  the keys of each command's JSON
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -75,11 +76,16 @@ def all_extras() -> dict[str, Extra]:
     return EXTRAS | {extra.name: extra for extra in trackers}
 
 
-def check_picture(option: str, path: Path) -> None:
-    """What can be wrong with a picture that matplotlib writes is reported before the work begins."""
-    if path.suffix not in PICTURES:
-        raise UserError(f"{option} {path}: must end in one of {', '.join(PICTURES)}.")
+def check_file(option: str, path: Path, kinds: Sequence[str]) -> None:
+    """A file that is to be written, by its ending and its folder."""
+    if path.suffix not in kinds:
+        raise UserError(f"{option} {path}: must end in one of {', '.join(kinds)}.")
     if not path.parent.is_dir():
         raise UserError(f"{option} {path}: there is no folder {str(path.parent)!r}.")
+
+
+def check_picture(option: str, path: Path) -> None:
+    """What can be wrong with a picture that matplotlib writes is reported before the work begins."""
+    check_file(option, path, PICTURES)
     if problem := EXTRAS["plot"].problem:
         raise UserError(f"{option}: {problem}")

@@ -94,9 +94,11 @@ def autotune(
     *,
     budget: str | None = None,
     seed: int | None = None,
+    tags: Sequence[str] = (),
     runs_dir: Path,
     progress: Progress = SILENT,
 ) -> Autotuned:
+    """`tags`: of its runs, in addition to its own."""
     allowed = None if budget is None else parse_budget(budget)  # before anything is made
     start = start_of(target, overrides, seed, runs_dir)
     refuse(start.config)
@@ -109,7 +111,7 @@ def autotune(
         progress.plan(allowed.total)
         progress.say(f"autotuning {start.target}, budget {allowed.text()}; journal in {journal.folder}")
         journal.once("start", asked=start.asked._asdict(), target=start.target, overrides=start.overrides)
-        trainer = Trainer(start.target, start.overrides, start.asked.seed, runs_dir, (TAG, start.name))
+        trainer = Trainer(start.target, start.overrides, start.asked.seed, runs_dir, (TAG, start.name, *tags))
         tuner = Tuner(trainer, journal, allowed, progress, total, start.config.rollout_steps, start.first)
         try:
             side = tuner.run()
