@@ -55,7 +55,7 @@ READING = """## How to read it
 - **Rows of the same env**: each row is compared with the first row of its env. The difference is that of the
   interquartile means. P(better) is the probability that a run of the row has a higher score than a run of the other
   row, P(solved sooner) that it is solved in fewer steps; ties count half. An interval that includes 0 shows no
-  difference."""
+  difference, and neither do fewer than 4 runs in each row."""
 
 
 def write_report(store: Store) -> tuple[list[RowSummary], Path]:
