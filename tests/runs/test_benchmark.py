@@ -325,6 +325,14 @@ def test_mistakes_in_a_plan_are_reported_at_once(tmp_path: Path) -> None:
         settle(read_plan(file), {})
 
 
+def test_a_broken_file_of_several_rows_is_named_once(tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text("env: {id: CartPole-v1}\nalgo: {gamma: 2}\n")
+    with pytest.raises(UserError) as error:
+        settle([Row(target=str(file)), Row(target="CartPole-v1")], {})
+    assert str(error.value).count("mine.yaml") == 1
+
+
 def test_numbers_are_short() -> None:
     assert [number(x) for x in (0.74421, 7.9312, 487.24, 100096.0)] == ["0.744", "7.93", "487.2", "100,096"]
     assert [or_never(x) for x in (100096.0, math.inf, None)] == ["100,096", "never", ""]

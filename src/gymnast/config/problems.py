@@ -173,7 +173,6 @@ def explain_errors(
             text = f"is a section. The algorithm is part of the target, ENV:{value}, or set algo.name={value}."
         else:
             text = _sentence(item)
-            text += " Add it, or leave facts out." if item["type"] == "missing" and key.startswith("facts") else ""
         if item["type"] == "missing" or key == "file":
             value = _MISSING
         keys.append(key)
