@@ -124,10 +124,16 @@ def train_seeds(
         return order
 
     parts = parts_of({seed: order(seed) for seed in numbers}, runs_dir, redo)
+    left = [part for part in parts if not part.is_done]
     for part in parts:
         if part.is_done:
             progress.say(f"seed {part.seed}: trained already, {part.run.id} (--redo trains it again)")
-    failed = train_all([part for part in parts if not part.is_done], jobs or 1, progress)
+    if left:
+        order_of_runs = "one after the other" if (jobs or 1) == 1 else f"{jobs} at a time"
+        progress.say(f"training {len(left)} run{'s' * (len(left) > 1)} of {target}, {order_of_runs} ...")
+    failed = train_all(left, jobs or 1, progress)
+    if len(failed) == len(parts) and len(set(failed.values())) == 1 and not any(p.run.path.exists() for p in parts):
+        raise UserError(failed[numbers[0]])  # what is wrong with the settings, or missing on this machine
     facts = [RunFacts(part.run) for part in parts if part.seed not in failed]
     measures = {key: found[0] for key, found in comparison([Side.of(facts)]).measures.items()} if facts else {}
     return SeedsTrained(target, runs_dir, facts, measures, failed, commands_of(facts, runs_dir))
@@ -207,6 +213,8 @@ def train_all(parts: Sequence[Part], at_once: int, progress: Progress) -> dict[i
                 del running[part]
                 if event.kind == "error" and not pulse.stopping:
                     failed[part.seed] = why_it_failed(part, event.data["why"])
+                elif not pulse.stopping and part.run.read().status != "finished":  # somebody else has stopped it
+                    failed[part.seed] = f"{part.run.id} was interrupted; the same command goes on with it"
                 ended += not pulse.stopping
                 if not pulse.stopping:
                     said = failed.get(part.seed) or said_of(RunFacts(part.run))
