@@ -55,7 +55,6 @@ def test_a_run_that_is_not_solved_can_be_a_failure(gymnast: Command, trained: Tr
         ("runs", "show"),
         ("runs", "compare", "@all"),
         ("runs", "plot", "@all"),
-        ("runs", "tag", "@last", "--add", "good"),
         ("envs", "list"),
         ("envs", "show", "CartPole-v1"),
         ("envs", "check", "CartPole-v1", "--steps", "20"),
