@@ -57,10 +57,11 @@ def main() -> None:
 
 def benchmark(nodes: Nodes, args: argparse.Namespace, out: Path, kill: bool) -> Numbers:
     words = ["benchmark", TARGET, "--seeds", str(args.seeds), "--steps", str(args.steps), "--equal-steps"]
-    run(nodes, [*words, "--set", OFTEN, "--out", str(out)], out / "runs", "*/.*", kill)
+    kept = out / "kept"
+    run(nodes, [*words, "--set", OFTEN, "--out", str(out), "--runs-dir", str(kept)], kept, "*", kill)
     records = [json.loads(path.read_text()) for path in sorted(out.glob("runs/*/[!.]*.json"))]
     table({f"seed {record['seed']}": record["nodes"] for record in records})
-    clock = {"seconds", "solved_seconds", "finished", "nodes", "curve"}
+    clock = {"seconds", "solved_seconds", "finished", "nodes", "curve", "run"}
     return {
         record["seed"]: {key: value for key, value in record.items() if key not in clock}
         | {"curve": [point[:2] for point in record["curve"]]}
@@ -72,7 +73,7 @@ def sweep(nodes: Nodes, args: argparse.Namespace, out: Path, kill: bool) -> Numb
     words = ["sweep", TARGET, "--trials", str(args.trials), "--steps", str(args.steps), "--seeds", "2", "--sampler"]
     folder = out / "sweeps" / "spread"
     words = [*words, "random", "--name", "spread", "--set", OFTEN, "--runs-dir", str(out)]
-    run(nodes, words, folder / "runs", "*", kill)
+    run(nodes, words, folder / "runs", "*/*", kill)
     records = {path.stem: json.loads(path.read_text()) for path in sorted(folder.glob("cells/[!.]*.json"))}
     table({name: record["nodes"] for name, record in records.items()})
     return {
@@ -88,7 +89,7 @@ def run(nodes: Nodes, words: list[str], folder: Path, pattern: str, kill: bool) 
     process = subprocess.Popen([sys.executable, "-m", *command])
     while process.poll() is None:
         time.sleep(0.05)
-        begun = len(list(folder.glob(f"{pattern}/*/checkpoints/last.safetensors"))) if kill else 0
+        begun = len(list(folder.glob(f"{pattern}/checkpoints/last.safetensors"))) if kill else 0
         if begun and begun >= len(nodes.cluster.worker_nodes):
             kill = False
             doomed = next(iter(nodes.cluster.worker_nodes)).node_id

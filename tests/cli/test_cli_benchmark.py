@@ -31,7 +31,7 @@ def page(out: Path) -> str:
 
 def stop_after(runs: int, how: signal.Signals, arguments: list[str], out: Path) -> tuple[int, str]:
     """Starts the command, and stops it when so many runs are on the disk: its exit code, and what it said."""
-    command = [sys.executable, "-m", "gymnast", *arguments]
+    command = [sys.executable, "-m", "gymnast", *arguments, "--runs-dir", str(out / "kept")]
     with running(command, cwd=ROOT, env=environment(**ONE_THREAD), text=True, stderr=subprocess.PIPE) as process:
         wait_for(lambda: len(list(out.glob("runs/*/[!.]*.json"))) >= runs, f"{runs} runs", process)
         process.send_signal(how)
@@ -58,6 +58,7 @@ def test_killed_stopped_and_continued(gymnast: Command, tmp_path: Path) -> None:
     assert code == -signal.SIGKILL
     first = records(out)
     assert list(first) == ["gymnast-s1"]
+    killed = [path for path in (out / "kept").glob("[!.]*") if path.name != first["gymnast-s1"]["run"]]
 
     many = [*arguments[:-6], "--seeds", "50", *arguments[-4:]]  # so that there is always one left to cut short
     code, said = stop_after(2, signal.SIGINT, many, out)
@@ -66,8 +67,10 @@ def test_killed_stopped_and_continued(gymnast: Command, tmp_path: Path) -> None:
     assert f"{len(second)} of 50 runs are kept" in said
     assert "Traceback" not in said
     assert f"| 0/{len(second)} (50 asked) |" in page(out)
-    assert not list(out.glob("runs/*/.*"))  # nothing is left of the run that was cut short
+    kept = {path.name for path in (out / "kept").glob("[!.]*") if path not in killed}
+    assert kept == {run["run"] for run in second.values()}  # nothing is left of the run that was cut short
 
+    arguments += ["--runs-dir", str(out / "kept")]
     finished = gymnast(*arguments, "--json", **ONE_THREAD)
     assert finished.code == 0, finished.err
     assert finished.json["ran"] == 3 - len(second)  # one, or none if the signal came late
@@ -98,7 +101,14 @@ def test_killed_stopped_and_continued(gymnast: Command, tmp_path: Path) -> None:
     everything = json.loads((out / "results.json").read_text())
     assert [record["seed"] for record in everything["results"]] == [1, 2, 3]
 
-    again = gymnast(*arguments[:-4], "--seeds", "1", "--redo", "--quiet", "--out", str(out), **ONE_THREAD)
+    # and it is kept as one: with checkpoints and a report, under a tag
+    shown = gymnast("runs", "show", run["run"], "--json", "--runs-dir", out / "kept").json
+    assert (shown["status"], shown["tags"], shown["score"]) == ("finished", ["benchmark"], alone["score"])
+    assert [item["name"] for item in shown["checkpoints"]] == ["best", "last"]
+    assert "RESULTS" not in gymnast("report", run["run"], "--runs-dir", out / "kept").out
+    assert f"--out {out}" in finished.json["rows"][0]["command"]
+
+    again = gymnast(*arguments[:-6], "--seeds", "1", "--redo", "--quiet", *arguments[-4:], **ONE_THREAD)
     assert (again.code, again.out, again.err) == (0, "", "")
     assert list(records(out)) == ["gymnast-s1"]
     same = [records(out)["gymnast-s1"][key] for key in ("verdict", "solved", "env_steps")]
@@ -110,7 +120,7 @@ def test_beside_another_library(gymnast: Command, tmp_path: Path) -> None:
     out = tmp_path / "out"
     # Observations and rewards are normalised here: 16 envs x 16 steps = 256 a rollout, 4 of them
     arguments = ["benchmark", "MountainCar-v0:zoo", *TINY, "--seeds", "2-2", "--equal-steps", "--against", "sb3"]
-    outcome = gymnast(*arguments, "--out", out, "--json", **ONE_THREAD)
+    outcome = gymnast(*arguments, "--out", out, "--runs-dir", out / "kept", "--json", **ONE_THREAD)
     assert outcome.code == 0, outcome.err
     runs = records(out)
     ours, theirs = runs["gymnast-s2"], runs["sb3-s2"]
@@ -134,7 +144,7 @@ def test_beside_another_library(gymnast: Command, tmp_path: Path) -> None:
 def test_the_other_library_stops_when_its_verdict_says_solved(gymnast: Command, tmp_path: Path) -> None:
     pytest.importorskip("stable_baselines3")
     arguments = ["benchmark", "CartPole-v1:zoo", *TINY, "--seeds", "1", "--target-score", "5", "--against", "sb3"]
-    outcome = gymnast(*arguments, "--out", tmp_path, **ONE_THREAD)
+    outcome = gymnast(*arguments, "--out", tmp_path, "--runs-dir", tmp_path / "kept", **ONE_THREAD)
     assert outcome.code == 0, outcome.err
     for run in records(tmp_path).values():  # 5 points are what any policy gets: solved at the first evaluation
         assert (run["solved"], run["solved_steps"], run["env_steps"]) == (True, 256, 256)
@@ -145,7 +155,8 @@ def test_the_other_library_stops_when_its_verdict_says_solved(gymnast: Command, 
 def test_a_run_that_fails_does_not_stop_the_others(gymnast: Command, tmp_path: Path) -> None:
     crashing = "tests.envs_for_tests:test/Crashing-v0"
     settings = ("--set", "algo.n_steps=32", *TINY, "--target-score", "2", "--seeds", "1", "--jobs", "1")
-    outcome = gymnast("benchmark", crashing, "CartPole-v1", *settings, "--out", tmp_path, **ONE_THREAD)
+    places = ("--out", tmp_path, "--runs-dir", tmp_path / "kept")
+    outcome = gymnast("benchmark", crashing, "CartPole-v1", *settings, *places, **ONE_THREAD)
     assert outcome.code == 1
     assert "the gearbox is on fire" in outcome.err
     assert outcome.err.splitlines()[-1].startswith(f"gymnast: 1 failed: {crashing}")

@@ -22,7 +22,7 @@ def test_a_run_on_a_table_ends_with_exact_numbers(gymnast: Command, tmp_path: Pa
     assert table is not None
     assert trained.json["optimum"] == table.best_value
     assert trained.json["regret"] == pytest.approx(trained.json["optimum"] - trained.json["exact_value"])
-    assert "decides; optimum 0.7442" in trained.out
+    assert "decides; optimum 0.7442" in trained.err
     metrics = (tmp_path / trained.json["run"] / "metrics.jsonl").read_text()
     for name in ("eval/exact_value", "eval/regret", "verdict/exact_value", "verdict/regret"):
         assert name in metrics

@@ -88,7 +88,7 @@ def answer_once(server: socket.socket, answer: bytes | None) -> None:
 def test_a_package_that_is_not_installed(package: str, without: Callable[..., Command], tmp_path: Path) -> None:
     answer = without(package)("benchmark", "CartPole-v1", "--on", package, "--out", tmp_path / "out")
     assert_answered(answer, package, code=2)
-    assert f'--on {package}: {package} is not installed. Run: pip install "gymnast-rl[{package}]".' in answer.err
+    assert f'--on {package}: {package} is not installed. Run: pip install "gymnast-rl[{package}]"\n' in answer.err
     assert list(tmp_path.iterdir()) == []
 
 

@@ -19,7 +19,7 @@ def test_looking_at_runs_imports_nothing_heavy(
 
 def test_a_run_that_ended_names_its_page_and_keeps_it(gymnast: Command, trained: Trained) -> None:
     run = trained.second.json["run"]
-    assert f"gymnast report {run.split('-')[0]} --runs-dir" in trained.second.out
+    assert f"gymnast report {run.split('-')[0]} --runs-dir" in trained.second.err
     kept = (trained.runs_dir / run / "report.md").read_text(encoding="utf-8")
     assert f"Started from `{trained.first.json['run']}/last`" in kept
     printed = gymnast("report", run, "--runs-dir", trained.runs_dir)

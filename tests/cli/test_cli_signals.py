@@ -92,7 +92,7 @@ def test_the_display_moves_and_answers_ctrl_c_in_a_rollout_of_minutes(tmp_path: 
         assert at.text.index("starting tests.envs_for_tests:test/Slow-v0") < at.text.index("collecting")
         assert at.echoes_keys is False
         os.write(at.ours, CTRL_C)
-        at.until(lambda text: "stopping after this rollout; again: now" in text, "answer to Ctrl-C")
+        at.until(lambda text: "stopping after this rollout" in text and "again: at once" in text, "answer to Ctrl-C")
         os.write(at.ours, CTRL_C)
         assert at.end() == 130
         assert "^C" not in at.text

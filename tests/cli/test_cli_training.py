@@ -36,7 +36,7 @@ def test_quiet_json_prints_one_line_and_the_folder_says_the_same(trained: Traine
 
 
 def test_the_plain_console_shows_notices_rows_and_the_summary(trained: Trained) -> None:
-    out = trained.second.out
+    out = trained.second.err
     assert f"a new run from {trained.first.json['run']} at 1,024 steps" in out
     assert "algo.gamma: 0.99 -> 0.9" in out
     assert "1,536 100.0%" in out  # the last row: all steps done

@@ -429,7 +429,10 @@ def test_set_env_judges_on_episodes_of_their_own() -> None:
         (lambda: PPO("CnnPolicy", "CartPole-v1"), "nature_cnn reads pictures"),
         (lambda: PPO("MlpPolice", "CartPole-v1"), "unknown policy 'MlpPolice'. Did you mean 'MlpPolicy'"),
         (lambda: PPO(42), "42 is not an env"),
-        (lambda: PPO(gym.make_vec("CartPole-v1")), "CartPoleVectorEnv is a vector of Gymnasium's"),
+        (
+            lambda: PPO(gym.make_vec("CartPole-v1")),
+            "CartPoleVectorEnv is a vector env of Gymnasium, which is not supported",
+        ),
         (lambda: PPO(lambda: 3), "the factory returned int"),
         (lambda: PPO(lambda: SHARED, n_envs=2), "returned the same env twice"),
         (lambda: PPO(Counting(), n_envs=2), "an env object is only one: pass a function"),

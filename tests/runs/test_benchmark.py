@@ -11,13 +11,14 @@ from xml.etree import ElementTree
 import pytest
 
 from gymnast.core.errors import UserError
+from gymnast.core.seeds import parse_seeds, write_seeds
 from gymnast.core.statistics import Estimate, area_under_curve, improvement, interval, iqm, mean, median
 from gymnast.core.text import number, or_never
 from gymnast.metrics.clock import TrainingTime
 from gymnast.verbs.benchmark.page import page, write_report
-from gymnast.verbs.benchmark.plan import Row, parse_seeds, read_plan, settle, write_seeds
+from gymnast.verbs.benchmark.plan import Row, read_plan, settle
 from gymnast.verbs.benchmark.store import Record, Store, make_record
-from gymnast.verbs.benchmark.summary import overall_improvement, summarise
+from gymnast.verbs.benchmark.summary import between, overall_improvement, summarise
 from gymnast.verbs.benchmark.worker import Watch
 
 ROOT = Path(__file__).parents[2]
@@ -164,7 +165,9 @@ def test_rows_add_up(tmp_path: Path) -> None:
     assert side.iqm is not None
     assert side.iqm["score"].value == 350  # of three nothing is cut: (500 + 450 + 100) / 3
     assert (side.steps_to_target, side.seconds_to_target, side.in_time) == (200, 2.0, True)
-    assert summary.command == "gymnast benchmark CartPole-v1:ppo --seeds 4 --target-score 400 --within 3"
+    command = "gymnast benchmark CartPole-v1:ppo --seeds 4 --target-score 400 --within 3"
+    assert summary.command == f"{command} --out {tmp_path}"
+    assert row.command([1, 2, 3, 4], Path("benchmarks")) == command  # the default
     text = squeezed(page([summary], []))
     assert "| 2/3 (4 asked) | 450 (4 episodes) | 350 [100, 500] | >= 400 met, <= 3 s met | 200 | 2.0 |" in text
 
@@ -210,6 +213,32 @@ def test_equal_steps_compare(tmp_path: Path) -> None:
     picture = ElementTree.parse(tmp_path / "pictures" / str(summaries[0].picture))
     shapes = [element.tag.rpartition("}")[2] for element in picture.iter()]
     assert shapes.count("polygon") == 2  # a band for each
+
+
+def test_rows_of_one_env_are_compared_with_the_first(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    ppo = Row(target="CartPole-v1:ppo", seeds="2")
+    slow = Row(target="CartPole-v1:ppo", seeds="2", set=["algo.learning_rate=1e-5"])
+    other = Row(target="Acrobot-v1:ppo", seeds="2")
+    single = Row(target="CartPole-v1:a2c", seeds="1")
+    for row, scores in ((ppo, [480.0, 500.0]), (slow, [480.0, 400.0]), (other, [-90.0, -80.0]), (single, [1.0])):
+        for seed, score in enumerate(scores, start=1):
+            # solved after as many steps as points: 480, 500 against never, never
+            keep(store, row, "gymnast", seed, done(score, (int(score), 1.0) if row is ppo else None))
+    summaries, path = write_report(store)
+    (gap,) = between(summaries)  # another env, and a row with one run, are compared with nothing
+    assert (gap.row, gap.against) == ("CartPole-v1:ppo algo.learning_rate=1e-5", "CartPole-v1:ppo")
+    found = gap.gaps["score"]
+    assert found.value == -50  # 440 - 490
+    assert found.low is not None
+    assert found.high is not None
+    # resampled: of the first at most 500 and at least 480, of the second 480 and 400
+    assert -100 <= found.low < -50 < found.high <= 0
+    assert found.chance == 0.125  # one tie of four pairs
+    assert gap.sooner == 0
+    line = "| CartPole-v1:ppo algo.learning_rate=1e-5 | CartPole-v1:ppo | score | -50 ["
+    assert line in squeezed(path.read_text())
+    assert "] | 0.12 | 0.00 |" in squeezed(path.read_text())
 
 
 def test_one_run_each_at_equal_steps_says_nothing_about_chances(tmp_path: Path) -> None:
@@ -294,6 +323,14 @@ def test_mistakes_in_a_plan_are_reported_at_once(tmp_path: Path) -> None:
     file.write_text("rows:\n  - {target: CartPole-v1, set: [eval.every=0]}\n")
     with pytest.raises(UserError, match=r"^eval\.every: 0 evaluates nothing"):
         settle(read_plan(file), {})
+
+
+def test_a_broken_file_of_several_rows_is_named_once(tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text("env: {id: CartPole-v1}\nalgo: {gamma: 2}\n")
+    with pytest.raises(UserError) as error:
+        settle([Row(target=str(file)), Row(target="CartPole-v1")], {})
+    assert str(error.value).count("mine.yaml") == 1
 
 
 def test_numbers_are_short() -> None:

@@ -213,7 +213,7 @@ def test_env_typo_names_the_nearest() -> None:
         ("extends: CartPol-v1\n", ":1: extends = CartPol-v1: unknown. Did you mean 'CartPole-v1'"),
         ("extends: [a, b]\n", "must name one variant"),
         ("variants:\n  a: {extends: b}\n  b: {extends: a}\n", "extends runs in a circle: "),
-        ("facts: {family: x}\nenv: {id: X}\n", ":1: facts: description: is missing."),
+        ("facts: {family: x}\nenv: {id: X}\n", ":1: facts: description: is missing. Add it, or remove facts"),
     ],
 )
 def test_file_mistakes_name_file_and_line(tmp_path: Path, text: str, words: str) -> None:

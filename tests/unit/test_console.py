@@ -11,6 +11,7 @@ import sys
 import textwrap
 from dataclasses import replace
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 import pytest
@@ -249,8 +250,11 @@ def test_plain_lines_say_what_is_going_on_between_rows(monkeypatch: pytest.Monke
     pulse.begin("collecting", 256, 8, step=4096)
     pulse.done = 39
     wait_for(lambda: "elapsed, collecting 312 / 2,048" in stream.getvalue(), "line without a row")
+    # 60 seconds for 64 of 256 steps: the other 192 take three times as long
+    pulse.activity, pulse.done = pulse.activity._replace(began=perf_counter() - 60), 64
     pulse.stopping = True
-    wait_for(lambda: "stopping after this rollout; again: now" in stream.getvalue(), "answer")
+    wait_for(lambda: "stopping after this rollout, in about 3:0" in stream.getvalue(), "answer")
+    assert "; again: at once" in stream.getvalue()
     sink.close()
 
 

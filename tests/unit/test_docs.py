@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import re
 import shlex
+import tomllib
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -51,6 +52,35 @@ def test_the_guide_explains_every_alert_rule_and_no_other() -> None:
     page = (ROOT / "docs" / "guide" / "alerts.md").read_text(encoding="utf-8")
     explained = re.findall(r"^\| `(\w+)` \|", page.partition("## What each rule means for you")[2], re.MULTILINE)
     assert sorted(explained) == sorted(rule.name for rule in RULES)
+
+
+def test_the_pages_for_new_users_name_every_extra_and_every_command() -> None:
+    """The table of extras, and the page for those who come from another library."""
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    rows = re.findall(r"^\| (`[^|]+`) \|", (ROOT / "docs" / "guide" / "train.md").read_text("utf-8"), re.MULTILINE)
+    named = {name for row in rows for name in re.findall(r"`([\w-]+)`", row)}
+    assert set(declared) - named == set()
+    for page in (ROOT / "docs" / "coming-from-sb3.md", ROOT / "README.md"):
+        text = page.read_text("utf-8")
+        assert [verb for verb in app.commands if f"gymnast {verb}" not in text] == [], page.name
+
+
+def test_the_recommended_install_line_is_enough_for_the_tour() -> None:
+    text = (ROOT / "README.md").read_text("utf-8")
+    line = next(line for line in text.splitlines() if "# recommended" in line)
+    extras = set(re.findall(r"[\w-]+", re.findall(r"\[(.*?)\]", line)[0]))
+    tour = text.partition("## Tour")[2].partition("```sh")[2].partition("```")[0]
+    words = {"gymnast studio": "studio", "gymnast play": "studio", "gymnast video": "video", "gymnast sweep": "sweep"}
+    words |= {
+        "LunarLander": "box2d",
+        "--track wandb": "wandb",
+        "--against sb3": "sb3",
+        "--out": "plot",
+        "ALE/": "atari",
+    }
+    assert {extra for word, extra in words.items() if word in tour} <= extras
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert extras <= set(declared)
 
 
 def test_metrics_named_in_the_guide_exist() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import sys
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -71,7 +72,7 @@ def learn(
             history = None if restart else model.run
             parent = None if history is None else f"{history.id}/last"
             runs_dir = Path(model.runs_dir)
-            model.run = new_run(session.config, model.variant, runs_dir, parent, history, program="python")
+            model.run = new_run(session.config, model.variant, runs_dir, parent, history, ["python", *sys.argv[1:]])
             model.result = record(session, model.run, quiet=not shown, observer=observe)
         else:
             folder = None if model.tensorboard_log is None else event_folder(Path(model.tensorboard_log), name, restart)

@@ -143,15 +143,15 @@ class Names:
             return Scheduled(value) if isinstance(value, Schedule) else value
         raise Lacking(
             f"{type(self).__name__} has no {name!r}.{did_you_mean(name, dir(type(self)))} Parts of "
-            "stable-baselines3's loop (rollout_buffer, collect_rollouts, train and the like) have no counterpart: one "
-            "loop trains, and nothing calls into it."
+            "stable-baselines3's training loop (rollout_buffer, collect_rollouts, train and the like) do not exist "
+            "here. To watch or stop training, use a callback."
         )
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name in settings_of(self.algo).model_fields:
             raise UserError(
-                f"{type(self).__name__}.{name} = ...: settings do not change while a model lives. Save it and "
-                f"{type(self).__name__}.load(path, {name}=...) trains on with another one."
+                f"{type(self).__name__}.{name} = ...: the settings of a model cannot be changed. Save it, and load "
+                f"it with the new value: {type(self).__name__}.load(path, {name}=...)."
             )
         known = getattr(type(self), name, None)
         if isinstance(known, property) and known.fset is None:

@@ -37,7 +37,7 @@ WITHOUT_CHOICE: dict[str, tuple[tuple[Any, ...], str]] = {
     "normalize_images": ((True,), "Pictures are always scaled to 0..1."),
     "full_std": ((True,), "gSDE has a standard deviation for each feature and action."),
     "use_expln": ((False,), "gSDE's standard deviation is an exponential."),
-    "optimizer_class": ((), "optimizer=... names those there are, and `gymnast config explain` shows them."),
+    "optimizer_class": ((), "Choose one with optimizer=...: `gymnast config explain ENV algo.optimizer` lists them."),
 }
 # torch's optimizers, with those of their defaults that differ
 OPTIMIZERS: dict[str, dict[str, Any]] = {

@@ -25,8 +25,8 @@ BUDGET_OPEN = 10**9  # env steps in a config before learn() says how many
 OTHER_SECTIONS = {"n_envs": "env.n_envs", "seed": "train.seed", "device": "train.device"}
 # stable-baselines3's keywords that have no counterpart: the value that means "off", and what to do instead
 LACKING: dict[str, tuple[Any, str]] = {
-    "rollout_buffer_class": (None, "Rollouts have one form; leave it out."),
-    "rollout_buffer_kwargs": (None, "Rollouts have one form; leave it out."),
+    "rollout_buffer_class": (None, "There is only one kind of rollout buffer. Leave this argument out."),
+    "rollout_buffer_kwargs": (None, "There is only one kind of rollout buffer. Leave this argument out."),
     "monitor_wrapper": (True, "Episodes are always recorded; leave it out."),
     "_init_setup_model": (True, "A model is always set up; leave it out."),
 }

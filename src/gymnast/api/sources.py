@@ -49,8 +49,8 @@ def source_of(env: Any) -> EnvSource:
         return EnvSource(class_name(env), lambda: env, env, {"n_envs": 1})
     if isinstance(env, gym.vector.VectorEnv):
         raise UserError(
-            f"env: {type(env).__name__} is a vector of Gymnasium's, which is stepped in another way. "
-            "Make it with gymnast.make_vec_env(id_or_factory, n_envs=...)."
+            f"env: {type(env).__name__} is a vector env of Gymnasium, which is not supported. "
+            "Use gymnast.make_vec_env(id_or_function, n_envs=...) instead."
         )
     if hasattr(env, "step_async") and hasattr(env, "num_envs"):  # stable-baselines3's interface
         return EnvSource(type(env).__name__, GivenVector(env), env, {"n_envs": env.num_envs, "engine": "auto"})

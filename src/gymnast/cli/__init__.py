@@ -14,7 +14,8 @@ from typing import NoReturn
 
 import click
 
-from gymnast.cli.verbs import app
+import gymnast
+from gymnast.cli.verbs import app, hang_up
 from gymnast.core.errors import EnvFailure, Stopped, UserError
 from gymnast.core.text import plain_warnings, printable, printable_lines
 
@@ -56,10 +57,13 @@ def _as_setting(option: str) -> str | None:
     from gymnast.config.problems import known_keys
 
     name = option.lstrip("-").replace("-", "_")
-    name = {"lr": "learning_rate", "timesteps": "total_timesteps", "num_envs": "n_envs"}.get(name, name)
-    key = next((key for key in known_keys(RunConfig) if key.rpartition(".")[2] == name), None)
     given = [*sys.argv, "VALUE"]
     value = next((given[i + 1] for i, word in enumerate(given[:-1]) if word == option), "VALUE")
+    if name in ("algo", "env"):
+        written = f"ENV:{value}" if name == "algo" else value
+        return f"No such option {option!r}. The {name} is part of the target: 'gymnast train {written}'."
+    name = {"lr": "learning_rate", "timesteps": "total_timesteps", "num_envs": "n_envs"}.get(name, name)
+    key = next((key for key in known_keys(RunConfig) if key.rpartition(".")[2] == name), None)
     return key and f"No such option {option!r}. Did you mean '--set {key}={value}'?"
 
 
@@ -82,6 +86,8 @@ def main() -> NoReturn:
             error.show()
     except UserError as error:
         code, failure = 2, tell(error)
+    except BrokenPipeError:
+        hang_up()
     except (OSError, MemoryError) as error:  # a disk that is full, a folder that is gone, more than the machine has
         place = f"{error.filename}: " if isinstance(error, OSError) and error.filename else ""
         reason = error.strerror or error if isinstance(error, OSError) else f"not enough memory. {error}"
@@ -96,8 +102,11 @@ def main() -> NoReturn:
         click.echo("gymnast: stopped at once; everything saved so far is intact (`gymnast runs list`).", err=True)
         code, failure = 130, "interrupted"
     if failure is not None and "--json" in sys.argv:
-        click.echo(json.dumps({"error": failure}))
-    sys.stdout.flush()
+        click.echo(json.dumps({"error": failure, "version": gymnast.__version__}))
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        hang_up()
     sys.exit(code)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from gymnast.cli.verbs import app, sets, trust, verb
+from gymnast.cli.verbs import app, quiet, sets, trust, verb
 
 
 @app.command(short_help="Train, read the alerts, try what they advise, until it is solved.")
@@ -17,6 +17,8 @@ from gymnast.cli.verbs import app, sets, trust, verb
 )
 @click.option("--seed", type=int, help="Short for --set train.seed=N.")
 @trust
+@click.option("--tag", "tags", multiple=True, help="A word to find its runs by. Repeatable.")
+@quiet
 @verb("autotune.run:autotune", "autotune:print_autotuned")
 def autotune() -> None:
     """Train ENV, or go on from the run REF, and repair the settings on the way, without anybody watching.

@@ -42,16 +42,17 @@ from gymnast.core.errors import EnvFailure
     help="Folder for results.json, RESULTS.md and charts.",
 )
 @click.option(
-    "--redo", is_flag=True, help="Delete the runs of these rows first. Without it, only missing runs are trained."
+    "--redo", is_flag=True, help="Train all runs of these rows again. Without it, only missing runs are trained."
 )
 @click.option("--report", is_flag=True, help="Train nothing; write RESULTS.md from the stored runs.")
 @quiet
 @common
-def benchmark(targets: tuple[str, ...], quiet: bool, as_json: bool, **options: Any) -> None:
+def benchmark(targets: tuple[str, ...], runs_dir: Path, quiet: bool, as_json: bool, **options: Any) -> None:
     """Train presets with several seeds and report how many solve their env, how soon, and with what score.
 
-    Every run is stored when it ends. After Ctrl-C, a crash or a power cut the same command trains the missing runs.
-    RESULTS.md is written from all runs in the folder, with the command of each row.
+    Each run of Gymnast is an ordinary run with the tag `benchmark`: `gymnast report`, `runs plot` and `video` take it.
+    After Ctrl-C, a crash or a power cut the same command trains the missing runs. RESULTS.md is written from all
+    results in the folder, with the command of each row. Rows of the same env are compared with each other.
 
     \b
     gymnast benchmark CartPole-v1 --seeds 5
@@ -59,6 +60,7 @@ def benchmark(targets: tuple[str, ...], quiet: bool, as_json: bool, **options: A
     gymnast benchmark CartPole-v1:zoo Acrobot-v1:zoo --equal-steps --against sb3 --seeds 1-10
     gymnast benchmark --plan benchmarks/plan.yaml
     gymnast benchmark --plan benchmarks/plan.yaml Taxi-v4:ppo --seeds 1-2
+    gymnast benchmark my.yaml:base my.yaml:slow --seeds 1-10
     gymnast benchmark CartPole-v1 --seeds 1-20 --on 10.0.0.5:6379
     gymnast benchmark --report
     """
@@ -67,7 +69,7 @@ def benchmark(targets: tuple[str, ...], quiet: bool, as_json: bool, **options: A
     from gymnast.verbs.benchmark.run import benchmark
 
     with progress_bar(quiet) as progress:
-        result = benchmark(targets, progress=progress, **options)
+        result = benchmark(targets, runs_dir=runs_dir, progress=progress, **options)
     if not (result.failed and as_json):  # the error is the one line of JSON then
         show(result, print_benchmark)
     if result.failed:

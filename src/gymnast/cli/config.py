@@ -20,7 +20,12 @@ def config() -> None:
 @trust
 @verb("config:show_config", "config:print_config")
 def config_show() -> None:
-    """Show the complete config that `train` would use, as YAML."""
+    """Show the complete config that `train` would use, as YAML.
+
+    \b
+    gymnast config show CartPole-v1
+    gymnast config show LunarLander-v3:zoo --set algo.gamma=0.99 > my.yaml
+    """
 
 
 @config.command("check", short_help="Check a file.")
@@ -28,7 +33,11 @@ def config_show() -> None:
 @trust
 @verb("config:check_config", "config:print_checked")
 def config_check() -> None:
-    """Check every variant of a YAML file and report all problems, each with its key, its value and the fix."""
+    """Check every variant of a YAML file and report all problems, each with its key, its value and the fix.
+
+    \b
+    gymnast config check my.yaml
+    """
 
 
 @config.command("fmt", short_help="Sort the keys of a file.")
@@ -36,7 +45,12 @@ def config_check() -> None:
 @click.option("--check", is_flag=True, help="Write nothing; fail if a file is not sorted.")
 @verb("config:format_configs", "config:print_formatted")
 def config_fmt() -> None:
-    """Sort the keys of YAML files; comments are kept."""
+    """Sort the keys of YAML files; comments are kept.
+
+    \b
+    gymnast config fmt my.yaml other.yaml
+    gymnast config fmt --check *.yaml
+    """
 
 
 @config.command("explain", short_help="Show where each value comes from.")

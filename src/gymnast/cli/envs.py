@@ -18,14 +18,23 @@ def envs() -> None:
 @click.option("--all", "everything", is_flag=True, help="Also list all other ids registered with Gymnasium.")
 @verb("envs.show:list_envs", "envs:print_envs")
 def envs_list() -> None:
-    """List envs with presets, their variants and their thresholds."""
+    """List envs with presets, their variants and their thresholds.
+
+    \b
+    gymnast envs list
+    gymnast envs list --all --json
+    """
 
 
 @envs.command("show", short_help="Describe one env.")
 @click.argument("target", metavar="ENV")
 @verb("envs.show:show_env", "envs:print_env")
 def envs_show() -> None:
-    """Describe an env: actions, observations, rewards, threshold, published scores."""
+    """Describe an env: actions, observations, rewards, threshold, published scores.
+
+    \b
+    gymnast envs show LunarLander-v3
+    """
 
 
 @envs.command("check", short_help="Test envs with random actions.")

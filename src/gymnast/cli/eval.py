@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from gymnast.cli.verbs import BAR_AFTER_SECONDS, app, sets, trust, verb
+from gymnast.cli.verbs import BAR_AFTER_SECONDS, app, env_sets, fail_unless_solved, trust, verb
 
 
 @app.command("eval", short_help="Score a saved agent.")
@@ -14,7 +14,8 @@ from gymnast.cli.verbs import BAR_AFTER_SECONDS, app, sets, trust, verb
 @click.option("--stochastic", is_flag=True, help="Sample actions instead of taking the most likely one.")
 @click.option("--stage", metavar="NAME", help="Stage of a curriculum.  [default: the one this agent was trained in]")
 @click.option("--task", metavar="NAME", help="Task of a run with several tasks.  [default: all of them]")
-@sets
+@env_sets
+@fail_unless_solved
 @trust
 @verb("eval:evaluate_ref", "summary:print_summary", bar_after=BAR_AFTER_SECONDS)
 def evaluate() -> None:

@@ -46,7 +46,12 @@ def runs_list(runs_dir: Path, **which: Any) -> None:
 @click.argument("ref", default="@last")
 @verb("runs.show:show_run", "runs:print_run")
 def runs_show() -> None:
-    """Show one run: state, scores, checkpoints, last row of metrics."""
+    """Show one run: state, scores, checkpoints, last row of metrics.
+
+    \b
+    gymnast runs show                         the newest run
+    gymnast runs show k3x9 --json
+    """
 
 
 group = click.option(
@@ -87,16 +92,25 @@ def runs_compare() -> None:
     help="Horizontal axis.",
 )
 @group
-@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write an image: FILE.png, .svg or .pdf.")
+@click.option(
+    "--out",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write an image, FILE.png, .svg or .pdf, or the numbers, FILE.csv.",
+)
+@click.option(
+    "--label", "names", multiple=True, help="Name of a curve in the legend. Repeatable: one for each, in order."
+)
 @click.option("--text", is_flag=True, help="Also print the text chart.")
 @verb("runs.plot:plot_runs", "plot:print_plot")
 def runs_plot() -> None:
-    """Plot learning curves in the terminal, or as an image. Several seeds become a mean with its 95 % interval.
+    """Plot learning curves in the terminal, as an image, or as numbers. Several seeds become their interquartile mean
+    with its 95 % interval.
 
     \b
     gymnast runs plot @last
     gymnast runs plot @all:CartPole-v1 --metric ep_rew_mean --x seconds
     gymnast runs plot w8v2v,wp8k3 c7d2m,c9f4k --metric entropy --metric approx_kl --out curves.png
+    gymnast runs plot w8v2v,wp8k3 c7d2m,c9f4k --label "gamma 0.9" --label "gamma 0.99" --out curves.csv
     """
 
 
@@ -105,7 +119,12 @@ def runs_plot() -> None:
 @click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
 @common
 def runs_delete(refs: tuple[str, ...], yes: bool, runs_dir: Path) -> None:
-    """Delete runs with all their files."""
+    """Delete runs with all their files.
+
+    \b
+    gymnast runs delete k3x9 w8v2v
+    gymnast runs delete k3x9 --yes
+    """
     from gymnast.terminal.runs import print_deleted
     from gymnast.verbs.runs.show import delete_runs, find_runs
 
@@ -181,11 +200,19 @@ def runs_tag(refs: tuple[str, ...], add: tuple[str, ...], remove: tuple[str, ...
 )
 @verb("runs.show:zip_ref", "runs:print_zipped")
 def runs_zip() -> None:
-    """Write the folder of a run to one zip file."""
+    """Write the folder of a run to one zip file.
+
+    \b
+    gymnast runs zip @best --out best.zip
+    """
 
 
 @runs.command("import", short_help="Import a zipped run.")
 @click.argument("path", metavar="FILE.zip", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @verb("runs.show:import_zip", "runs:print_imported")
 def runs_import() -> None:
-    """Import a run from a file of `gymnast runs zip`: it can then be shown, evaluated, recorded and resumed."""
+    """Import a run from a file of `gymnast runs zip`: it can then be shown, evaluated, recorded and resumed.
+
+    \b
+    gymnast runs import best.zip
+    """

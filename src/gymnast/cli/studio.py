@@ -97,8 +97,8 @@ def _what(target: str, runs_dir: Path) -> dict[str, str]:
 def _serve(page: str, runs_dir: Path, host: str, port: int, token: str | None, no_browser: bool) -> None:
     from gymnast.verbs.extras import EXTRAS
 
-    if command := EXTRAS["studio"].command:
-        raise UserError(f"Studio needs packages that are not installed. Run: {command}")
+    if problem := EXTRAS["studio"].problem:
+        raise UserError(f"Studio: {problem}")
     from gymnast.studio.serve import serve
 
     serve(runs_dir, page, host, port, token, not no_browser, click.echo)

@@ -7,7 +7,9 @@ import inspect
 import json
 import math
 import os
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stdout
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -28,6 +30,9 @@ class Result(Protocol):
 
 
 R = TypeVar("R", bound=Result)
+OUTPUT = "gymnast.output"  # in a context's meta: standard output, where --json has put something else in its place
+FOR_THE_COMMAND = {"runs_dir", "quiet", "fail_unless_solved"}  # options that a verb need not take
+NOT_SOLVED = 3  # exit code of --fail-unless-solved
 BAR_AFTER_SECONDS = 1.0  # of waiting without a bar
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
@@ -74,18 +79,41 @@ def common(function: Command) -> Command:
     @click.option("--json", "as_json", is_flag=True, help="Print one line of JSON at the end.")
     @functools.wraps(function)
     def verb(*args: Any, **options: Any) -> None:
-        function(*args, **{name: value for name, value in options.items() if name not in unwanted})
+        with json_alone(options["as_json"]):
+            function(*args, **{name: value for name, value in options.items() if name not in unwanted})
 
     return verb
+
+
+@contextmanager
+def json_alone(wanted: bool) -> Iterator[None]:
+    """With --json the JSON alone is on standard output: what people read on the way goes to standard error."""
+    if not wanted:
+        yield
+        return
+    click.get_current_context().meta[OUTPUT] = sys.stdout
+    with redirect_stdout(sys.stderr):
+        yield
 
 
 def show(result: R, printer: Callable[[R], None], always: bool = False) -> None:
     """The one place that chooses who reads a result: people, or with --json a machine. `always`: people as well."""
     options = click.get_current_context().params
-    if (always or not options["as_json"]) and not options.get("quiet"):
-        printer(result)
-    if options["as_json"]:
-        click.echo(json.dumps(numbers_to_json(result.to_json()), allow_nan=False, default=str))  # str: of a path
+    try:
+        if (always or not options["as_json"]) and not options.get("quiet"):
+            printer(result)
+            sys.stdout.flush()
+        if options["as_json"]:
+            data = {**result.to_json(), "version": gymnast.__version__}
+            text = json.dumps(numbers_to_json(data), allow_nan=False, default=str)  # str: of a path
+            click.echo(text, file=click.get_current_context().meta[OUTPUT])
+    except BrokenPipeError:
+        hang_up()
+
+
+def hang_up() -> None:
+    """Whoever read standard output has enough (`| head -1`): what follows goes nowhere, and nothing has failed."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def verb(call: str, printer: str, always: bool = False, bar_after: float = 0.0) -> Callable[[Command], Command]:
@@ -97,23 +125,29 @@ def verb(call: str, printer: str, always: bool = False, bar_after: float = 0.0) 
     def decorate(function: Command) -> Command:
         @functools.wraps(function)
         def command(runs_dir: Path, **options: Any) -> None:
-            work = _find("verbs", call)
-            takes = inspect.signature(work).parameters
-            if "runs_dir" in takes:
-                options["runs_dir"] = runs_dir
-            if "say" in takes and not options.get("quiet"):
-                options["say"] = click.echo
-            if "progress" in takes:
-                with _find("terminal", "progress:progress_bar")(after=bar_after) as progress:
-                    result = work(**options, progress=progress)
-            else:
-                result = work(**options)
-            show(result, lambda result: _find("terminal", printer)(result), always)
-            click.get_current_context().exit(getattr(result, "exit_code", 0))
+            carry_out(call, printer, {**options, "runs_dir": runs_dir}, always, bar_after)
 
         return common(command)
 
     return decorate
+
+
+def carry_out(call: str, printer: str, options: dict[str, Any], always: bool = False, bar_after: float = 0.0) -> None:
+    """Calls MODULE:FUNCTION of `verbs`, shows the result and ends with its exit code."""
+    work = _find("verbs", call)
+    takes, quiet = inspect.signature(work).parameters, bool(options.get("quiet"))
+    must_solve = options.get("fail_unless_solved", False)
+    given = {name: value for name, value in options.items() if name in takes or name not in FOR_THE_COMMAND}
+    if "say" in takes and not quiet:
+        given["say"] = click.echo
+    if "progress" in takes:
+        with _find("terminal", "progress:progress_bar")(quiet, after=bar_after) as progress:
+            result = work(**given, progress=progress)
+    else:
+        result = work(**given)
+    show(result, lambda result: _find("terminal", printer)(result), always)
+    code = getattr(result, "exit_code", 0)
+    click.get_current_context().exit(NOT_SOLVED if must_solve and not code and not result.is_solved else code)
 
 
 def _find(package: str, name: str) -> Any:
@@ -128,6 +162,13 @@ sets = click.option(
     metavar="KEY=VALUE",
     help="Change any setting, e.g. --set algo.learning_rate=lin_1e-3 or --set env.kwargs.gravity=-5. Repeatable.",
 )
+env_sets = click.option(
+    "--set",
+    "overrides",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Change a setting of the env, e.g. --set env.kwargs.gravity=-5. Repeatable.",
+)
 on_option = click.option(
     "--on",
     metavar="WHERE",
@@ -136,6 +177,9 @@ on_option = click.option(
 )
 trust = click.option(
     "--trust", is_flag=True, help="Import the modules that the run or its file names, wherever it was made."
+)
+fail_unless_solved = click.option(
+    "--fail-unless-solved", is_flag=True, help=f"End with exit code {NOT_SOLVED} unless the verdict says solved."
 )
 quiet = click.option("--quiet", "-q", is_flag=True, help="Print nothing but errors (and --json).")
 
@@ -155,4 +199,12 @@ def app() -> None:
     gymnast report                            the result, its reasons, and what to try next
     gymnast runs list                         all runs
     gymnast doctor                            what is installed, and how to install the rest
+
+    \b
+    For programs:
+      --json                                  every command: one line of JSON, alone on standard output
+      exit codes                              0 done, 1 an env failed, 2 a mistake, 3 not solved
+                                              (with --fail-unless-solved), 130 interrupted
+      gymnast config explain ENV --json       every setting: name, value, where it comes from, meaning
+      docs/guide/programs.md                  the keys of each command's JSON
     """

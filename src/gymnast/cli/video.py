@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from gymnast.cli.verbs import Finite, app, sets, trust, verb
+from gymnast.cli.verbs import Finite, app, env_sets, trust, verb
 
 
 @app.command(short_help="Record a video of a saved agent.")
@@ -29,7 +29,7 @@ from gymnast.cli.verbs import Finite, app, sets, trust, verb
 @click.option("--objects", is_flag=True, help="Draw boxes around the objects of an Atari game, found in its RAM.")
 @click.option("--stage", metavar="NAME", help="Stage of a curriculum.  [default: the one this agent was trained in]")
 @click.option("--task", metavar="NAME", help="Task of a run with several tasks.  [default: the first]")
-@sets
+@env_sets
 @trust
 @verb("video:record_video", "video:print_video")
 def video() -> None:

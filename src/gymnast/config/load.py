@@ -228,6 +228,8 @@ def facts_of(file: YamlFile) -> EnvFacts | None:
         return EnvFacts.model_validate(data)
     except ValidationError as error:
         lines, _ = explain_errors(error, EnvFacts, {}, {})
+        advice = " Add it, or remove facts: your own file needs none."
+        lines = [f"{text}{advice}" if text.endswith(": is missing.") else text for text in lines]
         raise ConfigError(f"{file.at(('facts',))}: facts: {problem}" for problem in lines) from None
 
 

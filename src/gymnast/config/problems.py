@@ -169,6 +169,8 @@ def explain_errors(
         elif item["type"] == "extra_forbidden":
             siblings = fields_at(model, key.split(".")[:-1], algo)
             text = f"unknown key.{_owner(key, algo) or unknown_key_advice(key, siblings, model)}"
+        elif key == "algo" and isinstance(value, str):
+            text = f"is a section. The algorithm is part of the target, ENV:{value}, or set algo.name={value}."
         else:
             text = _sentence(item)
         if item["type"] == "missing" or key == "file":

@@ -44,11 +44,19 @@ def install_command(*extras: str) -> str:
     return f'pip install "{DISTRIBUTION}[{",".join(extras)}]"'
 
 
+def not_installed(*packages: str, extras: Iterable[str] = ()) -> str:
+    """The one sentence for optional packages that are not there, with what adds them. It ends with the command, so that
+    it can be copied with the line's end."""
+    extras = list(extras)
+    command = install_command(*extras) if extras else f"pip install {' '.join(packages)}"
+    return f"{', '.join(packages)} {'is' if len(packages) == 1 else 'are'} not installed. Run: {command}"
+
+
 def package_problem(package: str, extra: str | None) -> str | None:
-    """That an optional package is not there, as a sentence with what adds it; None: it is there."""
+    """That an optional package is not there; None: it is there."""
     if importlib.util.find_spec(package) is not None:
         return None
-    return f"{package} is not installed. Run: {install_command(extra) if extra else f'pip install {package}'}."
+    return not_installed(package, extras=[extra] if extra else [])
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

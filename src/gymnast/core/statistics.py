@@ -106,7 +106,7 @@ def area_under_curve(points: Sequence[Sequence[float]]) -> float:
 
 
 def median(values: Sequence[float | None]) -> float:
-    """Of times: one that was never reached (None) took for ever."""
+    """Of times: one that was never reached (None) counts as infinity."""
     return float(np.median([np.inf if value is None else value for value in values]))
 
 

@@ -10,12 +10,14 @@ from gymnast.alerts.alert import Alert
 from gymnast.alerts.text import kept_text, patch_text
 from gymnast.config.files import is_preset, read_preset
 from gymnast.config.layers import variant_names
+from gymnast.core.machine import is_installed
 from gymnast.core.statistics import rises
 from gymnast.report.run_facts import EVALUATION, RETURN, UNFINISHED, RunFacts
 from gymnast.runs.references import list_runs, runs_dir_option
 
 ADVICE = 2  # changes that alerts advise
 NAMED = 3  # alerts named for each
+VIDEO = "av"  # the package that `gymnast video` needs
 ENOUGH = 4  # scores to draw a line through
 
 
@@ -75,7 +77,7 @@ def _again(facts: RunFacts, where: str) -> list[NextStep]:
 
 def _solved(facts: RunFacts, where: str) -> list[NextStep]:
     steps = []
-    if not facts.videos:
+    if not facts.videos and is_installed(VIDEO):
         steps.append(NextStep(f"gymnast video {facts.token}{where}", "watch what it does"))
     if facts.target and not facts.target.endswith((".yaml", ".yml")):
         steps.append(NextStep(f"gymnast benchmark {shlex.quote(facts.target)} --seeds 5", "one seed proves little"))
@@ -88,7 +90,7 @@ def _unsolved(facts: RunFacts, where: str) -> list[NextStep]:
     rising = still_rising(facts)
     goes_on = facts.run.checkpoint_path("last").exists()  # none is saved once a training has diverged
     if rising and goes_on:
-        steps.append(NextStep(on, f"{rising} were still rising: train on"))
+        steps.append(NextStep(on, f"{rising} were still rising at the end: train longer"))
     threshold = facts.threshold
     if threshold is not None and facts.latest.get(RETURN, threshold - 1) >= threshold:
         command = f"gymnast eval {facts.token} --stochastic{where}"
@@ -100,7 +102,7 @@ def _unsolved(facts: RunFacts, where: str) -> list[NextStep]:
     elif facts.target:
         steps.append(NextStep(_other_seed(facts, where), "another seed: one proves little"))
     if not rising and goes_on:
-        steps.append(NextStep(on, "train on from here"))
+        steps.append(NextStep(on, "train longer from here"))
     if is_preset(facts.info.env):
         others = [name for name in variant_names(read_preset(facts.info.env)) if name != facts.info.variant]
         if others and not rising:

@@ -27,7 +27,7 @@ import re
 import secrets
 import shutil
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
@@ -380,11 +380,11 @@ def _reserve(runs_dir: Path, token: str | None) -> Path:
             continue
 
 
-def new_token(runs_dir: Path) -> str:
-    """One that no run in the folder has."""
+def new_token(runs_dir: Path, taken: Collection[str] = ()) -> str:
+    """One that no run in the folder has, and none of those that are `taken`."""
     while True:
         token = secrets.choice(FIRST) + "".join(secrets.choice(LETTERS) for _ in range(TOKEN_LENGTH - 1))
-        if not any(runs_dir.glob(f"{token}-*")):
+        if token not in taken and not any(runs_dir.glob(f"{token}-*")):
             return token
 
 

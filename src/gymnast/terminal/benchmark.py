@@ -6,7 +6,7 @@ from rich.text import Text
 
 from gymnast.core.text import number, score
 from gymnast.terminal.format import Cell, Column, output, right, table
-from gymnast.verbs.benchmark.page import SOLVED, seconds, solved_cells, with_interval
+from gymnast.verbs.benchmark.page import GAPS, SOLVED, gap_rows, seconds, solved_cells, with_interval
 from gymnast.verbs.benchmark.run import Benchmarked
 from gymnast.verbs.benchmark.summary import MEASURES, RowSummary
 
@@ -27,9 +27,14 @@ def print_benchmark(result: Benchmarked) -> None:
         if row.equal_steps:
             console.print(Text(f"{row.target}, {number(row.steps)} steps", style="bold"))
             console.print(table(console, [Column(""), *right(*titles)], _equal_rows(row)))
+    if result.differences:
+        console.print(table(console, [*map(Column, GAPS[:3]), *right(*GAPS[3:])], gap_rows(result.differences)))
     for row in result.rows:
         for node, runs in row.nodes.items():
             console.print(Text(f"{row.target} on {node}: {', '.join(runs)}"))
+    for row in result.rows:
+        if row.runs:
+            console.print(Text(f"runs of {row.label}: {', '.join(run.split('-')[0] for run in row.runs)}"))
     print(f"wrote {result.results}")
 
 

@@ -41,10 +41,16 @@ def right(*titles: str) -> list[Column]:
     return [Column(title, right=True) for title in titles]
 
 
+class Output(Console):
+    def on_broken_pipe(self) -> None:
+        """Whoever read it has enough (`| head -1`): the command decides what that means, not rich."""
+        raise BrokenPipeError from None
+
+
 def output(stderr: bool = False) -> Console:
     stream = sys.stderr if stderr else sys.stdout
     width = None if stream.isatty() or os.environ.get("COLUMNS") else UNLIMITED
-    return Console(stderr=stderr, width=width, highlight=False)
+    return Output(stderr=stderr, width=width, highlight=False)
 
 
 def panel_width(console: Console) -> int:

@@ -34,10 +34,11 @@ def new_run(
     runs_dir: Path,
     parent: str | None = None,
     history: Run | None = None,
-    program: str = "gymnast",
+    command: Sequence[str] | None = None,
     **facts: Any,
 ) -> Run:
-    """A run's folder, made when everything that could fail at the start has not. `facts`: more for run.json."""
+    """A run's folder, made when everything that could fail at the start has not. `command`: what makes it again, where
+    that is not this process's. `facts`: more for run.json."""
     run = create_run(
         runs_dir,
         configs.dump(config),
@@ -48,7 +49,7 @@ def new_run(
         parent=parent,
         machine=f"{cpu_model()}, {cores()} core{'' if cores() == 1 else 's'}",
         versions=versions(),
-        command=[program, *sys.argv[1:]],
+        command=["gymnast", *sys.argv[1:]] if command is None else list(command),
         **facts,
     )
     if history is not None:

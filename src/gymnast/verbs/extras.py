@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gymnast.core.errors import UserError, install_command
+from gymnast.core.errors import UserError, install_command, not_installed
 from gymnast.core.machine import is_installed, package_versions
 from gymnast.core.registry import SINKS
 
@@ -27,6 +28,11 @@ class Extra:
     def command(self) -> str | None:
         """That adds it; None: it is there."""
         return None if self.installed else install_command(self.name)
+
+    @property
+    def problem(self) -> str | None:
+        """That it is not installed, with what adds it; None: it is there."""
+        return None if self.installed else not_installed(self.module, extras=[self.name])
 
     @property
     def version(self) -> str | None:
@@ -70,13 +76,18 @@ def all_extras() -> dict[str, Extra]:
     return EXTRAS | {extra.name: extra for extra in trackers}
 
 
-def check_picture(option: str, path: Path) -> None:
-    """What can be wrong with a picture that matplotlib writes is reported before the work begins."""
-    if path.suffix not in PICTURES:
-        raise UserError(f"{option} {path}: must end in one of {', '.join(PICTURES)}.")
+def check_file(option: str, path: Path, kinds: Sequence[str]) -> None:
+    """A file that is to be written, by its ending and its folder."""
+    if path.suffix not in kinds:
+        raise UserError(f"{option} {path}: must end in one of {', '.join(kinds)}.")
     if not path.parent.is_dir():
         raise UserError(f"{option} {path}: there is no folder {str(path.parent)!r}.")
     if path.exists() and not path.is_file():
         raise UserError(f"{option} {path}: is not a regular file; name another one.")
-    if command := EXTRAS["plot"].command:
-        raise UserError(f"{option} needs matplotlib, which is not installed. Run: {command}")
+
+
+def check_picture(option: str, path: Path) -> None:
+    """What can be wrong with a picture that matplotlib writes is reported before the work begins."""
+    check_file(option, path, PICTURES)
+    if problem := EXTRAS["plot"].problem:
+        raise UserError(f"{option}: {problem}")

@@ -31,6 +31,10 @@ class Scored(Facts):
     alerts: list[Alert] = field(default_factory=list)
 
     @property
+    def is_solved(self) -> bool:
+        return bool(self.data.get("solved"))
+
+    @property
     def exit_code(self) -> int:
         """As of a program that Ctrl-C has ended, where it has: `train && next` goes no further."""
         return 130 if self.data.get("stop_reason") == "interrupted" else 0

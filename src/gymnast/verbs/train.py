@@ -25,6 +25,7 @@ from gymnast.verbs.result import Scored
 if TYPE_CHECKING:
     from gymnast.config import Resolved, RunConfig
     from gymnast.runs.checkpoint import Checkpoint
+    from gymnast.training.rows import Observer
     from gymnast.training.state import TrainState
 
 ADVISED = 4  # commands that a result advises
@@ -136,8 +137,6 @@ def settle(
         require_sinks(resolved.config.log.sinks)
     threshold = solved_threshold(resolved.config, resolved.facts)
     other = None if init_from is None else resolve_checkpoint(init_from, runs_dir)  # before torch is imported
-    usual = configs.diff(configs.load(target).config, resolved.config)
-    changed = {key: b for key, _, b in usual if key != "train.seed" and resolved.source(key) != SPACES}
     parent, init = (None, None) if other is None else (name_of(*other), to_text(other[1].read_bytes()))
     facts = {"variant": resolved.variant, "parent": parent, "name": name, "tags": list(dict.fromkeys(tags))}
     return Order(
@@ -145,9 +144,15 @@ def settle(
         threshold,
         target,
         [*overrides, *shortcuts(seed, steps)],
-        {**facts, "changed": changed},
+        {**facts, "changed": changes_of(target, resolved)},
         init,
     )
+
+
+def changes_of(target: str, resolved: Resolved) -> dict[str, Any]:
+    """The settings that are not those of the preset or file."""
+    usual = configs.diff(configs.load(target).config, resolved.config)
+    return {key: b for key, _, b in usual if key != "train.seed" and resolved.source(key) != SPACES}
 
 
 def begin(order: Order, runs_dir: Path, token: str | None = None) -> Begun:
@@ -207,6 +212,7 @@ def resume(
     token: str | None = None,
     trust: bool = False,
     say: Callable[[str], None] = lambda text: None,
+    observer: Observer | None = None,
 ) -> Scored:
     """`gymnast resume`: the same run goes on; with changed settings a new run goes on from where it was. `trust`: what
     the run names is imported, wherever it was made."""
@@ -221,7 +227,7 @@ def resume(
 
         asked = None if found.continues else {"overrides": found.overrides, "steps": steps, "reset": reset_optimizer}
         return resume_elsewhere(found.origin, found.path, found.config, asked, runs_dir, str(on), detach, quiet, say)
-    return carry_out(*go_on(found, runs_dir, token, say=say), quiet)
+    return carry_out(*go_on(found, runs_dir, token, say=say), quiet, observer)
 
 
 def find(
@@ -342,11 +348,13 @@ def why_over(run: Run, state: dict[str, Any], config: RunConfig) -> str | None:
     return None
 
 
-def carry_out(session: TrainState, run: Run, notes: Sequence[str], quiet: bool) -> Scored:
-    """Trains into the run's folder."""
+def carry_out(
+    session: TrainState, run: Run, notes: Sequence[str], quiet: bool, observer: Observer | None = None
+) -> Scored:
+    """Trains into the run's folder. `observer` sees every row."""
     resumed_at = session.counters.env_steps or None
     try:
-        result = record(session, run, notes, quiet)
+        result = record(session, run, notes, quiet, observer)
     except EnvFailure as failure:
         steps = [f"  {command}  # {why}" for command, why in next_commands(run)[:2]]
         raise EnvFailure("\n".join([str(failure), "What next:", *steps])) from failure

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
-from gymnast.core.errors import UserError, install_command
+from gymnast.core.errors import UserError, not_installed
 
 PACKAGES = ("av", "PIL")
 
 
 def require_packages(what: str) -> None:
     """They are optional; a missing one is reported before anything is built."""
-    if any(find_spec(package) is None for package in PACKAGES):
-        raise UserError(f"{what} needs a package that is not installed. Run: {install_command('video')}")
+    if missing := [package for package in PACKAGES if find_spec(package) is None]:
+        raise UserError(f"{what}: {not_installed(*missing, extras=['video'])}")

@@ -7,11 +7,12 @@ import os
 import sys
 import traceback
 from collections.abc import Mapping
+from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from gymnast.config.files import preset_ids
-from gymnast.core.errors import UserError, did_you_mean, install_command
+from gymnast.core.errors import UserError, did_you_mean, not_installed
 from gymnast.core.registry import SUITES
 from gymnast.core.text import cut
 from gymnast.core.trust import run_that_holds
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from gymnast.envs.suites.base import Suite
 
+NAMED = 3  # envs of a module that a message names
 SEVERAL_AGENTS = "One agent in a gymnasium.Env can be trained; envs of several agents (PettingZoo) are not supported."
 
 
@@ -47,6 +49,8 @@ def find_spec(env_id: str) -> EnvSpec:
     import gymnasium as gym
 
     module, _, name = env_id.rpartition(":")
+    if file := next((word for word in (module, name) if word.endswith(".py")), None):
+        raise UserError(file_problem(file, env_id))
     if module:
         import_users_module(module, f"env.id: {env_id!r}")
     suite = suite_of(env_id)
@@ -66,10 +70,35 @@ def find_spec(env_id: str) -> EnvSpec:
     if "pettingzoo" in name.lower():
         raise UserError(f"env.id: there is no env {env_id!r}. {SEVERAL_AGENTS}")
     raise UserError(
-        f"env.id: there is no env {env_id!r}.{advice} An env of your own package is written as module:{name}."
+        f"env.id: there is no env {env_id!r}.{advice} An env of your own module is written as module:{name}."
         if not module
         else f"env.id: the module {module!r} registers no env {name!r}.{advice}"
     )
+
+
+def file_problem(file: str, env_id: str) -> str:
+    """A Python file where an env is asked for: the envs that its module registers, by the names they have here."""
+    import gymnasium as gym
+
+    path, here = Path(file).resolve(), Path.cwd()
+    if not path.is_file():
+        return f"env.id: {env_id!r}: there is no file {file!r}. Envs of your own module are written as module:Env-v0."
+    if not path.is_relative_to(here):
+        return (
+            f"env.id: {env_id!r} is a Python file. In the folder {path.parent} name the env in it: {path.stem}:Env-v0."
+        )
+    module = ".".join(path.relative_to(here).with_suffix("").parts)
+    before = set(gym.registry)
+    import_users_module(module, f"env.id: {env_id!r}")
+    registered = [
+        name
+        for name, spec in gym.registry.items()
+        if name not in before or str(spec.entry_point).startswith(f"{module}:")
+    ]
+    names = " or ".join(f"{module}:{name}" for name in registered[:NAMED])
+    more = f" or {len(registered) - NAMED} more" if len(registered) > NAMED else ""
+    found = f"{names}{more}" if names else f"{module}:Env-v0, with the id that it registers"
+    return f"env.id: {env_id!r} is a Python file. Name the env in it: {found}."
 
 
 def make(
@@ -118,8 +147,9 @@ def missing_package(env_id: str, spec: EnvSpec | None, error: Exception | str) -
     entry = spec.entry_point if spec else ""
     module = entry if isinstance(entry, str) else getattr(entry, "__module__", "")
     if extra := suite_of(env_id).extra_of(module):
-        return f"env.id: {env_id!r} needs a package that is not installed. Run: {install_command(extra)}"
-    return f"env.id: {env_id!r} needs a package that is not installed: {' '.join(str(error).split())}"
+        name = getattr(error, "name", None) or "a package that it needs"
+        return f"env.id: {env_id!r}: {not_installed(name, extras=[extra])}"
+    return f"env.id: {env_id!r}: a package that it needs is not installed: {' '.join(str(error).split())}"
 
 
 def _all_suites() -> list[Suite]:
@@ -142,7 +172,7 @@ def import_users_module(module: str, what: str) -> ModuleType:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
         if error.name is None or not (module == error.name or module.startswith(f"{error.name}.")):
-            raise UserError(f"{what} needs the package {error.name!r}. Run: pip install {error.name}") from error
+            raise UserError(f"{what}: {not_installed(error.name or 'a package')}") from error
         more = f" {SEVERAL_AGENTS}" if module.startswith("pettingzoo") else ""
         raise UserError(f"{what}: there is no module {module!r}. Is it installed?{more}") from error
     except (Exception, SystemExit) as error:  # foreign code

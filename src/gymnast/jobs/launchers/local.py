@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Iterator
+from contextlib import suppress
 
 from gymnast.core import machine
 from gymnast.jobs.worker import Event, Job, Worker, WorkerLost
@@ -24,6 +27,11 @@ class LocalRun:
             yield Event("error", {"why": str(lost)})
         finally:
             self._worker.close()
+
+    def stop(self) -> None:
+        """As Ctrl-C would, once the job listens for it: it ends soon, and in order."""
+        with suppress(ProcessLookupError):  # it has just ended
+            os.kill(self._worker.pid, signal.SIGTERM)
 
     def close(self) -> None:
         """Kills it; the last event then says so."""

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 LINE_SECONDS = 2.0  # between two plain lines; a row with an evaluation is always printed
 SILENT_SECONDS = 30.0  # without a plain line, after which one says what is going on
 RATE_SECONDS = 5.0  # of training that the shown rate is the mean of, and at least from one row to the next
-STOPPING = "stopping after this rollout; again: now"
+STOPPING = "stopping after this rollout{left}; again: at once"
 HEADER_EVERY = 40  # plain lines
 HISTORY = 1000  # points kept of the curve; beyond it every second one is dropped
 PLAIN_COLUMNS = {  # metric: heading, width
@@ -186,7 +186,12 @@ class ConsoleSink(Sink):
     def _stopping(self, activity: Activity) -> str:
         if not self._pulse.stopping or activity.name == DONE:
             return ""
-        return "stopping" if activity.name in JUDGING else STOPPING
+        if activity.name in JUDGING:
+            return "stopping"
+        done, now = self._pulse.done, perf_counter()
+        waits = activity.name == "collecting" and done > 0
+        seconds = (now - activity.began) * (activity.total / done - 1) if waits else 0.0
+        return STOPPING.format(left=f", in about {duration(seconds)}" if seconds >= 1 else "")
 
     def _late(self, row: Mapping[str, float]) -> None:
         """A report from the background on an earlier agent, and nothing else."""
@@ -251,8 +256,11 @@ class ConsoleSink(Sink):
     def _print(self, text: str) -> None:
         encoding = getattr(self._stream, "encoding", None) or "utf-8"
         with self._lock:
-            self._stream.write(text.encode(encoding, "replace").decode(encoding) + "\n")
-            self._stream.flush()
+            try:
+                self._stream.write(text.encode(encoding, "replace").decode(encoding) + "\n")
+                self._stream.flush()
+            except BrokenPipeError:  # whoever read it has enough; the run goes on
+                self._quiet = True
 
 
 def step_now(activity: Activity, done: int) -> int:

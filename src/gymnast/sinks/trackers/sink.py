@@ -14,7 +14,7 @@ from pathlib import Path
 from queue import Empty, Full, Queue, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
-from gymnast.core.errors import UserError, install_command
+from gymnast.core.errors import UserError, not_installed
 from gymnast.core.machine import is_installed
 from gymnast.core.registry import SINKS
 from gymnast.jobs.worker import Job, Worker, WorkerLost
@@ -40,10 +40,8 @@ def require_sinks(names: Sequence[str]) -> None:
     if missing:
         extras = [tracker.extra for tracker in missing.values() if tracker.extra]
         packages = [tracker.package for tracker in missing.values() if not tracker.extra]
-        wanted = " ".join([install_command(*extras) if extras else "pip install", *packages])
         raise UserError(
-            f"log.sinks: {', '.join(missing)} {'is' if len(missing) == 1 else 'are'} not installed. "
-            f"Install with `{wanted}`, or leave it out of log.sinks."
+            " ".join([f"log.sinks: {not_installed(*missing, extras=extras)}", *(packages if extras else [])])
         )
 
 

@@ -96,10 +96,12 @@ def autotune(
     budget: str | None = None,
     seed: int | None = None,
     trust: bool = False,
+    tags: Sequence[str] = (),
     runs_dir: Path,
     progress: Progress = SILENT,
 ) -> Autotuned:
-    """`trust`: what the run or its file names is imported, wherever it was made."""
+    """`trust`: what the run or its file names is imported, wherever it was made; `tags`: of its runs, in addition to
+    its own."""
     allowed = None if budget is None else parse_budget(budget)  # before anything is made
     if trust:
         allow(run.path if (run := run_named(target, runs_dir)) is not None else split_target(target)[0])
@@ -114,7 +116,7 @@ def autotune(
         progress.plan(allowed.total)
         progress.say(f"autotuning {start.target}, budget {allowed.text()}; journal in {journal.folder}")
         journal.once("start", asked=start.asked._asdict(), target=start.target, overrides=start.overrides)
-        trainer = Trainer(start.target, start.overrides, start.asked.seed, runs_dir, (TAG, start.name))
+        trainer = Trainer(start.target, start.overrides, start.asked.seed, runs_dir, (TAG, start.name, *tags))
         tuner = Tuner(trainer, journal, allowed, progress, total, start.config.rollout_steps, start.first)
         try:
             side = tuner.run()

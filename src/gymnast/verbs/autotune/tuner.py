@@ -297,7 +297,7 @@ def compare(control: Outcome, patched: Outcome) -> tuple[str, float | None, floa
 
 
 def judged(result: str, advice: Advice, control: Outcome, patched: Outcome) -> tuple[bool, str]:
-    """Whether to keep a change, and why. Where scores do not tell, an alert does, or what is usual."""
+    """Whether to keep a change, and why. Where the scores show no difference, an alert decides, or what is usual."""
     if patched.solved:
         return True, "solved"
     if result == BETTER:

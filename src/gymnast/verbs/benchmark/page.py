@@ -13,9 +13,19 @@ from gymnast.core.text import number, or_never, score
 from gymnast.report.blocks import table
 from gymnast.report.charts.svg import draw
 from gymnast.verbs.benchmark.store import Store
-from gymnast.verbs.benchmark.summary import MEASURES, RowSummary, SideSummary, chart_of, overall_improvement, summarise
+from gymnast.verbs.benchmark.summary import (
+    MEASURES,
+    RowGap,
+    RowSummary,
+    SideSummary,
+    between,
+    chart_of,
+    overall_improvement,
+    summarise,
+)
 
 SOLVED = ("solved", "median score", "IQM [95 %]", "target", "steps", "seconds")  # of `solved_cells`
+GAPS = ("row", "compared with", "measure", "difference [95 %]", "P(better)", "P(solved sooner)")  # of `gap_rows`
 HEAD = """# Results
 
 Made by `gymnast benchmark`; `gymnast benchmark --report` makes this page again from `results.json`, which has every
@@ -31,17 +41,21 @@ READING = """## How to read it
 - **IQM**: interquartile mean, the mean without the lowest and the highest quarter of the runs. In brackets the 95 %
   interval by the stratified bootstrap (runs are drawn again within each env and library). A row with one run has
   the interval of that run's episodes instead; its area has none.
-- **steps, seconds**: medians until the verdict that reached the target; a run that never did took for ever. Seconds are
-  training only, in one thread: what evaluations and verdicts take is not counted.
+- **steps, seconds**: medians until the verdict that reached the target. A run that did not reach it counts as infinity;
+  "never" is the median where half of the runs or more did not. Seconds are training only, in one thread: the time of
+  evaluations and verdicts is not counted.
 - **target**: met if the median score reaches it; a target in seconds if the median time stays within it. Where
   a preset trains on for more than solved (`stop.target`), the runs whose verdict showed that.
-- **At equal steps**: everybody trains for all the steps with the same settings and number of envs, and is evaluated
-  20 times (unless the command sets eval.every) on 20 greedy episodes, raw returns, the env's own time limit,
-  normalisation frozen. *Last agent* and *best agent* (by those evaluations) are scored on fresh episodes; *area* is the
-  mean height of the evaluation curve.
+- **At equal steps**: all libraries train for the same number of steps with the same settings and number of envs, and
+  are evaluated 20 times (unless the command sets eval.every) on 20 greedy episodes, raw returns, the env's own time
+  limit, normalisation frozen. *Last agent* and *best agent* (by those evaluations) are scored on fresh episodes;
+  *area* is the mean height of the evaluation curve.
 - **probability of improvement**: how likely a run of ours is better than one of theirs; a tie counts half. 0.5: no
-  difference; an interval that lies below 0.5: ours is worse. Rows where
-  a library has only one run are left out."""
+  difference; an interval that lies below 0.5: ours is worse. Rows where a library has only one run are not shown.
+- **Rows of the same env**: each row is compared with the first row of its env. The difference is that of the
+  interquartile means. P(better) is the probability that a run of the row has a higher score than a run of the other
+  row, P(solved sooner) that it is solved in fewer steps; ties count half. An interval that includes 0 shows no
+  difference, and neither do fewer than 4 runs in each row."""
 
 
 def write_report(store: Store) -> tuple[list[RowSummary], Path]:
@@ -83,6 +97,8 @@ def page(summaries: Sequence[RowSummary], machines: Sequence[str]) -> str:
         parts += ["## At equal steps", equal_table(equal)]
     if any(summary.improvement for summary in equal):
         parts += ["### Probability of improvement", improvement_table(equal)]
+    if gaps := between(summaries):
+        parts += ["## Rows of the same env", rows_table(gaps)]
     notes = [f"- `{summary.target}`: {note}" for summary in summaries for note in summary.notes]
     if notes:
         parts += ["### Settings that another library does not have", "\n".join(dict.fromkeys(notes))]
@@ -177,6 +193,22 @@ def improvement_table(summaries: Sequence[RowSummary]) -> str:
         [name, f"over {who}", *(with_interval(c[measure], score) for measure in MEASURES)] for name, who, c in found
     ]
     return table(rows, ("env", "ours", *MEASURES.values()))
+
+
+def rows_table(found: Sequence[RowGap]) -> str:
+    return table(gap_rows(found), GAPS)
+
+
+def gap_rows(found: Sequence[RowGap]) -> list[list[str]]:
+    """A line for each pair of rows and measure."""
+    lines = []
+    for pair in found:
+        for name, gap in pair.gaps.items():
+            difference = Estimate(*(math.nan if x is None else x for x in (gap.value, gap.low, gap.high)))
+            chance = "" if gap.chance is None else score(gap.chance)
+            title = MEASURES.get(name, name)
+            lines.append([pair.row, pair.against, title, with_interval(difference), chance, score(pair.sooner)])
+    return lines
 
 
 def with_interval(found: Estimate, text: Callable[[float], str] = number) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,13 +18,14 @@ from gymnast.config.fields import Count, Float, Positive, Section
 from gymnast.config.files import read_file
 from gymnast.config.problems import explain_errors
 from gymnast.core.errors import UserError
+from gymnast.core.seeds import parse_seeds, write_seeds
 from gymnast.training.record import solved_threshold
 from gymnast.verbs.speed.libraries import Baseline, baselines_for
-from gymnast.verbs.train import resolve_config
+from gymnast.verbs.train import changes_of, resolve_config
 
 OURS = "gymnast"
-MOST_SEEDS = 10_000
-SEEDS = re.compile(r"\d{1,15}(-\d{1,15})?(,\d{1,15}(-\d{1,15})?)*")
+TAG = "benchmark"  # of its runs
+OUT = Path("benchmarks")  # where results go if nothing else is said
 # One thread a process: what shares the machine does not wait for each other. `set` may say otherwise.
 ALWAYS = ("train.threads=1",)
 UNTIL_SOLVED = ("stop.on_solved=true",)
@@ -40,38 +40,6 @@ EQUAL_STEPS = (
     "eval.warmup=0",
     "eval.start_level=null",
 )
-
-
-def parse_seeds(text: str) -> list[int]:
-    """ "5": the seeds 1 to 5; "1-10" and "1,4-6": just these."""
-    text = text.replace(" ", "")
-    if not SEEDS.fullmatch(text):
-        raise ValueError("must be a number of seeds like 5, or seeds like 1-10 or 1,4-6.")
-    if text.isdigit():
-        text = f"1-{text}"
-    seeds: set[int] = set()
-    for part in text.split(","):
-        first, _, last = part.partition("-")
-        if int(last or first) - int(first) >= MOST_SEEDS:
-            raise ValueError(f"names more than {MOST_SEEDS} seeds.")
-        seeds |= set(range(int(first), int(last or first) + 1))
-    if not seeds:
-        raise ValueError("names no seed. Write a number of seeds like 5, or seeds like 1-10 or 1,4-6.")
-    return sorted(seeds)
-
-
-def write_seeds(seeds: Sequence[int]) -> str:
-    """The shortest text that `parse_seeds` turns into these."""
-    parts: list[list[int]] = []
-    for seed in sorted(seeds):
-        if parts and seed == parts[-1][1] + 1:
-            parts[-1][1] = seed
-        else:
-            parts.append([seed, seed])
-    if len(parts) == 1 and parts[0][0] == 1:
-        return str(parts[0][1])
-    text = ",".join(f"{first}" if first == last else f"{first}-{last}" for first, last in parts)
-    return f"{text}-{text}" if text.isdigit() else text
 
 
 def _seeds_text(value: Any) -> Any:
@@ -104,8 +72,13 @@ class Row(Section):
         """Rows that ask the same question, of however many seeds and libraries."""
         return (self.target, self.equal_steps, self.steps, self.target_score, *self.set)
 
-    def command(self, seeds: Sequence[int]) -> str:
-        """That makes this row again."""
+    @property
+    def label(self) -> str:
+        """What tells it from other rows of the same env."""
+        return " ".join([self.target, *self.set])
+
+    def command(self, seeds: Sequence[int], out: Path = OUT) -> str:
+        """That makes this row again, with results in `out`."""
         words = ["gymnast", "benchmark", self.target, "--seeds", write_seeds(seeds)]
         options = {"--steps": self.steps, "--target-score": self.target_score, "--within": self.within}
         for option, value in options.items():
@@ -114,6 +87,7 @@ class Row(Section):
         words += ["--equal-steps"] if self.equal_steps else []
         for setting in self.set:
             words += ["--set", setting]
+        words += [] if out == OUT else ["--out", str(out)]
         return shlex.join(words)
 
 
@@ -148,6 +122,7 @@ class Task:
     config: configs.RunConfig
     threshold: float | None
     baselines: list[Baseline]
+    facts: dict[str, Any]  # for run.json
 
     @property
     def fingerprint(self) -> str:
@@ -177,9 +152,11 @@ def settle(rows: Sequence[Row], pythons: Mapping[str, str]) -> list[Task]:
             for baseline in baselines:
                 if not baseline.can_be_scored:
                     raise UserError(f"--against {baseline.name}: its scores cannot be read. Use `gymnast speed`.")
-            tasks.append(Task(row, resolved.config, threshold, baselines))
+            facts = {"variant": resolved.variant, "tags": [TAG], "changed": changes_of(row.target, resolved)}
+            tasks.append(Task(row, resolved.config, threshold, baselines, facts))
         except UserError as error:
-            problems += [line if len(rows) == 1 else f"{row.target}: {line}" for line in str(error).splitlines()]
+            named = len(rows) == 1 or str(error).startswith(row.target.partition(":")[0])
+            problems += [line if named else f"{row.target}: {line}" for line in str(error).splitlines()]
     if problems:
         raise configs.ConfigError(problems)
     return tasks

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 from collections.abc import Generator, Sequence
 from contextlib import closing
@@ -22,7 +23,7 @@ class Trial:
     task: Task
     seed: int
     baseline: Baseline | None
-    folder: Path  # for what it writes on the way; gone when it ends, or when it is done again after a kill
+    run: Path | None  # the folder of ours, in the runs folder; none is left of one that was cut short
 
     @property
     def who(self) -> str:
@@ -40,9 +41,15 @@ class Trial:
         config, threshold, final = self.task.config, self.task.threshold, self.task.row.equal_steps
         if self.baseline is None:
             seeded = configs.override(config, [f"train.seed={self.seed}"])
-            arguments = {"config": seeded.model_dump(mode="json"), "threshold": threshold, "final": final}
+            facts = {**self.task.facts, "command": shlex.split(self.task.row.command([self.seed]))}
+            arguments = {
+                "config": seeded.model_dump(mode="json"),
+                "threshold": threshold,
+                "final": final,
+                "facts": facts,
+            }
             cores = config.train.threads or 1
-            return Job("gymnast.verbs.benchmark.worker:run", arguments, cores=cores, folder=self.folder)
+            return Job("gymnast.verbs.benchmark.worker:run", arguments, cores=cores, folder=self.run)
         asked = {
             "seed": self.seed,
             "threads": config.train.threads,
@@ -59,19 +66,19 @@ class Trial:
 def run_trials(trials: Sequence[Trial], at_once: int, launcher: Launcher) -> Generator[tuple[Trial, Event], None, None]:
     """What the runs report as they go: how many `steps` they have done, and in the end a result or an error."""
 
-    def launch(trial: Trial) -> Events:
-        clear(trial)
-        return launcher.run(trial.job())
+    begun: set[Trial] = set()
 
-    def clear(trial: Trial) -> None:
-        shutil.rmtree(trial.folder, ignore_errors=True)
+    def launch(trial: Trial) -> Events:
+        begun.add(trial)
+        return launcher.run(trial.job())
 
     try:
         with closing(run_all(trials, at_once, launch)) as events:
             for trial, event in events:
                 if event.kind in ENDS:
-                    clear(trial)
+                    begun.discard(trial)
                 yield trial, event
     finally:
-        for trial in trials:
-            clear(trial)
+        for trial in begun:
+            if trial.run is not None:
+                shutil.rmtree(trial.run, ignore_errors=True)

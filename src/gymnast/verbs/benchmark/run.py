@@ -12,14 +12,16 @@ from pathlib import Path
 from typing import Any
 
 from gymnast.core.errors import Lost, Stopped, UserError
+from gymnast.core.seeds import parse_seeds
 from gymnast.core.text import number
 from gymnast.jobs.launchers import open_launcher
 from gymnast.jobs.pool import ENDS, Launcher
+from gymnast.runs.folder import default_runs_dir, new_token, run_id
 from gymnast.verbs.benchmark.page import write_report
-from gymnast.verbs.benchmark.plan import OURS, Row, Task, checked, parse_seeds, read_plan, settle
+from gymnast.verbs.benchmark.plan import OUT, Row, Task, checked, read_plan, settle
 from gymnast.verbs.benchmark.pool import Trial, run_trials
 from gymnast.verbs.benchmark.store import Record, Store, make_record
-from gymnast.verbs.benchmark.summary import RowSummary, judged
+from gymnast.verbs.benchmark.summary import RowGap, RowSummary, between, judged
 from gymnast.verbs.progress import SILENT, Progress
 from gymnast.verbs.speed.libraries import parse_names, parse_paths
 
@@ -31,10 +33,12 @@ class Benchmarked:
     results: Path  # the page
     ran: int  # runs that were missing
     rows: list[RowSummary]
+    differences: list[RowGap]  # between rows of the same env
     failed: list[str]  # names of runs
 
     def to_json(self) -> dict[str, Any]:
-        return {"results": str(self.results), "ran": self.ran, "rows": [asdict(row) for row in self.rows]}
+        rows, gaps = [asdict(row) for row in self.rows], [gap.to_json() for gap in self.differences]
+        return {"results": str(self.results), "ran": self.ran, "rows": rows, "differences": gaps}
 
 
 def benchmark(
@@ -46,13 +50,15 @@ def benchmark(
     pythons: Sequence[str] = (),
     jobs: int | None = None,
     on: str | None = None,
-    out: Path = Path("benchmarks"),
+    out: Path = OUT,
+    runs_dir: Path | None = None,
     redo: bool = False,
     report: bool = False,
     progress: Progress = SILENT,
     **asked: Any,
 ) -> Benchmarked:
-    """`asked` has the other fields of a row: steps, target_score, within, equal_steps, set."""
+    """`asked` has the other fields of a row: steps, target_score, within, equal_steps, set. `runs_dir` is for our
+    runs."""
     rows = rows_of(targets, plan, seeds, parse_names(against), asked)
     if not rows and not report:
         raise UserError("name a target like CartPole-v1, a --plan, or say --report.")
@@ -63,7 +69,9 @@ def benchmark(
     if redo:
         for task in tasks:
             store.forget(task)
-    wanted = [trial for task in tasks for trial in trials_of(task, store)]
+    runs_dir = default_runs_dir() if runs_dir is None else runs_dir
+    tokens: set[str] = set()
+    wanted = [trial for task in tasks for trial in trials_of(task, runs_dir.absolute(), tokens)]
     left = [] if report else [trial for trial in wanted if not store.has(trial.task, trial.who, trial.seed)]
     store.save()  # a report made while this runs, or after it was killed, knows its rows
     if 0 < len(left) < len(wanted):
@@ -79,7 +87,7 @@ def benchmark(
     store, summaries, path = write_all(out, tasks)
     keys = [task.row.key for task in tasks]
     mine = [summary for key, summary in zip(store.rows, summaries, strict=True) if key in keys or not keys]
-    return Benchmarked(path, len(left), mine, failed)
+    return Benchmarked(path, len(left), mine, between(mine), failed)
 
 
 def write_all(out: Path, tasks: Sequence[Task]) -> tuple[Store, list[RowSummary], Path]:
@@ -108,11 +116,14 @@ def rows_of(
     return read_plan(plan, targets, seeds)
 
 
-def trials_of(task: Task, store: Store) -> list[Trial]:
-    """Seed by seed, so that half of the runs is half of the seeds for everybody."""
-    sides = {OURS: None, **{baseline.name: baseline for baseline in task.baselines}}
-    seeds = parse_seeds(task.row.seeds)
-    return [Trial(task, seed, sides[who], store.scratch(task, who, seed)) for seed in seeds for who in sides]
+def trials_of(task: Task, runs_dir: Path, tokens: set[str]) -> list[Trial]:
+    """Seed by seed, so that half of the runs is half of the seeds for everybody. `tokens`: that runs have by now."""
+    config, trials = task.config, []
+    for seed in parse_seeds(task.row.seeds):
+        tokens.add(token := new_token(runs_dir, tokens))
+        trials.append(Trial(task, seed, None, runs_dir / run_id(token, config.env.id, config.algo.name, seed)))
+        trials += [Trial(task, seed, baseline, None) for baseline in task.baselines]
+    return trials
 
 
 def run_and_keep(
@@ -137,7 +148,8 @@ def run_and_keep(
                 share = f"{ended} of {len(trials)}"
                 if event.kind == "result":
                     notes = [] if trial.baseline is None else trial.baseline.notes
-                    record = make_record(trial.task, trial.who, trial.seed, event.data, notes, nodes[trial])
+                    run = None if trial.run is None else trial.run.name
+                    record = make_record(trial.task, trial.who, trial.seed, event.data, notes, nodes[trial], run)
                     store.keep(record)
                     progress.say(f"{share}  {trial.name}: {brief(record)}")
                 else:

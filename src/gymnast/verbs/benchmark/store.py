@@ -49,7 +49,7 @@ class Store:
         for item in saved.get("rows", []):
             row: Row = checked(Row, {key: item[key] for key in item if key != "config"}, str(folder / RESULTS))
             self.rows[row.key] = row, item["config"]
-        files = sorted((folder / "runs").glob("*/[!.]*.json"))
+        files = sorted((folder / "runs").glob("*/[!.]*-s*.json"))  # not a run's own, where it lies in the same folder
         for record in [*saved.get("results", []), *map(_read, files)]:
             self.records[key_of(record)] = record
 
@@ -65,11 +65,6 @@ class Store:
 
     def has(self, task: Task, who: str, seed: int) -> bool:
         return (task.row.target, task.fingerprint, who, seed) in self.records
-
-    def scratch(self, task: Task, who: str, seed: int) -> Path:
-        """A hidden folder for a run that is under way."""
-        path = self._path((task.row.target, task.fingerprint, who, seed))
-        return path.with_name(f".{path.stem}")
 
     def keep(self, record: Record) -> None:
         """On the disk before it counts."""
@@ -111,10 +106,16 @@ def _read(path: Path) -> Record:
 
 
 def make_record(
-    task: Task, who: str, seed: int, done: dict[str, Any], notes: list[str], nodes: Sequence[str] = ()
+    task: Task,
+    who: str,
+    seed: int,
+    done: dict[str, Any],
+    notes: list[str],
+    nodes: Sequence[str] = (),
+    run: str | None = None,
 ) -> Record:
     """What is kept of a run, from what its process has reported. `nodes`: of a cluster, that trained it one after the
-    other."""
+    other. `run`: the id of ours."""
     config = task.config
     solved = done["solved_at"]
     return {
@@ -141,6 +142,7 @@ def make_record(
         "notes": notes,
         "versions": done["versions"],
         "machine": done.get("machine") or {"cpu": cpu_model(), "cores": cores()},
+        **({"run": run} if run else {}),
         **({"nodes": list(nodes)} if nodes else {}),
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
     }

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
 
+from gymnast.core.seeds import parse_seeds
 from gymnast.core.statistics import Estimate, area_under_curve, improvement, interval, iqm, median
 from gymnast.report.charts.model import Chart, Curve, goals
-from gymnast.verbs.benchmark.plan import OURS, Row, parse_seeds
+from gymnast.verbs.benchmark.plan import OURS, Row
 from gymnast.verbs.benchmark.store import Record, Store, slug
+from gymnast.verbs.runs.compare import Gap, Measured, gaps_of
 
 MEASURES = {"final": "last agent", "best": "best agent", "area": "area under the curve"}
 
@@ -34,6 +38,7 @@ class SideSummary:
     in_time: bool | None = None
     seconds: float | None = None
     episodes: int | None = None  # of a verdict
+    solved_steps: list[float] = field(default_factory=list)  # a number a run; infinity: never
 
 
 @dataclass(frozen=True)
@@ -50,14 +55,17 @@ class RowSummary:
     picture: str | None
     improvement: dict[str, Estimates]  # over each other library, at equal steps
     nodes: dict[str, list[str]]  # of a cluster: the runs that each has finished
+    label: str  # what tells it from other rows
+    env: str | None = None  # None where there is no run yet
+    runs: list[str] = field(default_factory=list)  # the ids of ours
 
 
 def summarise(store: Store) -> list[RowSummary]:
     """Every row that was asked for, with all that its runs say."""
-    return [summary_of(row, store.runs_of(row, config)) for row, config in store.rows.values()]
+    return [summary_of(row, store.runs_of(row, config), store.folder) for row, config in store.rows.values()]
 
 
-def summary_of(row: Row, runs: Mapping[str, Sequence[Record]]) -> RowSummary:
+def summary_of(row: Row, runs: Mapping[str, Sequence[Record]], out: Path) -> RowSummary:
     done = [record for records in runs.values() for record in records]
     seeds = sorted({*parse_seeds(row.seeds), *(record["seed"] for record in done)})
     sides = {who: side_of(row, records) for who, records in runs.items() if records or who == OURS}
@@ -69,12 +77,15 @@ def summary_of(row: Row, runs: Mapping[str, Sequence[Record]]) -> RowSummary:
         target_score=target_score(row, done),
         goal=next((record["goal"] for record in done if record.get("goal") is not None), None),
         within=row.within,
-        command=row.command(seeds),
+        command=row.command(seeds, out),
         sides=sides,
         notes=sorted({f"{record['who']}: {note}" for record in done for note in record["notes"]}),
         picture=f"{slug(name_of(row))}.svg" if done else None,
         improvement=improvements(sides) if row.equal_steps else {},
         nodes=nodes_of(done),
+        label=row.label,
+        env=done[0]["env"] if done else None,
+        runs=[record["run"] for record in runs.get(OURS, ()) if "run" in record],
     )
 
 
@@ -131,6 +142,7 @@ def side_of(row: Row, records: Sequence[Record]) -> SideSummary:
         in_time=None if row.within is None else seconds <= row.within,
         seconds=median([record["seconds"] for record in records]),
         episodes=records[0]["verdict"]["episodes"],
+        solved_steps=[math.inf if record["solved_steps"] is None else record["solved_steps"] for record in records],
     )
 
 
@@ -177,6 +189,43 @@ def overall_improvement(summaries: Sequence[RowSummary]) -> dict[str, tuple[int,
         }
         found[who] = len(tasks), {name: Estimate.of(improvement, *of) for name, of in samples.items()}
     return found
+
+
+@dataclass(frozen=True)
+class RowGap:
+    """What the runs of one row have more than those of another row of the same env, which stands before it."""
+
+    row: str
+    against: str
+    gaps: dict[str, Gap]  # by measure
+    sooner: float  # how likely a run of this row is solved in fewer steps; ties count half
+
+    def to_json(self) -> dict[str, Any]:
+        return {**vars(self), "gaps": {name: asdict(gap) for name, gap in self.gaps.items()}}
+
+
+def between(summaries: Sequence[RowSummary]) -> list[RowGap]:
+    """Each row compared with the first of its env and kind, where both have several runs of ours."""
+    first: dict[Any, RowSummary] = {}
+    found = []
+    for summary in summaries:
+        side = summary.sides[OURS]
+        if side.runs < 2:
+            continue
+        other = first.setdefault((summary.env, summary.equal_steps, summary.equal_steps and summary.steps), summary)
+        if other is summary:
+            continue
+        against = other.sides[OURS]
+        pairs = {
+            name: [measured(values) for values in (against.values[name], side.values[name])] for name in side.values
+        }
+        sooner = improvement(*([-steps for steps in one.solved_steps] for one in (side, against)))
+        found.append(RowGap(summary.label, other.label, gaps_of(pairs, 1), float(sooner)))
+    return found
+
+
+def measured(values: list[float]) -> Measured:
+    return Measured(values, float(iqm(values)))
 
 
 def chart_of(summary: RowSummary, runs: Mapping[str, Sequence[Record]]) -> Chart:

@@ -5,6 +5,7 @@ Every row of metrics is an event that says how far the run is.
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -52,15 +53,17 @@ class Watch:
         self.report(self.steps)
 
 
-def run(channel: Channel, config: dict[str, Any], threshold: float | None, final: bool, folder: str) -> dict[str, Any]:
-    """`final`: whether the last agent is scored, too. A run that has left a checkpoint in the folder goes on: the node
-    of a cluster on which it was trained has died."""
+def run(
+    channel: Channel, config: dict[str, Any], threshold: float | None, final: bool, facts: dict[str, Any], folder: str
+) -> dict[str, Any]:
+    """Trains the run whose folder that is. `final`: whether the last agent is scored, too. A run that has left a
+    checkpoint there goes on: the node of a cluster on which it was trained has died."""
     checked = configs.validate(config)
     session = build(checked, threshold)
     watch = Watch(lambda steps: channel.event(steps=steps))
     scores = None
     try:
-        training = go_on(session, watch, Path(folder)) or new_run(checked, None, Path(folder))
+        training = go_on(session, watch, Run(Path(folder))) or fresh(checked, Path(folder), facts)
         result = record(session, training, quiet=True, observer=watch)
         if result.stop_reason == "interrupted":
             raise UserError("interrupted before its end.")
@@ -84,11 +87,16 @@ def run(channel: Channel, config: dict[str, Any], threshold: float | None, final
     }
 
 
-def go_on(session: TrainState, watch: Watch, folder: Path) -> Run | None:
-    """The run in the folder, the session where its last checkpoint was, and the story so far; None: there is none that
-    has not reached its end."""
-    run = next((Run(path.parents[1]) for path in folder.glob("[!.]*/checkpoints/last.safetensors")), None)
-    if run is None:
+def fresh(config: configs.RunConfig, folder: Path, facts: dict[str, Any]) -> Run:
+    """A new run with that folder."""
+    shutil.rmtree(folder, ignore_errors=True)
+    return new_run(config, runs_dir=folder.parent, token=folder.name.partition("-")[0], **facts)
+
+
+def go_on(session: TrainState, watch: Watch, run: Run) -> Run | None:
+    """The run, the session where its last checkpoint was, and the story so far; None: there is no checkpoint, or the
+    run has reached its end."""
+    if not run.checkpoint_path("last").exists():
         return None
     saved = checkpoint.load(run.checkpoint_path("last"))
     if why_over(run, saved.state, session.config) is not None:

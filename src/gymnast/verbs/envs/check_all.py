@@ -30,9 +30,13 @@ def check_envs(
     missing, groups = _sorted(names, overrides)
     progress.plan(len(groups))
     found = []
-    for members in groups.values():
-        progress.step(members[0].config.env.id)
+    for number, members in enumerate(groups.values(), start=1):
+        name = members[0].config.env.id
+        progress.step(name)
         found.append(_check(members, steps))
+        problems = len(found[-1]["problems"])
+        said = f"{problems} problem{'s' * (problems != 1)}" if problems else "ok"
+        progress.say(f"{number} of {len(groups)}  {name}: {said}", failed=bool(problems))
         progress.done()
     return Checked(
         {

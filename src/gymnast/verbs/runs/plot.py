@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from gymnast.core.errors import UserError
+from gymnast.core.files import write_atomic
 from gymnast.report.charts.model import Chart, Level, goals, thinned
 from gymnast.report.run_facts import EVALUATION, RETURN
-from gymnast.verbs.extras import check_picture
+from gymnast.verbs.extras import PICTURES, check_file, check_picture
 from gymnast.verbs.runs.sides import CLOCKS, GRID, Side, find_sides, labels, mean_curve, metric_name
 
+NUMBERS = ".csv"
 SCORES = (RETURN, EVALUATION, "eval/best_mean_reward", "eval/stochastic_mean_reward", "verdict/mean")
 
 
@@ -42,29 +46,57 @@ def _sides(chart: Chart) -> dict[str, Any]:
 
 
 def plot_runs(
-    refs: Sequence[str], runs_dir: Path, metrics: Sequence[str], x: str, group: str, out: Path | None, text: bool
+    refs: Sequence[str],
+    runs_dir: Path,
+    metrics: Sequence[str],
+    x: str,
+    group: str,
+    out: Path | None,
+    text: bool,
+    names: Sequence[str] = (),
 ) -> Plot:
-    """`text`: the charts as text also where a picture is written."""
-    if out is not None:
+    """`text`: the charts as text also where a file is written. `names`: of the curves, in their order."""
+    if out is not None and out.suffix == NUMBERS:
+        check_file("--out", out, [NUMBERS])
+    elif out is not None:
+        check_file("--out", out, [*PICTURES, NUMBERS])
         check_picture("--out", out)
     sides = find_sides(refs, runs_dir, group)
-    names = [metric_name(name, sides) for name in metrics] or [usual_metric(sides)]
+    if names and (len(names) != len(sides) or len(set(names)) < len(names)):
+        raise UserError(f"--label: {len(names)} for {len(sides)} curves. Give each curve one of its own, in order.")
+    titles = list(names) or labels(sides)
+    chosen = [metric_name(name, sides) for name in metrics] or [usual_metric(sides)]
     clock, unit = CLOCKS[x]
     charts, notes = [], _notes(sides)
-    for metric in dict.fromkeys(names):
+    for metric in dict.fromkeys(chosen):
         curves = []
-        for label, side in zip(labels(sides), sides, strict=True):
+        for label, side in zip(titles, sides, strict=True):
             found = [facts.curve(metric, clock) for facts in side.runs]
             notes += [f"{f.token} has no {metric}" for f, points in zip(side.runs, found, strict=True) if not points]
             if (curve := mean_curve(label, found)) is not None:
                 curves.append(curve)
         charts.append(Chart(metric, tuple(curves), _levels(metric, sides), unit))
     title = ", ".join(dict.fromkeys(env for side in sides for env in side.envs))
-    if out is not None:
+    if out is not None and out.suffix == NUMBERS:
+        write_atomic(out, numbers_of(charts, x).encode())
+    elif out is not None:
         from gymnast.report.charts.figure import save_charts
 
         save_charts(out, charts, title)
     return Plot(x, title, charts, list(dict.fromkeys(notes)), out, text or out is None)
+
+
+def numbers_of(charts: Sequence[Chart], x: str) -> str:
+    """The curves as CSV: a line for each point, with the ends of its interval where there are several runs."""
+    file = io.StringIO()
+    table = csv.writer(file, lineterminator="\n")
+    table.writerow(["metric", "label", "runs", x, "value", "low", "high"])
+    for chart in charts:
+        for curve in chart.curves:
+            about, ends = [chart.title, curve.name, len(curve.runs) or 1], {at: edges for at, *edges in curve.band}
+            for at, value in curve.points:
+                table.writerow([*about, at, value, *ends.get(at, ("", ""))])
+    return file.getvalue()
 
 
 def usual_metric(sides: Sequence[Side]) -> str:

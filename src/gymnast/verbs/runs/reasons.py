@@ -58,7 +58,8 @@ def _better(data: Comparison, gaps: dict[str, Gap], index: int) -> list[str]:
             return [f"No difference is shown: {numbers}; {few}; {chance}."]
         return [f"{who} is {'better' if gap.value > 0 else 'worse'} than A: {numbers}; {between}; {chance}."]
     alone = " and ".join(side for side, of in (("A", a), (who, b)) if len(of.values) == 1)
-    seeds = f" Of {alone} there is one run: a seed alone can make such a difference." if gap.value else ""
+    has, each = ("have", " each") if " and " in alone else ("has", "")
+    seeds = f" {alone} {has} only one run{each}: another seed alone can make such a difference." if gap.value else ""
     if gap.value == 0:
         return [f"No difference can be seen: {numbers}."]
     if measure == "exact":

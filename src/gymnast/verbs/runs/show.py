@@ -15,7 +15,7 @@ from gymnast.runs.references import Run, delete_run, list_runs, resolve
 from gymnast.verbs.remote.start import bring, is_left_alone
 from gymnast.verbs.result import Facts
 
-BRIEF = ("id", "token", "name", "tags", "env", "algo", "variant", "seed", "status", "created", "parent")
+BRIEF = ("token", "name", "tags", "env", "algo", "variant", "seed", "status", "created", "parent")
 CAME_TO = ("score", "training_return", "solved", "on_target", "env_steps", "seconds", "changes")
 SORTS: dict[str, Callable[[RunFacts], Any]] = {  # the highest first
     "created": lambda run: run.info.created,
@@ -44,8 +44,8 @@ class ShownRun:
     def to_json(self) -> dict[str, Any]:
         facts = self.facts
         return {
-            **asdict(facts.info),
             **brief(facts),
+            **{name: value for name, value in asdict(facts.info).items() if name not in ("id", "path")},
             "threshold": facts.threshold,
             "checkpoints": [{name: getattr(item, name) for name in SHOWN} for item in facts.checkpoints],
             "alerts": [alert.to_json() for alert in facts.alerts],
@@ -99,6 +99,7 @@ def show_run(ref: str, runs_dir: Path, say: Callable[[str], None] = lambda text:
 def brief(facts: RunFacts) -> dict[str, Any]:
     """What a run is and how far it came, in JSON."""
     return {
+        "run": facts.info.id,
         **{name: getattr(facts.info, name) for name in BRIEF},
         **{name: getattr(facts, name) for name in CAME_TO},
         "path": facts.info.path,

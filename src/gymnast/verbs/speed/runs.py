@@ -197,5 +197,5 @@ def _best_threads(baseline: Baseline, progress: Progress) -> int | None:
 
 
 def _median(values: Sequence[float | None]) -> float:
-    """A seed that was never solved took for ever."""
+    """A seed that was never solved counts as infinity."""
     return float(statistics.median(math.inf if value is None else value for value in values))

@@ -128,8 +128,8 @@ def _baseline(config: RunConfig, name: str, python: str | None, repo: str | None
 def _interpreter(library: Library, python: str | None) -> str:
     if python is None and library.extra and not (extra := EXTRAS[library.extra]).installed:
         raise UserError(
-            f"--against {library.name}: {library.title} is not installed. Run: {extra.command}, "
-            f"or name an interpreter that has it: --python {library.name}=PATH."
+            f"--against {library.name}: name an interpreter that has it, --python {library.name}=PATH, or install it "
+            f"here: {extra.problem}"
         )
     found = shutil.which(os.path.expanduser(python or sys.executable))
     if found is None:
