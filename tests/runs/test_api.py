@@ -53,6 +53,27 @@ def test_importing_the_package_imports_nothing_heavy() -> None:
         _ = gymnast.ppo
 
 
+@pytest.mark.parametrize(
+    ("name", "instead"),
+    [
+        ("DQN", "no off-policy algorithms. PPO, A2C and REINFORCE train on the same envs"),
+        ("SAC", "no off-policy algorithms"),
+        ("MaskablePPO", r"set=\{'env.action_masks': True\}"),
+        ("RecurrentPPO", "memory='lstm'"),
+        ("VecNormalize", "normalize_obs=True"),
+        ("EvalCallback", "from stable_baselines3.common.callbacks"),
+    ],
+)
+def test_names_of_other_libraries_are_answered_with_what_is_here(name: str, instead: str) -> None:
+    with pytest.raises(ImportError, match=f"gymnast has no {name}.*{instead}"):
+        exec(f"from gymnast import {name}")
+
+
+def test_what_is_advised_instead_of_other_libraries_classes_works() -> None:
+    assert small_ppo(lambda: Masked(), set={"env.action_masks": True}).config.env.action_masks
+    assert small_ppo(memory="lstm").agent.has_memory
+
+
 @pytest.mark.parametrize(("ours", "theirs"), [(PPO, sb3.PPO), (A2C, sb3.A2C)])
 def test_defaults_are_those_of_stable_baselines3(ours: Any, theirs: Any) -> None:
     model = ours("CartPole-v1")
