@@ -18,6 +18,7 @@ import torch
 
 import gymnast
 from gymnast import A2C, PPO, REINFORCE, evaluate_policy, make_vec_env
+from gymnast.api.arguments import in_python
 from gymnast.api.settings import keyword_places
 from gymnast.core.errors import UserError
 from gymnast.core.schedule import Schedule
@@ -163,8 +164,63 @@ def test_optimizers_by_their_classes() -> None:
     kwargs = {"optimizer_kwargs": {"weight_decay": 0.0}, "optimizer_class": torch.optim.AdamW}
     assert PPO("CartPole-v1", policy_kwargs=kwargs).config.algo.weight_decay == 0.0  # whatever the order
     assert A2C("CartPole-v1", policy_kwargs={"optimizer_class": torch.optim.Adam}).config.algo.optimizer == "adam"
-    with pytest.raises(UserError, match=r"algo.optimizer = adamw: must be one of rmsprop, adam"):
-        A2C("CartPole-v1", policy_kwargs={"optimizer_class": torch.optim.AdamW, "optimizer_kwargs": None})
+    algo = A2C(
+        "CartPole-v1", policy_kwargs={"optimizer_class": torch.optim.AdamW, "optimizer_kwargs": None}
+    ).config.algo
+    assert (algo.optimizer, algo.optimizer_numbers) == ("adamw", {"eps": 1e-5, "weight_decay": 0.01})
+    with pytest.raises(UserError, match=r"Use torch.optim's Adam or AdamW, or RMSprop with A2C"):
+        A2C("CartPole-v1", policy_kwargs={"optimizer_class": torch.optim.SGD})
+
+
+def test_an_action_is_an_array_and_finds_its_entry_in_a_table() -> None:
+    env = gym.make("FrozenLake-v1")  # its transitions are a dict of actions
+    action, _ = small_ppo(env).predict(env.reset(seed=0)[0])
+    assert isinstance(action, np.ndarray)
+    assert (action.shape, action.dtype) == ((), np.int64)
+    assert {0: "left", 1: "down", 2: "right", 3: "up"}[action] == ["left", "down", "right", "up"][action]
+    env.step(action)
+    torque, _ = small_ppo("Pendulum-v1").predict(np.zeros(3, np.float32))
+    assert torque.shape == (1,)
+
+
+@pytest.mark.parametrize(
+    ("keywords", "said"),
+    [
+        ({"batch_size": 100}, r"Use batch_size=128 \(or 64, 256\)\.$"),
+        ({"policy_kwargs": {"net_arch": 64}}, r"'net_arch': 64\}\): must be a list, one number a layer: \[64\]"),
+        ({"gamma": 2.0}, "gamma = 2.0"),
+    ],
+)
+def test_wrong_arguments_are_value_errors_that_name_keywords(keywords: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=said) as caught:
+        PPO("CartPole-v1", **keywords)
+    assert "--set" not in str(caught.value)
+
+
+def test_errors_in_python_name_other_settings_by_set() -> None:
+    said = (
+        "leave it out, --set 'env.wrappers=[{scale: {by: 2}}]', or change it; `gymnast x --set a.b=1`. Use --set a.b=2."
+    )
+    assert in_python(said) == (
+        "leave it out, set={'env.wrappers': [{scale: {by: 2}}]}, or change it; `gymnast x --set a.b=1`. "
+        "Use set={'a.b': 2}."
+    )
+
+
+def test_an_observation_that_is_not_a_number_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"NaN in 'obs', first at row 0, \[2\]"):
+        small_ppo().predict(np.array([0, 0, np.nan, 0], np.float32))
+
+
+def test_a_device_that_is_not_here_becomes_the_cpu(tmp_path: Path) -> None:
+    if torch.cuda.is_available():
+        pytest.skip("this machine has one")
+    with pytest.warns(UserWarning, match="device='cuda:0' is not available on this machine: the CPU is used"):
+        model = small_ppo(device="cuda:0", seed=5)
+    assert (model.device.type, model.seed) == ("cpu", 5)
+    model.save(tmp_path / "model")
+    with pytest.warns(UserWarning, match="device='cuda' is not available"):
+        assert PPO.load(tmp_path / "model", device=torch.device("cuda")).device.type == "cpu"
 
 
 def test_a_preset_is_a_start_that_keywords_change() -> None:

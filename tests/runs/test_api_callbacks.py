@@ -60,15 +60,17 @@ def test_events_come_when_stable_baselines3_calls_them_and_change_nothing() -> N
     assert same(watched, small_ppo(lambda: Counting(), n_envs=2).learn(128))
 
 
-def test_an_event_that_says_false_ends_training_after_its_rollout() -> None:
+def test_an_event_that_says_false_ends_training_at_once() -> None:
     diary = Diary(stop_after=40)
     model = small_ppo(lambda: Counting()).learn(1000, callback=diary, log_interval=20)
     assert model.result is not None
-    assert (model.result.stop_reason, model.num_timesteps) == ("callback", 64)
+    assert (model.result.stop_reason, model.num_timesteps) == ("callback", 40)
     assert len(diary.steps) == 40  # none after it has said so
     assert diary.events == ["init", "start", "rollout", "rollout end", "rollout", "end"]
+    once = small_ppo(lambda: Counting()).learn(32)
+    assert same(model, once)  # the eight steps of the second rollout were not learned from
     model.learn(32, reset_num_timesteps=False)  # and the model trains on
-    assert model.num_timesteps == 96
+    assert model.num_timesteps == 72
 
 
 def test_an_error_in_a_callback_leaves_a_usable_model() -> None:
@@ -87,12 +89,17 @@ def test_an_error_in_a_callback_leaves_a_usable_model() -> None:
 
 
 @pytest.mark.parametrize(
-    "callback", [lambda row: False, lambda local, all_: local["n_steps"] < 10, [lambda row: None, lambda row: False]]
+    ("callback", "steps"),
+    [
+        (lambda row: False, 32),  # rows come after a rollout, steps within it
+        (lambda local, all_: local["n_steps"] < 10, 10),
+        ([lambda row: None, lambda row: False], 32),
+    ],
 )
-def test_functions_stop_training_as_well(callback: Any) -> None:
+def test_functions_stop_training_as_well(callback: Any, steps: int) -> None:
     model = small_ppo().learn(1000, callback=callback, log_interval=1)
     assert model.result is not None
-    assert (model.result.stop_reason, model.num_timesteps) == ("callback", 32)
+    assert (model.result.stop_reason, model.num_timesteps) == ("callback", steps)
 
 
 def test_callbacks_of_stable_baselines3_do_their_work(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
+from gymnast.api.arguments import argument_errors
 from gymnast.api.model import Model
 from gymnast.api.policy import Policy
 from gymnast.api.sources import source_of
@@ -25,6 +26,7 @@ MOST_ENVS = 8
 Callback = Callable[[dict[str, Any], dict[str, Any]], Any]
 
 
+@argument_errors
 def evaluate_policy(
     model: Any,
     env: Any,

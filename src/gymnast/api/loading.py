@@ -6,14 +6,16 @@ from pathlib import Path
 from typing import Any
 
 from gymnast import config as configs
+from gymnast.api.arguments import argument_errors
 from gymnast.api.files import File, read
 from gymnast.api.model import PREDICT_RNG, Model, model_class
-from gymnast.api.settings import dotted, keyword_places, leave_judgement_to_the_user, moved_to
+from gymnast.api.settings import device_here, dotted, keyword_places, leave_judgement_to_the_user, moved_to
 from gymnast.api.sources import EnvSource, Spaces, source_of
 from gymnast.core.errors import UserError
 from gymnast.training.record import versions
 
 
+@argument_errors
 def load(
     ref: File,
     env: Any = None,
@@ -41,6 +43,8 @@ def load(
     places = keyword_places(kind.algo)
     keywords = {key: value for key, value in (custom_objects or {}).items() if key in places} | keywords
     given = dotted(kind.__name__, kind.algo, keywords)
+    if "train.device" not in given:
+        given["train.device"] = device_here(data["train"]["device"])
     if not about:  # a run of `gymnast train`: learn() trains on for the given steps, like any other model's
         leave_judgement_to_the_user(data, given)
     before = configs.validate(data)

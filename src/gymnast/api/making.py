@@ -11,6 +11,7 @@ from typing import Any
 import gymnasium as gym
 
 from gymnast import config as configs
+from gymnast.api.arguments import WrongKeyword, argument_errors
 from gymnast.api.settings import BUDGET_OPEN
 from gymnast.api.sources import EnvSource, Spaces, source_of
 from gymnast.api.vec_env import VecEnv
@@ -22,6 +23,7 @@ MakeEnv = Callable[[], gym.Env[Any, Any]]
 SB3 = "stable_baselines3"
 
 
+@argument_errors
 def make_vec_env(
     env_id: str | Callable[..., gym.Env[Any, Any]],
     n_envs: int = 1,
@@ -68,7 +70,7 @@ def make_vec_env(
         vector.seed(seed)
         return vector
     if vec_env_kwargs:
-        raise UserError("make_vec_env(vec_env_kwargs=...): are for a vec_env_cls, and none is given.")
+        raise WrongKeyword("make_vec_env(vec_env_kwargs=...): are for a vec_env_cls, and none is given.")
     settings: dict[str, Any] = {"n_envs": n_envs, "engine": engine}
     if isinstance(env_id, str) and wrapper_class is None:
         return _open(EnvSource(env_id, settings=settings | {"kwargs": kwargs}), seed)

@@ -14,11 +14,13 @@ from numpy.typing import NDArray
 from gymnast import config as configs
 from gymnast.agent.agent import Agent
 from gymnast.agent.nets import Net
+from gymnast.api.arguments import WrongArgument, argument_errors
 from gymnast.api.callbacks import Callbacks
 from gymnast.api.files import File, write
 from gymnast.api.learning import learn, set_envs, whole
 from gymnast.api.names import Names
 from gymnast.api.policies import policy_and_env
+from gymnast.api.predicting import one_action, refuse_nan
 from gymnast.api.settings import moved_to, new_config
 from gymnast.api.sources import EnvSource, Spaces, source_of
 from gymnast.api.vec_env import VecEnv
@@ -54,6 +56,7 @@ class Model(Names):
     callbacks: Callbacks | None = None  # of the last learn()
     tensorboard_log: str | Path | None = None  # folder of event files, for runs without a folder of their own
 
+    @argument_errors
     def __init__(
         self,
         policy: Any = None,
@@ -160,6 +163,7 @@ class Model(Names):
     def n_envs(self) -> int:
         return self.config.env.n_envs
 
+    @argument_errors
     def learn(
         self,
         total_timesteps: int,
@@ -181,6 +185,7 @@ class Model(Names):
         learn(self, total_timesteps, callback, log_interval, tb_log_name, reset_num_timesteps, shown)
         return self
 
+    @argument_errors
     def predict(
         self,
         observation: Any,
@@ -189,15 +194,19 @@ class Model(Names):
         deterministic: bool = False,
         action_masks: Any = None,
     ) -> tuple[Any, Any]:
-        """The action for an observation, or actions for a batch of them, as the env takes them; and the state to pass
-        with the next ones.
+        """The action for an observation, or actions for a batch of them, as arrays that the env takes; and the state
+        to pass with the next ones.
 
         `state` is what an agent with memory remembers: None, or what the previous call returned. `episode_start` says
         for each env whether an episode starts, and what was remembered is forgotten.
         """
         if isinstance(observation, tuple) and not isinstance(self.observation_space, gym.spaces.Tuple):
-            raise UserError("predict() takes the observation alone: obs, info = env.reset(); model.predict(obs).")
+            raise WrongArgument(
+                "predict() takes the observation alone, and got a tuple: mixing Gym API and VecEnv API? With a "
+                "gymnasium.Env write obs, info = env.reset(); model.predict(obs)."
+            )
         batch, single = self.spaces.layout.to_batch(observation)
+        refuse_nan(batch)
         count, device = len(next(iter(batch.values()))), self.device
         mask = starts = None
         if action_masks is not None:
@@ -209,7 +218,7 @@ class Model(Names):
             obs, state if self.agent.has_memory else None, starts, mask, None if deterministic else self.generator
         )
         actions = self._for_env(self.agent.head.to_env(acted.action.cpu().numpy()))
-        return (actions[0] if single else actions), acted.state if self.agent.has_memory else state
+        return (one_action(actions) if single else actions), acted.state if self.agent.has_memory else state
 
     def _checked_mask(self, action_masks: Any, count: int) -> torch.Tensor:
         """[observations, entries]; each component must allow something."""
@@ -265,6 +274,7 @@ class Model(Names):
             self._vec_env.seed(derive_seed(self.config.train.seed, "get_env"))
         return self._vec_env
 
+    @argument_errors
     def set_env(self, env: Any, force_reset: bool = True) -> None:
         """Trains on other envs from now on; their spaces must be the same. New episodes begin; only where `env` is
         what the model has already do those under way go on, without `force_reset`."""

@@ -39,6 +39,11 @@ class Scheduled(float):
         number.schedule = schedule
         return number
 
+    @property
+    def __name__(self) -> str:
+        """As a function has one: the schedule, as it is written in a config."""
+        return str(self.schedule.to_form())
+
     def __call__(self, left: float) -> float:
         return float(self.schedule.value(1.0 - left))
 
@@ -141,6 +146,8 @@ class Names:
         if config is not None and name in type(config.algo).model_fields:
             value = getattr(config.algo, name)
             return Scheduled(value) if isinstance(value, Schedule) else value
+        if config is not None and name == "seed":
+            return config.train.seed
         raise Lacking(
             f"{type(self).__name__} has no {name!r}.{did_you_mean(name, dir(type(self)))} Parts of "
             "stable-baselines3's loop (rollout_buffer, collect_rollouts, train and the like) have no counterpart: one "

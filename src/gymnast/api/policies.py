@@ -37,7 +37,7 @@ WITHOUT_CHOICE: dict[str, tuple[tuple[Any, ...], str]] = {
     "normalize_images": ((True,), "Pictures are always scaled to 0..1."),
     "full_std": ((True,), "gSDE has a standard deviation for each feature and action."),
     "use_expln": ((False,), "gSDE's standard deviation is an exponential."),
-    "optimizer_class": ((), "optimizer=... names those there are, and `gymnast config explain` shows them."),
+    "optimizer_class": ((), "Use torch.optim's Adam or AdamW, or RMSprop with A2C."),
 }
 # torch's optimizers, with those of their defaults that differ
 OPTIMIZERS: dict[str, dict[str, Any]] = {
@@ -103,6 +103,8 @@ def layer_sizes(model: str, arch: Any) -> dict[str, Any]:
     if isinstance(arch, list | tuple) and len(arch) == 1 and isinstance(arch[0], Mapping):
         warnings.warn("net_arch=[dict(...)]: the list around the dict is of old; leave it out.", stacklevel=2)
         arch = arch[0]
+    if isinstance(arch, int):
+        raise UserError(f"{model}(policy_kwargs={{'net_arch': {arch}}}): must be a list, one number a layer: [{arch}].")
     if not isinstance(arch, Mapping):
         return {"agent.hidden": list(arch)}
     if not set(arch) <= {"pi", "vf"}:
