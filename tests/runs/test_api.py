@@ -556,7 +556,7 @@ def test_set_env_judges_on_episodes_of_their_own() -> None:
         (lambda: PPO("CartPole-v1").predict(np.zeros(3)), "shape"),
         (lambda: evaluate_policy(PPO("CartPole-v1"), "Acrobot-v1"), "Acrobot-v1 does not fit this model"),
         (lambda: make_vec_env("CartPole-v1", n_envs=0), "n_envs = 0: must be at least 1"),
-        (lambda: PPO.load("nowhere"), "there is no file nowhere.safetensors"),
+        (lambda: PPO.load("nowhere"), "there is no file nowhere.zip"),
     ],
 )
 def test_mistakes_are_answered_in_a_line(make: Any, message: str) -> None:

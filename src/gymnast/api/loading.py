@@ -20,7 +20,7 @@ def load(
     ref: File,
     env: Any = None,
     *,
-    verbose: int = 0,
+    verbose: int | None = None,
     runs_dir: str | Path | None = None,
     tensorboard_log: str | Path | None = None,
     custom_objects: dict[str, Any] | None = None,
@@ -31,7 +31,8 @@ def load(
     """A saved model of any algorithm: a file, by name or open, or a run by its reference (@best, @last, an id, ...).
 
     A model of an env object predicts without one and needs `env` to train on. Keywords change settings; so do those of
-    `custom_objects` that are settings. `force_reset` changes nothing: episodes go on where the file can continue them.
+    `custom_objects` that are settings. `verbose`: None is what the saved model had. `force_reset` changes nothing:
+    episodes go on where the file can continue them.
     """
     if print_system_info:
         print(", ".join(f"{name} {version}" for name, version in versions().items()))
@@ -58,7 +59,7 @@ def load(
         raise UserError(f"env: {source.name} has other spaces than the {before.env.id} that {ref} was trained on.")
     known = None if env is None and was_object else source
     model = kind.__new__(kind)  # not __init__: there is nothing to choose, and no env to make before one is needed
-    model._begin(config, known, spaces, verbose, runs_dir, saved=saved)
+    model._begin(config, known, spaces, about.get("verbose", 0) if verbose is None else verbose, runs_dir, saved=saved)
     model.metrics, model.tensorboard_log = dict(saved.metrics), tensorboard_log
     if PREDICT_RNG in saved.tensors:
         model.generator.set_state(saved.tensors[PREDICT_RNG])

@@ -16,7 +16,7 @@ from gymnast.agent.agent import Agent
 from gymnast.agent.nets import Net
 from gymnast.api.arguments import WrongArgument, argument_errors
 from gymnast.api.callbacks import Callbacks
-from gymnast.api.files import File, write
+from gymnast.api.files import File, excluded, write
 from gymnast.api.learning import learn, set_envs, whole
 from gymnast.api.names import Names
 from gymnast.api.policies import policy_and_env
@@ -296,19 +296,21 @@ class Model(Names):
         if self._session is None:
             self._session = self._build(source)
 
+    @argument_errors
     def save(self, path: File, exclude: Any = None, include: Any = None) -> None:
         """Everything in one file: agent, optimizer, normaliser, counters, episodes under way. No pickle.
 
-        `path`: "m" is written to m.safetensors, "m.zip" to m.zip, in the same format; or a file that is open for
-        writing bytes. What would be excluded or included elsewhere has no counterpart here.
+        `path`: "m" is written to m.zip, an archive with model.safetensors in it, "m.safetensors" to that file alone; or
+        a file that is open for writing bytes. `exclude` may leave out `verbose`; the rest belongs to a model.
         """
-        if exclude or include:
-            raise UserError(f"{type(self).__name__}.save(exclude=..., include=...): a file always has all of a model.")
+        left_out = excluded(type(self).__name__, exclude, include)
         if self.source is not None:
             tensors, state = save_state(self.session)
         else:  # its envs cannot be made, so nothing has moved since it was loaded
             assert self._saved is not None
             tensors, state = self._saved.tensors, self._saved.state
+        if "verbose" not in left_out:
+            state = state | {"about": state["about"] | {"verbose": self.verbose}}
         tensors = tensors | {PREDICT_RNG: self.generator.get_state()}
         write(path, tensors, state, self.metrics)
 
