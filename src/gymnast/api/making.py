@@ -15,9 +15,14 @@ from gymnast.api.arguments import WrongKeyword, argument_errors
 from gymnast.api.settings import BUDGET_OPEN
 from gymnast.api.sources import EnvSource, Spaces, source_of
 from gymnast.api.vec_env import VecEnv
+from gymnast.config import EnvConfig
 from gymnast.core.errors import UserError, package_problem
-from gymnast.envs.make import make_vec
+from gymnast.envs import types
+from gymnast.envs.engines.sync import SyncEngine
+from gymnast.envs.make import choose_engine, make_vec
+from gymnast.envs.suites import find_spec
 from gymnast.envs.suites import make as make_one
+from gymnast.envs.suites.base import draws
 
 MakeEnv = Callable[[], gym.Env[Any, Any]]
 SB3 = "stable_baselines3"
@@ -82,9 +87,24 @@ def _open(source: EnvSource, seed: int | None) -> VecEnv:
     env = configs.validate(
         {"env": {"id": source.name, **source.settings}, "train": {"total_timesteps": BUDGET_OPEN}}
     ).env
-    vec = VecEnv(source, Spaces.of(env, source), env.n_envs, lambda: make_vec(env, env.n_envs, "play", source.factory))
+
+    def open_engine(as_objects: bool) -> types.VecEnv:
+        name = choose_engine(env, env.n_envs, source.factory, "play")[0]
+        if as_objects and env.engine == "auto":
+            name = SyncEngine.engine
+        shown = _picture_mode(env) if name == SyncEngine.engine and source.is_id else None
+        cfg = env.model_copy(update={"engine": name})
+        return make_vec(cfg, cfg.n_envs, "play", source.factory, shown)
+
+    vec = VecEnv(source, Spaces.of(env, source), env.n_envs, open_engine)
     vec.seed(0 if seed is None else seed)
     return vec
+
+
+def _picture_mode(cfg: EnvConfig) -> str | None:
+    """How envs are made that can be shown: as stable-baselines3 makes them, where they have pictures and nothing else
+    is asked for."""
+    return "rgb_array" if "render_mode" not in cfg.kwargs and draws(find_spec(cfg.id)) else None
 
 
 def _around(make: MakeEnv, wrapper: Callable[..., gym.Env[Any, Any]] | None, kwargs: dict[str, Any] | None) -> MakeEnv:

@@ -270,7 +270,7 @@ class Model(Names):
         if self._vec_env is None:
             env = self.session.env
             assert self.source is not None
-            self._vec_env = VecEnv(self.source, self.spaces, env.n_envs, lambda: env)
+            self._vec_env = VecEnv(self.source, self.spaces, env.n_envs, lambda _: env)
             self._vec_env.seed(derive_seed(self.config.train.seed, "get_env"))
         return self._vec_env
 
