@@ -197,6 +197,13 @@ def test_wrong_arguments_are_value_errors_that_name_keywords(keywords: dict[str,
     assert "--set" not in str(caught.value)
 
 
+def test_unknown_ids_are_what_gymnasium_raises_for_them() -> None:
+    with pytest.raises(gym.error.DeprecatedEnv, match=r"no env 'Taxi-v3'. Registered: .*Taxi-v4"):
+        make_vec_env("Taxi-v3")
+    with pytest.raises(gym.error.UnregisteredEnv, match="no env 'Nowhere-v0'"):
+        PPO("Nowhere-v0")
+
+
 def test_errors_in_python_name_other_settings_by_set() -> None:
     said = (
         "leave it out, --set 'env.wrappers=[{scale: {by: 2}}]', or change it; `gymnast x --set a.b=1`. Use --set a.b=2."

@@ -7,7 +7,10 @@ import re
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
+import gymnasium as gym
+
 from gymnast.core.errors import UserError
+from gymnast.envs.suites import UnknownEnv
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -21,6 +24,14 @@ class WrongArgument(UserError, ValueError):
     """An argument that a model or a function of the API does not take."""
 
 
+class NoSuchEnv(WrongArgument, gym.error.NameNotFound):
+    """An env's id that is not registered: scripts catch what gymnasium.make raises."""
+
+
+class NoSuchVersion(WrongArgument, gym.error.VersionNotFound, gym.error.DeprecatedEnv):
+    """An id of which other versions are registered."""
+
+
 class WrongKeyword(UserError, TypeError):
     """A keyword that is not known, or makes no sense next to the others."""
 
@@ -32,6 +43,9 @@ def argument_errors(function: Callable[P, R]) -> Callable[P, R]:
     def called(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return function(*args, **kwargs)
+        except UnknownEnv as error:
+            kind = NoSuchVersion if error.versions else NoSuchEnv
+            raise kind(in_python(str(error))) from None
         except UserError as error:
             said = in_python(str(error))
             builtin = isinstance(error, ValueError | TypeError | AttributeError | LookupError)

@@ -19,7 +19,9 @@ from numpy.typing import NDArray
 
 from gymnast.api.vec_env import as_step
 from gymnast.core.errors import UserError
-from gymnast.envs.types import StepBatch, VecEnv
+from gymnast.envs.types import EpisodeRecord, StepBatch, VecEnv
+from gymnast.rl.collector import Lap
+from gymnast.rl.rollout import Rollout
 from gymnast.training.rows import Observer, Row
 
 if TYPE_CHECKING:
@@ -71,13 +73,23 @@ class Callbacks:
             one.init_callback(self._model)
         for one in self.objects:
             one.on_training_start(self.locals, {})
-        collector.env, vec_env.busy = Watched(inner, self), True
+        fill = collector.fill
+
+        def filled(rollout: Rollout, lap: Lap) -> list[EpisodeRecord]:
+            episodes = fill(rollout, lap)
+            if not self.stopped and not collector.cut:
+                for one in self.objects:
+                    one.on_rollout_end()
+            return episodes
+
+        collector.env, collector.fill, vec_env.busy = Watched(inner, self), filled, True  # type: ignore[method-assign]
         try:
             yield
         finally:
             if self._session.collector.cut:  # steps that were made, though nothing was learned from them
                 self._session.counters.env_steps += self.in_rollout
             collector.env, vec_env.busy, self.steps = inner, False, 0
+            del collector.fill  # the class has its own
         for one in self.objects:
             one.on_training_end()
 
@@ -104,9 +116,6 @@ class Callbacks:
             self.stopped = True
             self._session.pulse.cut_at = 0.0  # no further step is made, and what is half full is not learned from
             self._session.rows.next = 0  # a row comes, and the run ends with it
-        elif self.steps == self._session.rollout.size:
-            for one in self.objects:
-                one.on_rollout_end()
 
 
 class Watched:

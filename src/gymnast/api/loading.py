@@ -61,6 +61,7 @@ def load(
     model = kind.__new__(kind)  # not __init__: there is nothing to choose, and no env to make before one is needed
     model._begin(config, known, spaces, about.get("verbose", 0) if verbose is None else verbose, runs_dir, saved=saved)
     model.metrics, model.tensorboard_log = dict(saved.metrics), tensorboard_log
+    model.continues = env is None or not force_reset
     if PREDICT_RNG in saved.tensors:
         model.generator.set_state(saved.tensors[PREDICT_RNG])
     return model

@@ -151,6 +151,10 @@ class Model(Names):
             return self._session.counters.env_steps + (self.callbacks.in_rollout if self.callbacks else 0)
         return int(self._saved.state["counters"]["env_steps"]) if self._saved else 0
 
+    @num_timesteps.setter
+    def num_timesteps(self, steps: int) -> None:
+        self.session.counters.env_steps = whole("num_timesteps", steps, least=0)
+
     @property
     def observation_space(self) -> gym.Space[Any]:
         return self.spaces.observation
@@ -292,7 +296,7 @@ class Model(Names):
             closes = self.source is not None and self.source.given is None
             set_envs(self._session, config, source, _threshold(config, source), closes)
             self._session.about["env"] = "id" if source.is_id else "object"
-        self.config, self.source, self._vec_env = config, source, None
+        self.config, self.source, self._vec_env, self.continues = config, source, None, False
         if self._session is None:
             self._session = self._build(source)
 

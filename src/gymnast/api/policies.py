@@ -24,6 +24,7 @@ PLACES = {
     "ortho_init": "agent.ortho_init",
     "log_std_init": "agent.log_std_init",
     "squash_output": "agent.squash",
+    "use_expln": "agent.sde_expln",
     "share_features_extractor": "agent.shared",
 }
 OWN_ENCODER = "Register your own encoder and name it by encoder=...: CONTRIBUTING.md, under 'Add an encoder'."
@@ -36,7 +37,6 @@ WITHOUT_CHOICE: dict[str, tuple[tuple[Any, ...], str]] = {
     ),
     "normalize_images": ((True,), "Pictures are always scaled to 0..1."),
     "full_std": ((True,), "gSDE has a standard deviation for each feature and action."),
-    "use_expln": ((False,), "gSDE's standard deviation is an exponential."),
     "optimizer_class": ((), "Use torch.optim's Adam or AdamW, or RMSprop with A2C."),
 }
 # torch's optimizers, with those of their defaults that differ

@@ -6,7 +6,7 @@ import importlib
 import os
 import sys
 import traceback
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,15 @@ if TYPE_CHECKING:
     from gymnast.envs.suites.base import Suite
 
 SEVERAL_AGENTS = "One agent in a gymnasium.Env can be trained; envs of several agents (PettingZoo) are not supported."
+
+
+class UnknownEnv(UserError):
+    """An id that nobody has registered."""
+
+    def __init__(self, message: str, versions: Sequence[str] = ()) -> None:
+        """`versions`: other versions of it, which are registered."""
+        super().__init__(message)
+        self.versions = list(versions)
 
 
 def suite_of(env_id: str) -> Suite:
@@ -60,11 +69,11 @@ def find_spec(env_id: str) -> EnvSpec:
         return spec
     versions = [other for other in known if other.rpartition("-v")[0].lower() == _without_version(name).lower()]
     if versions:
-        raise UserError(f"env.id: there is no env {env_id!r}. Registered: {', '.join(versions)}.")
+        raise UnknownEnv(f"env.id: there is no env {env_id!r}. Registered: {', '.join(versions)}.", versions)
     advice = did_you_mean(name, {*known, *preset_ids()}) or " See `gymnast envs list`."
     if "pettingzoo" in name.lower():
-        raise UserError(f"env.id: there is no env {env_id!r}. {SEVERAL_AGENTS}")
-    raise UserError(
+        raise UnknownEnv(f"env.id: there is no env {env_id!r}. {SEVERAL_AGENTS}")
+    raise UnknownEnv(
         f"env.id: there is no env {env_id!r}.{advice} An env of your own package is written as module:{name}."
         if not module
         else f"env.id: the module {module!r} registers no env {name!r}.{advice}"
