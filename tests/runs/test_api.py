@@ -22,6 +22,7 @@ from gymnast.api.arguments import in_python
 from gymnast.api.settings import keyword_places
 from gymnast.core.errors import UserError
 from gymnast.core.schedule import Schedule
+from gymnast.verbs.train import start
 from tests.envs_for_tests import ACTIONS, OBSERVATIONS, Counting, Masked, Spaces, full_id
 
 SHARED = Counting()
@@ -578,3 +579,36 @@ def test_loading_with_the_wrong_class(tmp_path: Path) -> None:
     A2C("CartPole-v1").save(tmp_path / "model")
     with pytest.raises(UserError, match=r"was trained by A2C. Load it with A2C.load"):
         PPO.load(tmp_path / "model")
+
+
+def test_a_run_with_several_tasks_is_loaded_task_by_task(tmp_path: Path) -> None:
+    sets = ["env.n_envs=4", "algo.n_steps=16", "algo.batch_size=32", "eval.every=0", "stop.on_solved=false"]
+    run = start("CartPole-v1:and-acrobot", sets, tmp_path, 0, 64, None, quiet=True).run
+    with pytest.raises(ValueError, match=r"has several tasks: load one of them by task='cartpole' or task='acrobot'"):
+        gymnast.load(run, runs_dir=tmp_path)
+    with pytest.raises(ValueError, match=r"task='acrobat'\): unknown. Did you mean 'acrobot'"):
+        gymnast.load(run, runs_dir=tmp_path, task="acrobat")
+    for task, env_id, actions in (("cartpole", "CartPole-v1", 2), ("acrobot", "Acrobot-v1", 3)):
+        model = gymnast.load(run, runs_dir=tmp_path, task=task)
+        assert isinstance(model, PPO)
+        assert (model.task, model.action_space.n, model.num_timesteps) == (task, actions, 64)
+        env = gym.make(env_id)
+        observation, _ = env.reset(seed=1)
+        action, _ = model.predict(observation, deterministic=True)
+        env.step(action)
+        # alone or in a batch, an observation gets the same action; what only another task can do is never done
+        batch = np.stack([observation, env.reset(seed=2)[0]])
+        assert model.predict(batch, deterministic=True)[0][0] == action
+        assert set(model.predict(np.repeat(batch, 200, 0))[0].tolist()) == set(range(actions))
+        only = np.eye(actions, dtype=bool)[[0, actions - 1]]
+        assert model.predict(batch, action_masks=only)[0].tolist() == [0, actions - 1]
+        # as `gymnast eval --task` scores it
+        returns, lengths = evaluate_policy(model, env_id, 4, return_episode_rewards=True)
+        assert len(returns) == len(lengths) == 4
+        seen: list[dict[str, Any]] = []
+        evaluate_policy(model, gym.make(env_id), 1, callback=lambda known, _, into=seen: into.append(known))
+        assert seen[0]["observations"].shape == (1, *observation.shape)
+        with pytest.raises(UserError, match=f"one task, {task}, of a run with several.*gymnast resume"):
+            model.learn(64)
+    with pytest.raises(UserError, match="Acrobot-v1 does not fit this model"):
+        evaluate_policy(gymnast.load(run, runs_dir=tmp_path, task="cartpole"), "Acrobot-v1")

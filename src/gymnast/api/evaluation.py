@@ -94,7 +94,7 @@ def _scores(model: Model, env: Any, episodes: int, deterministic: bool, looked: 
                 "function that makes an env, or model.get_env()."
             )
         watched: Any = engine if looked is None else looked.at(engine)
-        return evaluate(model.net, watched, episodes, model.draw_seed(), deterministic)
+        return evaluate(model.net, model.seen_by_agent(watched), episodes, model.draw_seed(), deterministic)
 
     if isinstance(env, VecEnv):
         return scores(env.engine, env.source.name)
@@ -154,9 +154,9 @@ class Looked:
 
 
 def _check_fit(model: Model, name: str, env: Any) -> None:
-    agent = model.agent
-    if env.obs_space != agent.obs_space or env.action_space != agent.action_space:
+    known = model.spaces
+    if env.obs_space != known.obs_space or env.action_space != known.action_space:
         raise UserError(
             f"env: {name} does not fit this model: observations {env.obs_space} and actions {env.action_space} "
-            f"instead of {agent.obs_space} and {agent.action_space}."
+            f"instead of {known.obs_space} and {known.action_space}."
         )

@@ -28,7 +28,9 @@ from gymnast.config import RunConfig
 from gymnast.core.errors import UserError
 from gymnast.core.registry import ALGOS
 from gymnast.core.seeds import derive_seed
+from gymnast.envs import types
 from gymnast.envs.spaces import mask_parts
+from gymnast.envs.types import Obs
 from gymnast.metrics.meter import Meter
 from gymnast.runs.checkpoint import Checkpoint
 from gymnast.runs.references import Run
@@ -217,12 +219,20 @@ class Model(Names):
             mask = self._checked_mask(action_masks, count)
         if state is not None and self.agent.has_memory:
             starts = self._checked_memory(state, episode_start, count)
-        obs = {key: torch.from_numpy(array).to(device) for key, array in batch.items()}
+        obs = {key: torch.from_numpy(array).to(device) for key, array in self._seen(batch).items()}
         acted = self.agent.act(
             obs, state if self.agent.has_memory else None, starts, mask, None if deterministic else self.generator
         )
         actions = self._for_env(self.agent.head.to_env(acted.action.cpu().numpy()))
         return (one_action(actions) if single else actions), acted.state if self.agent.has_memory else state
+
+    def _seen(self, batch: Obs) -> Obs:
+        """Observations of the env as the agent sees them."""
+        return batch
+
+    def seen_by_agent(self, env: types.VecEnv) -> types.VecEnv:
+        """Envs as the agent sees them."""
+        return env
 
     def _checked_mask(self, action_masks: Any, count: int) -> torch.Tensor:
         """[observations, entries]; each component must allow something."""
