@@ -7,8 +7,10 @@ are marked `training_only: true`.
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from multiprocessing import parent_process
 from typing import TYPE_CHECKING, Any, Literal
 
 import gymnasium as gym
@@ -25,7 +27,7 @@ from gymnast.envs.recorder import Recorder, find_recorder
 from gymnast.envs.shaping.components import find_shaper
 from gymnast.envs.shaping.env import Shaped
 from gymnast.envs.shaping.vec import ShapedVecEnv
-from gymnast.envs.spaces import ObsLayout
+from gymnast.envs.spaces import ObsLayout, texts_of
 from gymnast.envs.types import VecEnv
 
 if TYPE_CHECKING:
@@ -97,7 +99,18 @@ def make_env(
     for spec in _active_wrappers(cfg, role):
         env = wrappers.wrap(env, spec.name, spec.kwargs)
     _accept_options(env)
-    return env
+    return _without_texts(env)
+
+
+def _without_texts(env: gym.Env[Any, Any]) -> gym.Env[Any, Any]:
+    """Text is left out of a Dict observation, where something else is in it."""
+    texts = texts_of(env.observation_space)
+    if not texts or len(texts) == len(env.observation_space):  # type: ignore[arg-type]
+        return env
+    if parent_process() is None:  # workers say nothing
+        names = ", ".join(map(repr, texts))
+        warnings.warn(f"the observation's {names} is text, which is not learned from: left out.", stacklevel=2)
+    return wrappers.wrap(env, "observation_keys", {"drop": texts})
 
 
 def _check_spaces(env: gym.Env[Any, Any]) -> None:

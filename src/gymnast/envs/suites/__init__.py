@@ -14,14 +14,13 @@ from gymnast.config.files import preset_ids
 from gymnast.core.errors import UserError, did_you_mean, install_command
 from gymnast.core.registry import SUITES
 from gymnast.core.text import cut
+from gymnast.envs.suites.foreign import SEVERAL_AGENTS, foreign_advice
 
 if TYPE_CHECKING:
     import gymnasium as gym
     from gymnasium.envs.registration import EnvSpec
 
     from gymnast.envs.suites.base import Suite
-
-SEVERAL_AGENTS = "One agent in a gymnasium.Env can be trained; envs of several agents (PettingZoo) are not supported."
 
 
 class UnknownEnv(UserError):
@@ -56,7 +55,7 @@ def find_spec(env_id: str) -> EnvSpec:
 
     module, _, name = env_id.rpartition(":")
     if module:
-        import_users_module(module, f"env.id: {env_id!r}")
+        import_users_module(module, f"env.id: {env_id!r}", name)
     suite = suite_of(env_id)
     if suite.module is not None:
         if suite.missing:
@@ -70,9 +69,9 @@ def find_spec(env_id: str) -> EnvSpec:
     versions = [other for other in known if other.rpartition("-v")[0].lower() == _without_version(name).lower()]
     if versions:
         raise UnknownEnv(f"env.id: there is no env {env_id!r}. Registered: {', '.join(versions)}.", versions)
+    if advice := foreign_advice(name, module):
+        raise UnknownEnv(f"env.id: there is no env {env_id!r}. {advice}")
     advice = did_you_mean(name, {*known, *preset_ids()}) or " See `gymnast envs list`."
-    if "pettingzoo" in name.lower():
-        raise UnknownEnv(f"env.id: there is no env {env_id!r}. {SEVERAL_AGENTS}")
     raise UnknownEnv(
         f"env.id: there is no env {env_id!r}.{advice} An env of your own package is written as module:{name}."
         if not module
@@ -134,8 +133,8 @@ def _all_suites() -> list[Suite]:
     return [SUITES.get(start)() for start in SUITES.names()]
 
 
-def import_users_module(module: str, what: str) -> ModuleType:
-    """A module that the config names; `what` needs it."""
+def import_users_module(module: str, what: str, name: str = "") -> ModuleType:
+    """A module that the config names; `what` needs it, an env's `name` in it."""
     # the command's own path does not include the working directory, where a user's module most likely is
     if os.getcwd() not in sys.path and "" not in sys.path:
         sys.path.append(os.getcwd())
@@ -146,8 +145,8 @@ def import_users_module(module: str, what: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if error.name is None or not (module == error.name or module.startswith(f"{error.name}.")):
             raise UserError(f"{what} needs the package {error.name!r}. Run: pip install {error.name}") from error
-        more = f" {SEVERAL_AGENTS}" if module.startswith("pettingzoo") else ""
-        raise UserError(f"{what}: there is no module {module!r}. Is it installed?{more}") from error
+        advice = foreign_advice(name, module) or "Is it installed?"
+        raise UserError(f"{what}: there is no module {module!r}. {advice}") from error
     except Exception as error:  # foreign code
         raise UserError(f"{what}: importing {module!r} failed: {raised(error)}.") from error
 
