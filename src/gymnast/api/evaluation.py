@@ -77,12 +77,18 @@ def _monitored(model: Model, env: Any) -> tuple[Any, bool]:
     if isinstance(env, gym.Env):
         layers = wrappers_of(env)
         if not any(type(layer).__name__ == "Monitor" for layer in layers):
-            return env, all(type(layer).__module__.startswith("gymnasium.wrappers") for layer in layers)
+            return env, all(map(keeps_scores, layers))
         cfg = model.config.env
         if cfg.wrappers or cfg.action_masks or cfg.forbid:  # for envs that are made here
             return env, False
         return importlib.import_module("stable_baselines3.common.vec_env").DummyVecEnv([lambda: env]), True
     return env, isinstance(env, VecEnv) or not hasattr(env, "step_async") or is_monitored(env)
+
+
+def keeps_scores(layer: gym.Env[Any, Any]) -> bool:
+    """Whether a wrapper is one of Gymnasium's that leave rewards as they are: those that make() adds among them."""
+    changes = isinstance(layer, gym.RewardWrapper | gym.wrappers.NormalizeReward)
+    return type(layer).__module__.startswith("gymnasium.wrappers") and not changes
 
 
 def _scores(model: Model, env: Any, episodes: int, deterministic: bool, looked: Looked | None) -> Evaluation:
