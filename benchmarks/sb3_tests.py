@@ -29,6 +29,7 @@ from typing import Any
 import pytest
 
 OFF_POLICY = {"DDPG", "DQN", "SAC", "TD3"}
+NAMES = {"PPO", "A2C", "make_vec_env", "evaluate_policy"}
 OUTCOMES = ("passed", "refused", "differs", "raw")
 LIMIT = 120  # seconds a test
 
@@ -69,7 +70,9 @@ class Judge:
         self._functions = {name: getattr(api, name) for name in ("make_vec_env", "evaluate_policy")}
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Functions are replaced in the tests alone: its own make_atari_env and EvalCallback call its."""
+        """Functions are replaced in the tests alone: its own make_atari_env and EvalCallback call its. Tests that can
+        reach none of the four names are not run."""
+        items[:] = filter(concerns, items)
         for module in {item.getparent(pytest.Module).obj for item in items}:  # type: ignore[union-attr]
             for name in vars(module).keys() & self._functions:
                 setattr(module, name, self._functions[name])
@@ -87,8 +90,7 @@ class Judge:
 
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
         self.calls.clear()
-        parameters = getattr(getattr(item, "callspec", None), "params", {})
-        if OFF_POLICY & {one.__name__ for one in parameters.values() if inspect.isclass(one)}:
+        if OFF_POLICY & {one.__name__ for one in parameters_of(item).values() if inspect.isclass(one)}:
             pytest.skip("off-policy")
 
     @pytest.hookimpl(hookwrapper=True)
@@ -105,6 +107,35 @@ class Judge:
         last = error.traceback[-1]
         is_assertion = error.errisinstance((AssertionError, pytest.fail.Exception))
         return "differs" if is_assertion else "raw", f"{said} ({Path(last.path).name}:{last.lineno + 1})"
+
+
+def parameters_of(item: Any) -> dict[str, Any]:
+    found: dict[str, Any] = getattr(getattr(item, "callspec", None), "params", {})
+    return found
+
+
+def concerns(item: Any) -> bool:
+    """Whether a test's code, its fixtures or functions that they call name one of the four."""
+    if any(inspect.isclass(one) and one.__name__ in NAMES for one in parameters_of(item).values()):
+        return True
+    fixtures = [each.func for all_ in item._fixtureinfo.name2fixturedefs.values() for each in all_]
+    waiting, seen = [item.function, *fixtures], set()
+    while waiting:
+        function = inspect.unwrap(waiting.pop())
+        codes = [function.__code__] if hasattr(function, "__code__") else []
+        while codes:
+            code = codes.pop()
+            if NAMES & set(code.co_names):
+                return True
+            codes += [one for one in code.co_consts if inspect.iscode(one)]
+            known = (getattr(function, "__globals__", {}).get(name) for name in code.co_names)
+            for one in known:
+                if isinstance(one, dict) and any(f".{name}'" in repr(one) for name in NAMES):  # classes by name
+                    return True
+                if inspect.isfunction(one) and one not in seen and one.__module__ == item.module.__name__:
+                    seen.add(one)
+                    waiting.append(one)
+    return False
 
 
 def main() -> None:
