@@ -122,6 +122,14 @@ def test_envs_that_are_asked_for_before_the_first_reset_are_objects_with_picture
         _ = late.envs
 
 
+@pytest.mark.parametrize("wrapper", [None, Doubled])
+def test_a_time_limit_is_an_argument_of_make(wrapper: Any) -> None:
+    vector = make_vec_env("Pendulum-v1", 2, env_kwargs={"max_episode_steps": 7, "g": 9.0}, wrapper_class=wrapper)
+    rows = rows_of(PPO(vector, **SMALL), 64)
+    assert rows[-1]["rollout/ep_len_mean"] == 7.0
+    assert vector.get_attr("g") == [9.0, 9.0]
+
+
 def test_evaluation_of_stable_baselines3_takes_our_envs_without_a_warning(recwarn: pytest.WarningsRecorder) -> None:
     model = small_ppo(make_vec_env("CartPole-v1", 1))
     model.learn(32, callback=EvalCallback(Monitor(gym.make("CartPole-v1")), eval_freq=32, n_eval_episodes=1, verbose=0))

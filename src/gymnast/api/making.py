@@ -52,10 +52,11 @@ def make_vec_env(
     very object. So do `monitor_dir` and `monitor_kwargs`, which are for stable-baselines3's Monitor: its files are
     numbered from `start_index`. Without them episodes are recorded all the same.
     """
-    kwargs = env_kwargs or {}
+    kwargs, limit = dict(env_kwargs or {}), None
     make: MakeEnv
     if isinstance(env_id, str):
-        make = functools.partial(make_one, env_id, kwargs)
+        limit = kwargs.pop("max_episode_steps", None)  # gymnasium.make's own
+        make = functools.partial(make_one, env_id, kwargs, limit)
     else:
         make = functools.partial(env_id, **kwargs) if kwargs else env_id
     if vec_env_cls is not None or monitor_dir is not None or monitor_kwargs is not None:
@@ -78,7 +79,7 @@ def make_vec_env(
         raise WrongKeyword("make_vec_env(vec_env_kwargs=...): are for a vec_env_cls, and none is given.")
     settings: dict[str, Any] = {"n_envs": n_envs, "engine": engine}
     if isinstance(env_id, str) and wrapper_class is None:
-        return _open(EnvSource(env_id, settings=settings | {"kwargs": kwargs}), seed)
+        return _open(EnvSource(env_id, settings=settings | {"kwargs": kwargs, "max_episode_steps": limit}), seed)
     made = source_of(_around(make, wrapper_class, wrapper_kwargs))
     return _open(EnvSource(made.name, made.factory, settings=settings), seed)
 
