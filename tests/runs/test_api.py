@@ -18,9 +18,11 @@ import torch
 
 import gymnast
 from gymnast import A2C, PPO, REINFORCE, evaluate_policy, make_vec_env
+from gymnast.api.arguments import in_python
 from gymnast.api.settings import keyword_places
 from gymnast.core.errors import UserError
 from gymnast.core.schedule import Schedule
+from gymnast.verbs.train import start
 from tests.envs_for_tests import ACTIONS, OBSERVATIONS, Counting, Masked, Spaces, full_id
 
 SHARED = Counting()
@@ -51,6 +53,27 @@ def test_importing_the_package_imports_nothing_heavy() -> None:
     assert set(gymnast.__all__) <= set(dir(gymnast))
     with pytest.raises(AttributeError, match="has no attribute 'ppo'"):
         _ = gymnast.ppo
+
+
+@pytest.mark.parametrize(
+    ("name", "instead"),
+    [
+        ("DQN", "no off-policy algorithms. PPO, A2C and REINFORCE train on the same envs"),
+        ("SAC", "no off-policy algorithms"),
+        ("MaskablePPO", r"set=\{'env.action_masks': True\}"),
+        ("RecurrentPPO", "memory='lstm'"),
+        ("VecNormalize", "normalize_obs=True"),
+        ("EvalCallback", "from stable_baselines3.common.callbacks"),
+    ],
+)
+def test_names_of_other_libraries_are_answered_with_what_is_here(name: str, instead: str) -> None:
+    with pytest.raises(ImportError, match=f"gymnast has no {name}.*{instead}"):
+        exec(f"from gymnast import {name}")
+
+
+def test_what_is_advised_instead_of_other_libraries_classes_works() -> None:
+    assert small_ppo(lambda: Masked(), set={"env.action_masks": True}).config.env.action_masks
+    assert small_ppo(memory="lstm").agent.has_memory
 
 
 @pytest.mark.parametrize(("ours", "theirs"), [(PPO, sb3.PPO), (A2C, sb3.A2C)])
@@ -142,8 +165,70 @@ def test_optimizers_by_their_classes() -> None:
     kwargs = {"optimizer_kwargs": {"weight_decay": 0.0}, "optimizer_class": torch.optim.AdamW}
     assert PPO("CartPole-v1", policy_kwargs=kwargs).config.algo.weight_decay == 0.0  # whatever the order
     assert A2C("CartPole-v1", policy_kwargs={"optimizer_class": torch.optim.Adam}).config.algo.optimizer == "adam"
-    with pytest.raises(UserError, match=r"algo.optimizer = adamw: must be one of rmsprop, adam"):
-        A2C("CartPole-v1", policy_kwargs={"optimizer_class": torch.optim.AdamW, "optimizer_kwargs": None})
+    algo = A2C(
+        "CartPole-v1", policy_kwargs={"optimizer_class": torch.optim.AdamW, "optimizer_kwargs": None}
+    ).config.algo
+    assert (algo.optimizer, algo.optimizer_numbers) == ("adamw", {"eps": 1e-5, "weight_decay": 0.01})
+    with pytest.raises(UserError, match=r"Use torch.optim's Adam or AdamW, or RMSprop with A2C"):
+        A2C("CartPole-v1", policy_kwargs={"optimizer_class": torch.optim.SGD})
+
+
+def test_an_action_is_an_array_and_finds_its_entry_in_a_table() -> None:
+    env = gym.make("FrozenLake-v1")  # its transitions are a dict of actions
+    action, _ = small_ppo(env).predict(env.reset(seed=0)[0])
+    assert isinstance(action, np.ndarray)
+    assert (action.shape, action.dtype) == ((), np.int64)
+    assert {0: "left", 1: "down", 2: "right", 3: "up"}[action] == ["left", "down", "right", "up"][action]
+    env.step(action)
+    torque, _ = small_ppo("Pendulum-v1").predict(np.zeros(3, np.float32))
+    assert torque.shape == (1,)
+
+
+@pytest.mark.parametrize(
+    ("keywords", "said"),
+    [
+        ({"batch_size": 100}, r"Use batch_size=128 \(or 64, 256\)\.$"),
+        ({"policy_kwargs": {"net_arch": 64}}, r"'net_arch': 64\}\): must be a list, one number a layer: \[64\]"),
+        ({"gamma": 2.0}, "gamma = 2.0"),
+    ],
+)
+def test_wrong_arguments_are_value_errors_that_name_keywords(keywords: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=said) as caught:
+        PPO("CartPole-v1", **keywords)
+    assert "--set" not in str(caught.value)
+
+
+def test_unknown_ids_are_what_gymnasium_raises_for_them() -> None:
+    with pytest.raises(gym.error.DeprecatedEnv, match=r"no env 'Taxi-v3'. Registered: .*Taxi-v4"):
+        make_vec_env("Taxi-v3")
+    with pytest.raises(gym.error.UnregisteredEnv, match="no env 'Nowhere-v0'"):
+        PPO("Nowhere-v0")
+
+
+def test_errors_in_python_name_other_settings_by_set() -> None:
+    said = (
+        "leave it out, --set 'env.wrappers=[{scale: {by: 2}}]', or change it; `gymnast x --set a.b=1`. Use --set a.b=2."
+    )
+    assert in_python(said) == (
+        "leave it out, set={'env.wrappers': [{scale: {by: 2}}]}, or change it; `gymnast x --set a.b=1`. "
+        "Use set={'a.b': 2}."
+    )
+
+
+def test_an_observation_that_is_not_a_number_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"NaN in 'obs', first at row 0, \[2\]"):
+        small_ppo().predict(np.array([0, 0, np.nan, 0], np.float32))
+
+
+def test_a_device_that_is_not_here_becomes_the_cpu(tmp_path: Path) -> None:
+    if torch.cuda.is_available():
+        pytest.skip("this machine has one")
+    with pytest.warns(UserWarning, match="device='cuda:0' is not available on this machine: the CPU is used"):
+        model = small_ppo(device="cuda:0", seed=5)
+    assert (model.device.type, model.seed) == ("cpu", 5)
+    model.save(tmp_path / "model")
+    with pytest.warns(UserWarning, match="device='cuda' is not available"):
+        assert PPO.load(tmp_path / "model", device=torch.device("cuda")).device.type == "cpu"
 
 
 def test_a_preset_is_a_start_that_keywords_change() -> None:
@@ -464,7 +549,6 @@ def test_set_env_judges_on_episodes_of_their_own() -> None:
         (lambda: setattr(PPO("CartPole-v1"), "policy", torch.nn.Linear(1, 1)), "a model keeps its agent"),
         (lambda: PPO("CartPole-v1").policy.optimizer, r"model.get_parameters.."),
         (lambda: PPO("CartPole-v1").policy.mlp_extractor, "Its parts are actor_body"),
-        (lambda: PPO("CartPole-v1").save("x", exclude=["verbose"]), "a file always has all of a model"),
         (lambda: PPO(sb3.common.policies.ActorCriticPolicy), "PPO needs an env"),
         (
             lambda: PPO(type("Mine", (sb3.common.policies.ActorCriticPolicy,), {}), "CartPole-v1"),
@@ -475,14 +559,17 @@ def test_set_env_judges_on_episodes_of_their_own() -> None:
             "your own encoder",
         ),
         (lambda: make_vec_env("CartPole-v1", vec_env_kwargs={"a": 1}), "are for a vec_env_cls"),
-        (lambda: make_vec_env("CartPole-v1", 8).get_attr("gravity"), "keeps no env objects.*engine='sync'"),
+        (
+            lambda: make_vec_env("CartPole-v1", 8, engine="cartpole").get_attr("gravity"),
+            "keeps no env objects.*engine='sync'",
+        ),
         (lambda: make_vec_env("CartPole-v1").set_options({}), "VecEnv has no 'set_options'"),
         (lambda: evaluate_policy(sb3.PPO("MlpPolicy", "CartPole-v1"), "CartPole-v1"), "PPO is not a model of Gymnast"),
         (lambda: PPO("CartPole-v1").predict((np.zeros(4), {})), "takes the observation alone"),
         (lambda: PPO("CartPole-v1").predict(np.zeros(3)), "shape"),
         (lambda: evaluate_policy(PPO("CartPole-v1"), "Acrobot-v1"), "Acrobot-v1 does not fit this model"),
         (lambda: make_vec_env("CartPole-v1", n_envs=0), "n_envs = 0: must be at least 1"),
-        (lambda: PPO.load("nowhere"), "there is no file nowhere.safetensors"),
+        (lambda: PPO.load("nowhere"), "there is no file nowhere.zip"),
     ],
 )
 def test_mistakes_are_answered_in_a_line(make: Any, message: str) -> None:
@@ -495,3 +582,36 @@ def test_loading_with_the_wrong_class(tmp_path: Path) -> None:
     A2C("CartPole-v1").save(tmp_path / "model")
     with pytest.raises(UserError, match=r"was trained by A2C. Load it with A2C.load"):
         PPO.load(tmp_path / "model")
+
+
+def test_a_run_with_several_tasks_is_loaded_task_by_task(tmp_path: Path) -> None:
+    sets = ["env.n_envs=4", "algo.n_steps=16", "algo.batch_size=32", "eval.every=0", "stop.on_solved=false"]
+    run = start("CartPole-v1:and-acrobot", sets, tmp_path, 0, 64, None, quiet=True).run
+    with pytest.raises(ValueError, match=r"has several tasks: load one of them by task='cartpole' or task='acrobot'"):
+        gymnast.load(run, runs_dir=tmp_path)
+    with pytest.raises(ValueError, match=r"task='acrobat'\): unknown. Did you mean 'acrobot'"):
+        gymnast.load(run, runs_dir=tmp_path, task="acrobat")
+    for task, env_id, actions in (("cartpole", "CartPole-v1", 2), ("acrobot", "Acrobot-v1", 3)):
+        model = gymnast.load(run, runs_dir=tmp_path, task=task)
+        assert isinstance(model, PPO)
+        assert (model.task, model.action_space.n, model.num_timesteps) == (task, actions, 64)
+        env = gym.make(env_id)
+        observation, _ = env.reset(seed=1)
+        action, _ = model.predict(observation, deterministic=True)
+        env.step(action)
+        # alone or in a batch, an observation gets the same action; what only another task can do is never done
+        batch = np.stack([observation, env.reset(seed=2)[0]])
+        assert model.predict(batch, deterministic=True)[0][0] == action
+        assert set(model.predict(np.repeat(batch, 200, 0))[0].tolist()) == set(range(actions))
+        only = np.eye(actions, dtype=bool)[[0, actions - 1]]
+        assert model.predict(batch, action_masks=only)[0].tolist() == [0, actions - 1]
+        # as `gymnast eval --task` scores it
+        returns, lengths = evaluate_policy(model, env_id, 4, return_episode_rewards=True)
+        assert len(returns) == len(lengths) == 4
+        seen: list[dict[str, Any]] = []
+        evaluate_policy(model, gym.make(env_id), 1, callback=lambda known, _, into=seen: into.append(known))
+        assert seen[0]["observations"].shape == (1, *observation.shape)
+        with pytest.raises(UserError, match=f"one task, {task}, of a run with several.*gymnast resume"):
+            model.learn(64)
+    with pytest.raises(UserError, match="Acrobot-v1 does not fit this model"):
+        evaluate_policy(gymnast.load(run, runs_dir=tmp_path, task="cartpole"), "Acrobot-v1")

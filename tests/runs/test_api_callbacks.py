@@ -8,6 +8,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
+import torch
 from stable_baselines3.common import callbacks as theirs
 from stable_baselines3.common.logger import configure
 
@@ -60,15 +61,17 @@ def test_events_come_when_stable_baselines3_calls_them_and_change_nothing() -> N
     assert same(watched, small_ppo(lambda: Counting(), n_envs=2).learn(128))
 
 
-def test_an_event_that_says_false_ends_training_after_its_rollout() -> None:
+def test_an_event_that_says_false_ends_training_at_once() -> None:
     diary = Diary(stop_after=40)
     model = small_ppo(lambda: Counting()).learn(1000, callback=diary, log_interval=20)
     assert model.result is not None
-    assert (model.result.stop_reason, model.num_timesteps) == ("callback", 64)
+    assert (model.result.stop_reason, model.num_timesteps) == ("callback", 40)
     assert len(diary.steps) == 40  # none after it has said so
     assert diary.events == ["init", "start", "rollout", "rollout end", "rollout", "end"]
+    once = small_ppo(lambda: Counting()).learn(32)
+    assert same(model, once)  # the eight steps of the second rollout were not learned from
     model.learn(32, reset_num_timesteps=False)  # and the model trains on
-    assert model.num_timesteps == 96
+    assert model.num_timesteps == 72
 
 
 def test_an_error_in_a_callback_leaves_a_usable_model() -> None:
@@ -87,12 +90,17 @@ def test_an_error_in_a_callback_leaves_a_usable_model() -> None:
 
 
 @pytest.mark.parametrize(
-    "callback", [lambda row: False, lambda local, all_: local["n_steps"] < 10, [lambda row: None, lambda row: False]]
+    ("callback", "steps"),
+    [
+        (lambda row: False, 32),  # rows come after a rollout, steps within it
+        (lambda local, all_: local["n_steps"] < 10, 10),
+        ([lambda row: None, lambda row: False], 32),
+    ],
 )
-def test_functions_stop_training_as_well(callback: Any) -> None:
+def test_functions_stop_training_as_well(callback: Any, steps: int) -> None:
     model = small_ppo().learn(1000, callback=callback, log_interval=1)
     assert model.result is not None
-    assert (model.result.stop_reason, model.num_timesteps) == ("callback", 32)
+    assert (model.result.stop_reason, model.num_timesteps) == ("callback", steps)
 
 
 def test_callbacks_of_stable_baselines3_do_their_work(tmp_path: Path) -> None:
@@ -100,10 +108,7 @@ def test_callbacks_of_stable_baselines3_do_their_work(tmp_path: Path) -> None:
     every = theirs.EveryNTimesteps(n_steps=40, callback=theirs.CheckpointCallback(1, tmp_path / "all", "at"))
     best = theirs.EvalCallback(Counting(), eval_freq=25, n_eval_episodes=2, best_model_save_path=tmp_path, warn=False)
     rows: list[dict[str, float]] = []
-    with pytest.warns(UserWarning, match="not of the same type"):  # their own words: its envs are not ours
-        model = A2C(lambda: Counting(), n_steps=10).learn(
-            1000, callback=[stop, every, best, rows.append], log_interval=1
-        )
+    model = A2C(lambda: Counting(), n_steps=10).learn(1000, callback=[stop, every, best, rows.append], log_interval=1)
     assert stop.n_episodes == 20
     assert model.num_timesteps == 100  # 20 episodes of 5 steps
     assert best.best_mean_reward == 15.0
@@ -193,3 +198,53 @@ def test_an_env_whose_reset_has_no_options() -> None:
     rows: list[dict[str, float]] = []
     small_ppo(NoOptions(Counting())).learn(32, callback=rows.append)
     assert rows[-1]["rollout/ep_rew_mean"] == 15.0
+
+
+def test_parts_of_the_loop_may_be_looked_at() -> None:
+    seen: list[Any] = []
+
+    class Looking(theirs.BaseCallback):
+        def _on_step(self) -> bool:
+            return True
+
+        def _on_rollout_end(self) -> None:
+            buffer = self.model.rollout_buffer
+            seen.append((buffer.rewards.copy(), buffer.actions.shape, np.isnan(buffer.returns).all()))
+            buffer.rewards[:] = 7.0  # a copy
+
+    model = small_ppo(lambda: Counting(), n_envs=2, stats_window_size=3).learn(64, callback=Looking())
+    rewards, shape, unknown = seen[0]
+    assert rewards[:, 0].tolist() == [float(1 + step % 5) for step in range(32)]  # episodes of 5 steps, paid 1 to 5
+    assert (shape, bool(unknown)) == ((32, 2), True)
+    buffer = model.rollout_buffer
+    assert (buffer.observations.shape, buffer.values.shape, buffer.buffer_size) == ((32, 2, 1), (32, 2), 32)
+    assert np.allclose(buffer.returns, buffer.advantages + buffer.values, atol=1e-5)
+    assert list(model.ep_info_buffer) == [{"r": 15.0, "l": 5}] * 3
+    assert (model.ep_info_buffer.maxlen, len(model.ep_success_buffer)) == (3, 0)
+    with pytest.raises(AttributeError, match=r"rollout_buffer has no 'add'.* cannot be changed"):
+        buffer.add(1)
+    assert model._last_obs.shape == (2, 1)
+    model.set_env(lambda: Counting())
+    assert model._last_obs is None  # new episodes begin
+    model.num_timesteps = 1000
+    assert model.learn(32, reset_num_timesteps=False).num_timesteps == 1000 + 64
+
+
+@pytest.mark.parametrize("env", ["CartPole-v1", "Pendulum-v1"])
+def test_a_policy_judges_actions(env: str) -> None:
+    model = small_ppo(env, seed=1)
+    policy = model.policy
+    obs, _ = policy.obs_to_tensor(np.stack([model.observation_space.sample() for _ in range(16)]))
+    actions, values, logps = policy(obs)
+    judged = policy.evaluate_actions(obs, actions)
+    for mine, theirs_ in zip(judged[:2], (values, logps), strict=True):
+        torch.testing.assert_close(mine, theirs_, atol=1e-5, rtol=0)
+    judged[1].mean().backward()  # with gradients
+    assert policy.actor_out.weight.grad is not None
+    chosen = policy.get_distribution(obs)
+    torch.testing.assert_close(chosen.log_prob(actions), logps, atol=1e-5, rtol=0)
+    torch.testing.assert_close(chosen.entropy(), judged[2])
+    assert torch.equal(chosen.get_actions(deterministic=True), chosen.mode())
+    assert chosen.distribution.sample().shape == actions.shape
+    with pytest.raises(UserError, match="an agent with memory judges whole sequences"):
+        small_ppo(env, memory="lstm").policy.evaluate_actions(obs, actions)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import tempfile
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +26,7 @@ from tests.runs.test_api import same, small_ppo
 @pytest.mark.parametrize(
     ("saved", "file", "loaded"),
     [
-        ("m", "m.safetensors", ("m", "m.safetensors", "m.zip")),
+        ("m", "m.zip", ("m", "m.safetensors", "m.zip")),
         ("m.zip", "m.zip", ("m", "m.zip")),
         ("m.safetensors", "m.safetensors", ("m", "m.zip")),
     ],
@@ -38,6 +39,30 @@ def test_a_model_is_found_under_the_names_that_scripts_use(
     assert [path.name for path in tmp_path.iterdir()] == [file]
     for name in loaded:
         assert same(PPO.load(tmp_path / name), model)
+
+
+def test_a_zip_file_is_one_and_damage_to_it_is_noticed(tmp_path: Path) -> None:
+    small_ppo().save(tmp_path / "m.zip")
+    with zipfile.ZipFile(tmp_path / "m.zip") as archive:
+        assert archive.namelist() == ["model.safetensors"]
+        archive.extractall(tmp_path)
+    assert same(PPO.load(tmp_path / "model.safetensors"), PPO.load(tmp_path / "m.zip"))
+    data = bytearray((tmp_path / "m.zip").read_bytes())
+    data[len(data) // 2] ^= 1
+    (tmp_path / "m.zip").write_bytes(data)
+    with pytest.raises(UserError, match=r"cannot use checkpoint .*m.zip: Bad CRC-32") as caught:
+        PPO.load(tmp_path / "m.zip")
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def test_what_may_be_left_out_of_a_file(tmp_path: Path) -> None:
+    model = small_ppo(verbose=2)
+    model.save(tmp_path / "without", exclude=["verbose", "logger"])
+    model.save(tmp_path / "with", exclude=["verbose"], include=["verbose"])
+    assert [PPO.load(tmp_path / name).verbose for name in ("without", "with")] == [0, 2]
+    assert PPO.load(tmp_path / "with", verbose=1).verbose == 1
+    with pytest.raises(ValueError, match=r"exclude=\['policy'\]\): belongs to a model"):
+        model.save(tmp_path / "m", exclude=["policy"])
 
 
 def test_open_files(tmp_path: Path) -> None:
@@ -93,7 +118,7 @@ def test_commands_take_a_file_that_python_saved(tmp_path: Path) -> None:
         resume(str(tmp_path / "mine.zip"), [], runs)
     small_ppo(lambda: Counting()).save(tmp_path / "object")
     with pytest.raises(UserError, match=r"trained on an object of Python code, Counting.*evaluate_policy"):
-        evaluate_ref(str(tmp_path / "object.safetensors"), 4, runs, seed=1, stochastic=False)
+        evaluate_ref(str(tmp_path / "object.zip"), 4, runs, seed=1, stochastic=False)
 
 
 def test_parameters_in_and_out(tmp_path: Path) -> None:

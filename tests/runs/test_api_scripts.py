@@ -62,7 +62,7 @@ def test_vectorized_envs_save_delete_load(tmp_path: Path, monkeypatch: pytest.Mo
     assert all(entry["episode"]["r"] == entry["episode"]["l"] for entry in ended)
     assert all(entry["terminal_observation"].shape == (4,) for entry in ended)
     assert ended
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["ppo_cartpole.safetensors"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["ppo_cartpole.zip"]
 
 
 def test_train_save_load_evaluate(tmp_path: Path) -> None:

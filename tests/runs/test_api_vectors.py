@@ -9,6 +9,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from stable_baselines3.common import vec_env as theirs
+from stable_baselines3.common.callbacks import EvalCallback
 from stable_baselines3.common.monitor import Monitor
 
 from gymnast import PPO, evaluate_policy, make_vec_env
@@ -116,8 +117,38 @@ def test_env_objects_are_reached_through_the_vector() -> None:
     _, rewards, _, _ = vector.step_wait()
     assert rewards.tolist() == [2.0] * 3
     assert not hasattr(vector, "set_options")
-    with pytest.raises(UserError, match=r"render_mode='rgb_array'"):
+    with pytest.raises(UserError, match=r"these envs have no pictures.*engine='sync'"):
         vector.render("rgb_array")
+
+
+def test_envs_that_are_asked_for_before_the_first_reset_are_objects_with_pictures() -> None:
+    vector = make_vec_env("CartPole-v1", 2)  # stepped by a compiled engine, where nobody asks
+    assert isinstance(vector, theirs.DummyVecEnv)
+    assert [type(env.unwrapped).__name__ for env in vector.envs] == ["CartPoleEnv"] * 2
+    assert vector.get_attr("metadata")[0]["render_fps"] == 50
+    vector.reset()
+    assert vector.render_mode == "rgb_array"
+    assert vector.render("rgb_array").shape == (400, 600, 3)
+    watched = make_vec_env("CartPole-v1", 2, wrapper_class=gym.wrappers.RecordEpisodeStatistics)
+    assert all(isinstance(env, gym.wrappers.RecordEpisodeStatistics) for env in watched.envs)
+    late = make_vec_env("CartPole-v1", 8)
+    late.reset()
+    with pytest.raises(UserError, match="envs: the cartpole engine keeps no env objects"):
+        _ = late.envs
+
+
+@pytest.mark.parametrize("wrapper", [None, Doubled])
+def test_a_time_limit_is_an_argument_of_make(wrapper: Any) -> None:
+    vector = make_vec_env("Pendulum-v1", 2, env_kwargs={"max_episode_steps": 7, "g": 9.0}, wrapper_class=wrapper)
+    rows = rows_of(PPO(vector, **SMALL), 64)
+    assert rows[-1]["rollout/ep_len_mean"] == 7.0
+    assert vector.get_attr("g") == [9.0, 9.0]
+
+
+def test_evaluation_of_stable_baselines3_takes_our_envs_without_a_warning(recwarn: pytest.WarningsRecorder) -> None:
+    model = small_ppo(make_vec_env("CartPole-v1", 1))
+    model.learn(32, callback=EvalCallback(Monitor(gym.make("CartPole-v1")), eval_freq=32, n_eval_episodes=1, verbose=0))
+    assert not [warning for warning in recwarn if "not of the same type" in str(warning.message)]
 
 
 def test_evaluate_policy_shows_every_step_and_asserts() -> None:
@@ -158,5 +189,6 @@ def test_evaluate_policy_says_when_wrappers_lie_between_env_and_score(recwarn: p
     assert evaluate_policy(model, Doubled(Monitor(Counting())), 2) == (15.0, 0.0)  # the Monitor knows the env's own
     assert evaluate_policy(model, Doubled(Counting()), 2, warn=False) == (30.0, 0.0)
     assert not recwarn
-    with pytest.warns(UserWarning, match="its own wrappers included"):
-        assert evaluate_policy(model, Doubled(Counting()), 2) == (30.0, 0.0)
+    for doubled in (Doubled(Counting()), gym.wrappers.TransformReward(Counting(), lambda reward: 2 * reward)):
+        with pytest.warns(UserWarning, match="its own wrappers included"):
+            assert evaluate_policy(model, doubled, 2) == (30.0, 0.0)

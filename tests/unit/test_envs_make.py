@@ -21,6 +21,7 @@ from gymnast.envs.engines.cartpole.seeds import derive_seeds, first_uniforms
 from gymnast.envs.make import choose_engine, make_env, make_vec, space_defaults
 from gymnast.envs.spaces import ObsLayout
 from gymnast.envs.suites import list_env_ids
+from gymnast.verbs.envs.show import show_env
 from tests.envs_for_tests import Counting, full_id
 
 
@@ -111,6 +112,16 @@ def test_missing_box2d_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
         ("Taxi-v3", r"there is no env 'Taxi-v3'. Registered: Taxi-v4\."),
         ("gymnast/Bandi-v0", r"Did you mean 'gymnast/Bandit-v0'"),
         ("no_such_module:X-v0", r"there is no module 'no_such_module'. Is it"),
+        # ids of other packages, whether they are installed or not
+        ("MiniGrid-DoorKey-5x5-v0", r"use minigrid:MiniGrid-DoorKey-5x5-v0\.$"),
+        ("FetchReach-v4", r"use gymnasium_robotics:FetchReach-v4\.$"),
+        ("dm_control/cheetah-run-v0", r"use shimmy:dm_control/cheetah-run-v0\.$"),
+        ("dm_control:cheetah-run", r"like shimmy:dm_control/cheetah-run-v0\.$"),
+        ("procgen-coinrun-v0", r"Procgen is registered with gym, the library before Gymnasium"),
+        ("procgen:procgen-coinrun-v0", r"no module 'procgen'. Procgen is registered with gym"),
+        ("Pong-v5_objects", r"Use ALE/Pong-v5:objects"),
+        ("simple_spread_v3", r"envs of several agents \(PettingZoo\) are not supported"),
+        ("pettingzoo:x", r"no module 'pettingzoo'. One agent in a gymnasium.Env"),
         (
             "tests.envs_for_tests:test/Countin-v0",
             r"registers no env 'test/Countin-v0'. Did you mean 'test/Counting-v0'",
@@ -262,3 +273,35 @@ def test_layout_of_channels_first_images_and_odd_dtypes() -> None:
         assert ObsLayout(box).obs_space["obs"].dtype == np.dtype(kept)
     with pytest.raises(UserError, match="'word' is a Text"):
         ObsLayout(spaces.Dict({"word": spaces.Text(5)}))
+
+
+class WithMission(gym.Env[Any, Any]):
+    """A Dict with text in it, as MiniGrid's, and a space that says by a function what is in it."""
+
+    observation_space = spaces.Dict({"mission": spaces.Text(9), "at": spaces.Box(0, 1, (2,), np.float32)})
+    action_space = spaces.Discrete(2)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        return {"mission": "go", "at": np.zeros(2, np.float32)}, {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        return {"mission": "go", "at": np.ones(2, np.float32)}, 1.0, True, False, {}
+
+
+def test_text_in_an_observation_is_left_out_with_a_warning() -> None:
+    with pytest.warns(UserWarning, match="the observation's 'mission' is text, which is not learned from: left out"):
+        env = make_vec(config("Mission", n_envs=2, engine="sync"), 2, "train", WithMission)
+    assert list(env.obs_space) == ["at"]
+    assert env.reset(0).obs["at"].tolist() == [[0.0, 0.0]] * 2
+    assert env.step(np.zeros(2, np.int64)).final_obs["at"].tolist() == [[1.0, 1.0]] * 2
+
+
+def test_an_env_is_shown_without_places_in_memory() -> None:
+    gym.register("Shown-v0", entry_point=lambda mission: WithMission(), kwargs={"mission": lambda: "go"})
+    try:
+        shown = show_env("Shown-v0").to_json()
+    finally:
+        del gym.registry["Shown-v0"]
+    assert "0x" not in str(shown)
+    assert shown["kwargs"] == {"mission": "test_an_env_is_shown_without_places_in_memory.<locals>.<lambda>"}

@@ -20,6 +20,7 @@ FUSED = {"fused": True}
         (AdamW, torch.optim.AdamW, {"weight_decay": 0.0}, FUSED),
         (AdamW, torch.optim.AdamW, {"betas": (0.5, 0.9), "weight_decay": 0.3}, FUSED),
         (RMSprop, torch.optim.RMSprop, {}, {"alpha": 0.99, "foreach": False}),
+        (RMSprop, torch.optim.RMSprop, {"weight_decay": 0.1}, {"alpha": 0.99, "foreach": False}),
     ],
     ids=str,
 )

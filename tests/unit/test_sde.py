@@ -40,7 +40,7 @@ def both(**policy: Any) -> tuple[Any, Agent]:
     with torch.no_grad():
         for parameter in theirs.policy.parameters():
             parameter.add_(0.3 * torch.randn(parameter.shape, generator=generator))
-    agent = Agent(VECTOR, BOX, AgentConfig(std="sde"), 0.99)
+    agent = Agent(VECTOR, BOX, AgentConfig(std="sde", sde_expln=policy.get("use_expln", False)), 0.99)
     copy_weights(theirs.policy, agent)
     return theirs.policy, agent
 
@@ -49,9 +49,13 @@ def observations(rows: int = ROWS) -> torch.Tensor:
     return torch.randn(rows, 4, generator=torch.Generator().manual_seed(0))
 
 
+@pytest.mark.parametrize("expln", [False, True])
 @pytest.mark.parametrize("weights", [(1.0, 0.0), (0.0, 1.0), (1.0, 0.1)], ids=["logp", "entropy", "both"])
-def test_log_probability_entropy_and_gradients_equal_stable_baselines3(weights: tuple[float, float]) -> None:
-    policy, agent = both()
+def test_log_probability_entropy_and_gradients_equal_stable_baselines3(
+    weights: tuple[float, float], expln: bool
+) -> None:
+    # parameters on both sides of 0, where the two forms of the standard deviation meet
+    policy, agent = both(use_expln=True, log_std_init=0.1) if expln else both()
     obs, actions = observations(), torch.randn(ROWS, 2, generator=torch.Generator().manual_seed(1))
     value, logp, entropy = policy.evaluate_actions(obs, actions)
     ours = agent.evaluate(as_batch(obs, action=actions))

@@ -18,7 +18,14 @@ from gymnast.core.errors import UserError
 from gymnast.core.seeds import derive_seed
 from gymnast.core.tasks import TASK, relative
 from gymnast.envs.make import make_vec
-from gymnast.envs.tasks import join_spaces, joint_action_space, joint_obs_space, make_training_tasks, task_spaces
+from gymnast.envs.tasks import (
+    join_spaces,
+    joint_action_space,
+    joint_obs_space,
+    make_training_tasks,
+    own_actions,
+    task_spaces,
+)
 from gymnast.judge.tasks import task_thresholds
 from gymnast.metrics.meter import Meter
 from gymnast.rl.learner import normalized
@@ -204,9 +211,9 @@ def test_box_actions_are_scaled_to_the_bounds_of_their_task() -> None:
     env = make_training_tasks(config_of(tasks, "Pendulum-v1", n_envs=2, algo={"n_steps": 8, "batch_size": 8}))
     try:
         actions = np.array([[0.5], [0.5]], np.float32)
-        assert env._own(0, actions[:1]).tolist() == [[1.0]]
-        assert env._own(1, actions[1:]).tolist() == [[0.5]]
-        assert env._own(0, np.array([[-7.0]], np.float32)).tolist() == [[-2.0]]
+        assert own_actions(env.tasks, 0, actions[:1]).tolist() == [[1.0]]
+        assert own_actions(env.tasks, 1, actions[1:]).tolist() == [[0.5]]
+        assert own_actions(env.tasks, 0, np.array([[-7.0]], np.float32)).tolist() == [[-2.0]]
     finally:
         env.close()
 

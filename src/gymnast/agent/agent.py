@@ -180,7 +180,7 @@ class Agent(nn.Module):
     def std(self) -> Tensor | None:
         """The Gaussian's standard deviation where it is a parameter: worth charting."""
         if isinstance(self.head, GaussianHead) and not self.head.state_dependent:
-            return self.head.log_std.detach().exp().mean()
+            return self.head.std().detach().mean()
         return None
 
     def parts(self) -> dict[str, list[nn.Parameter]]:

@@ -176,6 +176,10 @@ class GaussianHead(Head):
         self.shape = (size,)
         self.dtype = torch.float32
 
+    def std(self) -> Tensor:
+        """The standard deviation, where it is a parameter."""
+        return self.log_std.exp()
+
     def _moments(self, outputs: Tensor) -> tuple[Tensor, Tensor]:
         if not self.state_dependent:
             return outputs, self.log_std.expand_as(outputs)
@@ -238,7 +242,14 @@ class SDEHead(GaussianHead):
         super().__init__(space, cfg)
         self.sizes = [self.n_outputs, n_features]
         self.log_std = nn.Parameter(torch.full((n_features, self.n_outputs), cfg.log_std_init))
-        self.lasts = cfg.sde_sample_freq
+        self.lasts, self.expln = cfg.sde_sample_freq, cfg.sde_expln
+
+    def std(self) -> Tensor:
+        """[features, actions]. With `sde_expln` it grows with the logarithm of the parameter above 1."""
+        if not self.expln:
+            return self.log_std.exp()
+        below = self.log_std.clamp(max=0.0).exp()  # each side sees what is finite there, and so do its slopes
+        return torch.where(self.log_std > 0, self.log_std.clamp(min=0.0).log1p() + 1.0, below)
 
     def outputs(self, actor_out: Tensor, features: Tensor, mask: Tensor | None) -> Tensor:
         """Features that shape the exploration are not trained by it."""
@@ -257,7 +268,7 @@ class SDEHead(GaussianHead):
 
     def _moments(self, outputs: Tensor) -> tuple[Tensor, Tensor]:
         mean, features = outputs.split(self.sizes, 1)
-        variance = features.square() @ self.log_std.exp().square()
+        variance = features.square() @ self.std().square()
         return mean, 0.5 * (variance + self.EPSILON).log()
 
     def _noise(self, outputs: Tensor, log_std: Tensor, sample: Generator, state: State) -> tuple[Tensor, State]:
@@ -265,7 +276,7 @@ class SDEHead(GaussianHead):
         matrix, age = state["sde_matrix"], state["sde_age"]
         due = age == 0 if self.lasts is None else age % self.lasts == 0
         if due.any():
-            std = self.log_std.detach().exp()
+            std = self.std().detach()
             drawn = torch.randn((int(due.sum()), *std.shape), generator=sample)
             matrix = matrix.clone()
             matrix[due] = std * drawn.to(std.device)

@@ -4,7 +4,7 @@ An object is called when stable-baselines3 calls it: `init_callback(model)` and 
 step, `on_rollout_start`, `on_step` after every step of the vector of envs, `on_rollout_end` after the rollout's last
 step and before it is learned from, `on_training_end`. Its `locals` have `new_obs`, `rewards`, `dones`, `infos` and
 `actions` of that step, and learn()'s arguments. A callback looks; what it may do is stop training: where it returns
-False, the rollout under way is finished and learned from, no further event but the end comes, and learn() returns.
+False, no further step is made, the unfinished rollout is not learned from, and learn() returns.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ from numpy.typing import NDArray
 
 from gymnast.api.vec_env import as_step
 from gymnast.core.errors import UserError
-from gymnast.envs.types import StepBatch, VecEnv
+from gymnast.envs.types import EpisodeRecord, StepBatch, VecEnv
+from gymnast.rl.collector import Lap
+from gymnast.rl.rollout import Rollout
 from gymnast.training.rows import Observer, Row
 
 if TYPE_CHECKING:
@@ -71,11 +73,23 @@ class Callbacks:
             one.init_callback(self._model)
         for one in self.objects:
             one.on_training_start(self.locals, {})
-        collector.env, vec_env.busy = Watched(inner, self), True
+        fill = collector.fill
+
+        def filled(rollout: Rollout, lap: Lap) -> list[EpisodeRecord]:
+            episodes = fill(rollout, lap)
+            if not self.stopped and not collector.cut:
+                for one in self.objects:
+                    one.on_rollout_end()
+            return episodes
+
+        collector.env, collector.fill, vec_env.busy = Watched(inner, self), filled, True  # type: ignore[method-assign]
         try:
             yield
         finally:
+            if self._session.collector.cut:  # steps that were made, though nothing was learned from them
+                self._session.counters.env_steps += self.in_rollout
             collector.env, vec_env.busy, self.steps = inner, False, 0
+            del collector.fill  # the class has its own
         for one in self.objects:
             one.on_training_end()
 
@@ -100,10 +114,8 @@ class Callbacks:
             answers.append(one.on_step())
         if not all(map(bool, answers)):
             self.stopped = True
-            self._session.rows.next = 0  # the rollout under way ends with a row, and the run with it
-        elif self.steps == self._session.rollout.size:
-            for one in self.objects:
-                one.on_rollout_end()
+            self._session.pulse.cut_at = 0.0  # no further step is made, and what is half full is not learned from
+            self._session.rows.next = 0  # a row comes, and the run ends with it
 
 
 class Watched:

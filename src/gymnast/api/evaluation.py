@@ -11,6 +11,7 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
+from gymnast.api.arguments import argument_errors
 from gymnast.api.model import Model
 from gymnast.api.policy import Policy
 from gymnast.api.sources import source_of
@@ -25,6 +26,7 @@ MOST_ENVS = 8
 Callback = Callable[[dict[str, Any], dict[str, Any]], Any]
 
 
+@argument_errors
 def evaluate_policy(
     model: Any,
     env: Any,
@@ -75,12 +77,18 @@ def _monitored(model: Model, env: Any) -> tuple[Any, bool]:
     if isinstance(env, gym.Env):
         layers = wrappers_of(env)
         if not any(type(layer).__name__ == "Monitor" for layer in layers):
-            return env, all(type(layer).__module__.startswith("gymnasium.wrappers") for layer in layers)
+            return env, all(map(keeps_scores, layers))
         cfg = model.config.env
         if cfg.wrappers or cfg.action_masks or cfg.forbid:  # for envs that are made here
             return env, False
         return importlib.import_module("stable_baselines3.common.vec_env").DummyVecEnv([lambda: env]), True
     return env, isinstance(env, VecEnv) or not hasattr(env, "step_async") or is_monitored(env)
+
+
+def keeps_scores(layer: gym.Env[Any, Any]) -> bool:
+    """Whether a wrapper is one of Gymnasium's that leave rewards as they are: those that make() adds among them."""
+    changes = isinstance(layer, gym.RewardWrapper | gym.wrappers.NormalizeReward)
+    return type(layer).__module__.startswith("gymnasium.wrappers") and not changes
 
 
 def _scores(model: Model, env: Any, episodes: int, deterministic: bool, looked: Looked | None) -> Evaluation:
@@ -92,7 +100,7 @@ def _scores(model: Model, env: Any, episodes: int, deterministic: bool, looked: 
                 "function that makes an env, or model.get_env()."
             )
         watched: Any = engine if looked is None else looked.at(engine)
-        return evaluate(model.net, watched, episodes, model.draw_seed(), deterministic)
+        return evaluate(model.net, model.seen_by_agent(watched), episodes, model.draw_seed(), deterministic)
 
     if isinstance(env, VecEnv):
         return scores(env.engine, env.source.name)
@@ -152,9 +160,9 @@ class Looked:
 
 
 def _check_fit(model: Model, name: str, env: Any) -> None:
-    agent = model.agent
-    if env.obs_space != agent.obs_space or env.action_space != agent.action_space:
+    known = model.spaces
+    if env.obs_space != known.obs_space or env.action_space != known.action_space:
         raise UserError(
             f"env: {name} does not fit this model: observations {env.obs_space} and actions {env.action_space} "
-            f"instead of {agent.obs_space} and {agent.action_space}."
+            f"instead of {known.obs_space} and {known.action_space}."
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import IO, Any
 
@@ -14,13 +14,15 @@ from gymnast.runs import checkpoint
 from gymnast.runs.checkpoint import Checkpoint
 from gymnast.runs.references import CHECKPOINT_SUFFIX, default_runs_dir, resolve_checkpoint
 
+ZIP = ".zip"
 File = str | os.PathLike[str] | IO[bytes]
 
 
 def with_suffix(path: str | os.PathLike[str]) -> Path:
-    """m: m.safetensors. A name that ends in letters (m.zip, m.pkl) is kept, as scripts look for that very file."""
+    """m: m.zip, as in stable-baselines3. A name that ends in letters (m.safetensors, m.pkl) is kept, as scripts look
+    for that very file."""
     path = Path(path)
-    return path if path.suffix[1:].isalpha() else path.with_name(path.name + CHECKPOINT_SUFFIX)
+    return path if path.suffix[1:].isalpha() else path.with_name(path.name + ZIP)
 
 
 def write(
@@ -33,6 +35,17 @@ def write(
     if not hasattr(path, "write"):
         raise UserError(f"save: {path!r} is neither a path nor a file that is open for writing bytes.")
     path.write(checkpoint.to_bytes(tensors, state, metrics))
+
+
+NEVER = ("env", "logger", "_logger", "rollout_buffer", "ep_info_buffer", "_vec_normalize_env", "_last_obs")
+
+
+def excluded(model: str, exclude: Iterable[str] | None, include: Iterable[str] | None) -> set[str]:
+    """What a file shall not have, by stable-baselines3's two arguments: `verbose`, or what a file never has."""
+    left_out = set(exclude or ()) - set(include or ()) - set(NEVER)
+    if wrong := sorted(left_out - {"verbose"}):
+        raise UserError(f"{model}.save(exclude={wrong}): belongs to a model. Only verbose may be left out.")
+    return left_out
 
 
 def read(ref: File, runs_dir: str | Path | None) -> Checkpoint:
@@ -49,8 +62,8 @@ def read(ref: File, runs_dir: str | Path | None) -> Checkpoint:
 def find(ref: str | os.PathLike[str], runs_dir: str | Path | None) -> Path:
     """As it is called, or by the other name that it may have been saved under."""
     path = Path(ref)
-    others = [path.with_suffix("")] if path.suffix == ".zip" else [path.with_name(f"{path.name}.zip")]
-    for candidate in (path, with_suffix(path), *map(with_suffix, others)):
+    stem = path.with_suffix("") if path.suffix in (ZIP, CHECKPOINT_SUFFIX) else path
+    for candidate in (path, *(stem.with_name(stem.name + suffix) for suffix in (ZIP, CHECKPOINT_SUFFIX))):
         if candidate.is_file():
             return candidate
     try:

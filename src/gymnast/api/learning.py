@@ -77,7 +77,7 @@ def learn(
         else:
             folder = None if model.tensorboard_log is None else event_folder(Path(model.tensorboard_log), name, restart)
             model.result = in_memory(session, observe, shown, folder)
-    vec_env.used = False
+    vec_env.used, model.continues = False, True
     session.clock = Clock()  # the time until the next learn() is not training time
     session.clock.elapsed = model.result.seconds
 
@@ -142,7 +142,7 @@ def _fresh_seed(session: TrainState) -> int:
     return int(torch.randint(2**31, (1,), generator=session.collector.generator).item())
 
 
-def whole(name: str, value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value) or value < 1:
-        raise UserError(f"{name}: must be a whole number of at least 1, not {value!r}.")
+def whole(name: str, value: Any, least: int = 1) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value) or value < least:
+        raise UserError(f"{name}: must be a whole number of at least {least}, not {value!r}.")
     return int(value)

@@ -11,17 +11,24 @@ from typing import Any
 import gymnasium as gym
 
 from gymnast import config as configs
+from gymnast.api.arguments import WrongKeyword, argument_errors
 from gymnast.api.settings import BUDGET_OPEN
 from gymnast.api.sources import EnvSource, Spaces, source_of
 from gymnast.api.vec_env import VecEnv
+from gymnast.config import EnvConfig
 from gymnast.core.errors import UserError, package_problem
-from gymnast.envs.make import make_vec
+from gymnast.envs import types
+from gymnast.envs.engines.sync import SyncEngine
+from gymnast.envs.make import choose_engine, make_vec
+from gymnast.envs.suites import find_spec
 from gymnast.envs.suites import make as make_one
+from gymnast.envs.suites.base import draws
 
 MakeEnv = Callable[[], gym.Env[Any, Any]]
 SB3 = "stable_baselines3"
 
 
+@argument_errors
 def make_vec_env(
     env_id: str | Callable[..., gym.Env[Any, Any]],
     n_envs: int = 1,
@@ -45,10 +52,11 @@ def make_vec_env(
     very object. So do `monitor_dir` and `monitor_kwargs`, which are for stable-baselines3's Monitor: its files are
     numbered from `start_index`. Without them episodes are recorded all the same.
     """
-    kwargs = env_kwargs or {}
+    kwargs, limit = dict(env_kwargs or {}), None
     make: MakeEnv
     if isinstance(env_id, str):
-        make = functools.partial(make_one, env_id, kwargs)
+        limit = kwargs.pop("max_episode_steps", None)  # gymnasium.make's own
+        make = functools.partial(make_one, env_id, kwargs, limit)
     else:
         make = functools.partial(env_id, **kwargs) if kwargs else env_id
     if vec_env_cls is not None or monitor_dir is not None or monitor_kwargs is not None:
@@ -68,10 +76,10 @@ def make_vec_env(
         vector.seed(seed)
         return vector
     if vec_env_kwargs:
-        raise UserError("make_vec_env(vec_env_kwargs=...): are for a vec_env_cls, and none is given.")
+        raise WrongKeyword("make_vec_env(vec_env_kwargs=...): are for a vec_env_cls, and none is given.")
     settings: dict[str, Any] = {"n_envs": n_envs, "engine": engine}
     if isinstance(env_id, str) and wrapper_class is None:
-        return _open(EnvSource(env_id, settings=settings | {"kwargs": kwargs}), seed)
+        return _open(EnvSource(env_id, settings=settings | {"kwargs": kwargs, "max_episode_steps": limit}), seed)
     made = source_of(_around(make, wrapper_class, wrapper_kwargs))
     return _open(EnvSource(made.name, made.factory, settings=settings), seed)
 
@@ -80,9 +88,24 @@ def _open(source: EnvSource, seed: int | None) -> VecEnv:
     env = configs.validate(
         {"env": {"id": source.name, **source.settings}, "train": {"total_timesteps": BUDGET_OPEN}}
     ).env
-    vec = VecEnv(source, Spaces.of(env, source), env.n_envs, lambda: make_vec(env, env.n_envs, "play", source.factory))
+
+    def open_engine(as_objects: bool) -> types.VecEnv:
+        name = choose_engine(env, env.n_envs, source.factory, "play")[0]
+        if as_objects and env.engine == "auto":
+            name = SyncEngine.engine
+        shown = _picture_mode(env) if name == SyncEngine.engine and source.is_id else None
+        cfg = env.model_copy(update={"engine": name})
+        return make_vec(cfg, cfg.n_envs, "play", source.factory, shown)
+
+    vec = VecEnv(source, Spaces.of(env, source), env.n_envs, open_engine)
     vec.seed(0 if seed is None else seed)
     return vec
+
+
+def _picture_mode(cfg: EnvConfig) -> str | None:
+    """How envs are made that can be shown: as stable-baselines3 makes them, where they have pictures and nothing else
+    is asked for."""
+    return "rgb_array" if "render_mode" not in cfg.kwargs and draws(find_spec(cfg.id)) else None
 
 
 def _around(make: MakeEnv, wrapper: Callable[..., gym.Env[Any, Any]] | None, kwargs: dict[str, Any] | None) -> MakeEnv:

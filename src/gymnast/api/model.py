@@ -14,11 +14,13 @@ from numpy.typing import NDArray
 from gymnast import config as configs
 from gymnast.agent.agent import Agent
 from gymnast.agent.nets import Net
+from gymnast.api.arguments import WrongArgument, argument_errors
 from gymnast.api.callbacks import Callbacks
-from gymnast.api.files import File, write
+from gymnast.api.files import File, excluded, write
 from gymnast.api.learning import learn, set_envs, whole
 from gymnast.api.names import Names
 from gymnast.api.policies import policy_and_env
+from gymnast.api.predicting import one_action, refuse_nan
 from gymnast.api.settings import moved_to, new_config
 from gymnast.api.sources import EnvSource, Spaces, source_of
 from gymnast.api.vec_env import VecEnv
@@ -27,7 +29,9 @@ from gymnast.core.errors import UserError
 from gymnast.core.registry import ALGOS
 from gymnast.core.seeds import derive_seed
 from gymnast.core.trust import made_on
+from gymnast.envs import types
 from gymnast.envs.spaces import mask_parts
+from gymnast.envs.types import Obs
 from gymnast.metrics.meter import Meter
 from gymnast.runs.checkpoint import Checkpoint
 from gymnast.runs.references import Run
@@ -55,6 +59,7 @@ class Model(Names):
     callbacks: Callbacks | None = None  # of the last learn()
     tensorboard_log: str | Path | None = None  # folder of event files, for runs without a folder of their own
 
+    @argument_errors
     def __init__(
         self,
         policy: Any = None,
@@ -150,6 +155,10 @@ class Model(Names):
             return self._session.counters.env_steps + (self.callbacks.in_rollout if self.callbacks else 0)
         return int(self._saved.state["counters"]["env_steps"]) if self._saved else 0
 
+    @num_timesteps.setter
+    def num_timesteps(self, steps: int) -> None:
+        self.session.counters.env_steps = whole("num_timesteps", steps, least=0)
+
     @property
     def observation_space(self) -> gym.Space[Any]:
         return self.spaces.observation
@@ -162,6 +171,7 @@ class Model(Names):
     def n_envs(self) -> int:
         return self.config.env.n_envs
 
+    @argument_errors
     def learn(
         self,
         total_timesteps: int,
@@ -183,6 +193,7 @@ class Model(Names):
         learn(self, total_timesteps, callback, log_interval, tb_log_name, reset_num_timesteps, shown)
         return self
 
+    @argument_errors
     def predict(
         self,
         observation: Any,
@@ -191,27 +202,39 @@ class Model(Names):
         deterministic: bool = False,
         action_masks: Any = None,
     ) -> tuple[Any, Any]:
-        """The action for an observation, or actions for a batch of them, as the env takes them; and the state to pass
-        with the next ones.
+        """The action for an observation, or actions for a batch of them, as arrays that the env takes; and the state
+        to pass with the next ones.
 
         `state` is what an agent with memory remembers: None, or what the previous call returned. `episode_start` says
         for each env whether an episode starts, and what was remembered is forgotten.
         """
         if isinstance(observation, tuple) and not isinstance(self.observation_space, gym.spaces.Tuple):
-            raise UserError("predict() takes the observation alone: obs, info = env.reset(); model.predict(obs).")
+            raise WrongArgument(
+                "predict() takes the observation alone, and got a tuple: mixing Gym API and VecEnv API? With a "
+                "gymnasium.Env write obs, info = env.reset(); model.predict(obs)."
+            )
         batch, single = self.spaces.layout.to_batch(observation)
+        refuse_nan(batch)
         count, device = len(next(iter(batch.values()))), self.device
         mask = starts = None
         if action_masks is not None:
             mask = self._checked_mask(action_masks, count)
         if state is not None and self.agent.has_memory:
             starts = self._checked_memory(state, episode_start, count)
-        obs = {key: torch.from_numpy(array).to(device) for key, array in batch.items()}
+        obs = {key: torch.from_numpy(array).to(device) for key, array in self._seen(batch).items()}
         acted = self.agent.act(
             obs, state if self.agent.has_memory else None, starts, mask, None if deterministic else self.generator
         )
         actions = self._for_env(self.agent.head.to_env(acted.action.cpu().numpy()))
-        return (actions[0] if single else actions), acted.state if self.agent.has_memory else state
+        return (one_action(actions) if single else actions), acted.state if self.agent.has_memory else state
+
+    def _seen(self, batch: Obs) -> Obs:
+        """Observations of the env as the agent sees them."""
+        return batch
+
+    def seen_by_agent(self, env: types.VecEnv) -> types.VecEnv:
+        """Envs as the agent sees them."""
+        return env
 
     def _checked_mask(self, action_masks: Any, count: int) -> torch.Tensor:
         """[observations, entries]; each component must allow something."""
@@ -263,10 +286,11 @@ class Model(Names):
         if self._vec_env is None:
             env = self.session.env
             assert self.source is not None
-            self._vec_env = VecEnv(self.source, self.spaces, env.n_envs, lambda: env)
+            self._vec_env = VecEnv(self.source, self.spaces, env.n_envs, lambda _: env)
             self._vec_env.seed(derive_seed(self.config.train.seed, "get_env"))
         return self._vec_env
 
+    @argument_errors
     def set_env(self, env: Any, force_reset: bool = True) -> None:
         """Trains on other envs from now on; their spaces must be the same. New episodes begin; only where `env` is
         what the model has already do those under way go on, without `force_reset`."""
@@ -284,23 +308,25 @@ class Model(Names):
             closes = self.source is not None and self.source.given is None
             set_envs(self._session, config, source, _threshold(config, source), closes)
             self._session.about["env"] = "id" if source.is_id else "object"
-        self.config, self.source, self._vec_env = config, source, None
+        self.config, self.source, self._vec_env, self.continues = config, source, None, False
         if self._session is None:
             self._session = self._build(source)
 
+    @argument_errors
     def save(self, path: File, exclude: Any = None, include: Any = None) -> None:
         """Everything in one file: agent, optimizer, normaliser, counters, episodes under way. No pickle.
 
-        `path`: "m" is written to m.safetensors, "m.zip" to m.zip, in the same format; or a file that is open for
-        writing bytes. What would be excluded or included elsewhere has no counterpart here.
+        `path`: "m" is written to m.zip, an archive with model.safetensors in it, "m.safetensors" to that file alone; or
+        a file that is open for writing bytes. `exclude` may leave out `verbose`; the rest belongs to a model.
         """
-        if exclude or include:
-            raise UserError(f"{type(self).__name__}.save(exclude=..., include=...): a file always has all of a model.")
+        left_out = excluded(type(self).__name__, exclude, include)
         if self.source is not None:
             tensors, state = save_state(self.session)
         else:  # its envs cannot be made, so nothing has moved since it was loaded
             assert self._saved is not None
             tensors, state = self._saved.tensors, self._saved.state
+        if "verbose" not in left_out:
+            state = state | {"about": state["about"] | {"verbose": self.verbose}}
         tensors = tensors | {PREDICT_RNG: self.generator.get_state()}
         write(path, tensors, state, self.metrics)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -11,6 +12,8 @@ import torch
 from gymnast.agent.agent import Agent
 from gymnast.api.logger import Logger
 from gymnast.api.policy import Policy, refuse_other
+from gymnast.api.sources import Spaces
+from gymnast.api.views import RolloutView, episode_infos, episode_successes
 from gymnast.config import RunConfig
 from gymnast.config.algos import settings_of
 from gymnast.core.errors import Lacking, UserError, did_you_mean
@@ -39,6 +42,11 @@ class Scheduled(float):
         number.schedule = schedule
         return number
 
+    @property
+    def __name__(self) -> str:
+        """As a function has one: the schedule, as it is written in a config."""
+        return str(self.schedule.to_form())
+
     def __call__(self, left: float) -> float:
         return float(self.schedule.value(1.0 - left))
 
@@ -49,7 +57,9 @@ class Names:
     algo: ClassVar[str]
     config: RunConfig
     generator: torch.Generator
+    spaces: Spaces
     _logger: Any = None
+    continues = False  # whether episodes are under way that learn() has begun
 
     if TYPE_CHECKING:
 
@@ -77,6 +87,28 @@ class Names:
         while layer is not None and type(layer).__name__ != "VecNormalize":
             layer = vars(layer).get("venv")
         return layer
+
+    @property
+    def rollout_buffer(self) -> RolloutView:
+        """The last rollout, to be read."""
+        return RolloutView(self)  # type: ignore[arg-type]
+
+    @property
+    def ep_info_buffer(self) -> deque[dict[str, float]]:
+        """Return and length of the last episodes."""
+        return episode_infos(self)  # type: ignore[arg-type]
+
+    @property
+    def ep_success_buffer(self) -> deque[bool]:
+        return episode_successes(self)  # type: ignore[arg-type]
+
+    @property
+    def _last_obs(self) -> Any:
+        """What learn() acts on next; None: it begins new episodes."""
+        collector = self.session.collector
+        if not self.continues or self.own_env().used or collector.cut:
+            return None
+        return self.spaces.layout.to_raw(collector.now.obs)
 
     @property
     def logger(self) -> Any:
@@ -141,10 +173,11 @@ class Names:
         if config is not None and name in type(config.algo).model_fields:
             value = getattr(config.algo, name)
             return Scheduled(value) if isinstance(value, Schedule) else value
+        if config is not None and name == "seed":
+            return config.train.seed
         raise Lacking(
-            f"{type(self).__name__} has no {name!r}.{did_you_mean(name, dir(type(self)))} Parts of "
-            "stable-baselines3's training loop (rollout_buffer, collect_rollouts, train and the like) do not exist "
-            "here. To watch or stop training, use a callback."
+            f"{type(self).__name__} has no {name!r}.{did_you_mean(name, dir(type(self)))} The loop "
+            "that trains is not made of methods (collect_rollouts, train): callbacks and rollout_buffer show it."
         )
 
     def __setattr__(self, name: str, value: Any) -> None:

@@ -24,6 +24,7 @@ PLACES = {
     "ortho_init": "agent.ortho_init",
     "log_std_init": "agent.log_std_init",
     "squash_output": "agent.squash",
+    "use_expln": "agent.sde_expln",
     "share_features_extractor": "agent.shared",
 }
 OWN_ENCODER = "Register your own encoder and name it by encoder=...: CONTRIBUTING.md, under 'Add an encoder'."
@@ -36,8 +37,7 @@ WITHOUT_CHOICE: dict[str, tuple[tuple[Any, ...], str]] = {
     ),
     "normalize_images": ((True,), "Pictures are always scaled to 0..1."),
     "full_std": ((True,), "gSDE has a standard deviation for each feature and action."),
-    "use_expln": ((False,), "gSDE's standard deviation is an exponential."),
-    "optimizer_class": ((), "Choose one with optimizer=...: `gymnast config explain ENV algo.optimizer` lists them."),
+    "optimizer_class": ((), "Use torch.optim's Adam or AdamW, or RMSprop with A2C."),
 }
 # torch's optimizers, with those of their defaults that differ
 OPTIMIZERS: dict[str, dict[str, Any]] = {
@@ -103,6 +103,8 @@ def layer_sizes(model: str, arch: Any) -> dict[str, Any]:
     if isinstance(arch, list | tuple) and len(arch) == 1 and isinstance(arch[0], Mapping):
         warnings.warn("net_arch=[dict(...)]: the list around the dict is of old; leave it out.", stacklevel=2)
         arch = arch[0]
+    if isinstance(arch, int):
+        raise UserError(f"{model}(policy_kwargs={{'net_arch': {arch}}}): must be a list, one number a layer: [{arch}].")
     if not isinstance(arch, Mapping):
         return {"agent.hidden": list(arch)}
     if not set(arch) <= {"pi", "vf"}:

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from gymnast.agent.agent import Agent
 from gymnast.agent.batch import VALUE
+from gymnast.api.distribution import Distribution, evaluated
 from gymnast.api.files import File
 from gymnast.core.errors import Lacking, UserError, did_you_mean
 
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
 # of stable-baselines3's policies, and what to do instead
 INSTEAD = {
     "optimizer": "The optimizer belongs to the network: model.get_parameters()['policy.optimizer'] has its state.",
-    "evaluate_actions": "policy(obs) gives actions, values and log-probabilities.",
-    "get_distribution": "policy(obs) gives actions, values and log-probabilities.",
 }
 
 
@@ -64,6 +63,20 @@ class Policy:
 
     def predict_values(self, obs: Tensor | dict[str, Tensor]) -> Tensor:
         return self._model.agent.values(_leaves(obs))[VALUE][:, None]
+
+    def evaluate_actions(self, obs: Tensor | dict[str, Tensor], actions: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Values, log-probabilities and entropies of actions as the agent counts them; with gradients."""
+        out = evaluated(self._model.agent, _leaves(obs), torch.as_tensor(actions))
+        return out.values[VALUE][:, None], out.logp, out.entropy
+
+    def get_distribution(self, obs: Tensor | dict[str, Tensor]) -> Distribution:
+        """Of the actions for a batch of observations."""
+        return Distribution(self._model.agent, _leaves(obs), self._model.generator)
+
+    def reset_noise(self, n_envs: int = 1) -> None:
+        """Noise that lasts (gSDE) is drawn again, in the envs that training steps."""
+        collector = self._model.session.collector
+        collector.state = self._model.agent.head.renew(collector.state)
 
     def __call__(self, obs: Tensor | dict[str, Tensor], deterministic: bool = False) -> tuple[Tensor, Tensor, Tensor]:
         """Actions as the agent counts them, their values and log-probabilities; without gradients."""

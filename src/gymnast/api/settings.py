@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,6 +15,7 @@ from gymnast.api.sources import EnvSource
 from gymnast.config.algos import settings_of
 from gymnast.config.layers import split_target
 from gymnast.config.schema import AgentConfig, RunConfig
+from gymnast.core.devices import is_available
 from gymnast.core.errors import UserError, did_you_mean
 from gymnast.core.registry import ALGOS
 from gymnast.core.schedule import Schedule
@@ -144,11 +146,23 @@ def dotted(model: str, algo: str, keywords: Mapping[str, Any]) -> dict[str, Any]
             raise UserError(f"{model} has no keyword {name!r}.{nearest(name, algo)}")
         elif value is not None or name not in OTHER_SECTIONS:
             found[places[name]] = plain(f"{model}({name}=...)", value)
+    if "train.device" in found:
+        found["train.device"] = device_here(found["train.device"])
     for key, value in extra.items():
         if key in FIXED:
             raise UserError(f"{model}(set={{{key!r}: ...}}): {FIXED[key]}")
         found[key] = plain(f"{model}(set={{{key!r}: ...}})", value)
     return found
+
+
+def device_here(name: Any) -> Any:
+    """The device that a script or a file names; the CPU, with a warning, where this machine has no such device. Scripts
+    written for another machine run on this one."""
+    kind = name.partition(":")[0] if isinstance(name, str) else name  # cuda:0
+    if kind in ("cuda", "mps") and not is_available(kind):
+        warnings.warn(f"device={name!r} is not available on this machine: the CPU is used.", stacklevel=2)
+        return "cpu"
+    return kind
 
 
 def keyword_places(algo: str) -> dict[str, str]:

@@ -15,6 +15,7 @@ from gymnast.core.errors import Lacking, UserError, did_you_mean
 from gymnast.core.seeds import derive_seed
 from gymnast.envs import types
 from gymnast.envs.engines.sync import SyncEngine
+from gymnast.envs.recorder import Recorder
 
 Step = tuple[Any, NDArray[np.float32], NDArray[np.bool_], list[dict[str, Any]]]
 
@@ -24,13 +25,14 @@ class VecEnv:
 
     Observations and actions are as the env itself declares them. infos[i] is filled where an episode ended:
     `terminal_observation`, `TimeLimit.truncated`, `episode` ({"r": return, "l": length}), and the plain values of the
-    env's own last info. `get_attr` and its like reach env objects in this process: engine="sync" makes such.
+    env's own last info. `envs`, `get_attr` and their like reach env objects in this process: where they are asked for
+    before the first reset, the envs are such objects, with pictures; later `engine="sync"` must have made them.
     """
 
-    def __init__(self, source: EnvSource, spaces: Spaces, num_envs: int, open_engine: Callable[[], types.VecEnv]):
+    def __init__(self, source: EnvSource, spaces: Spaces, num_envs: int, open_engine: Callable[[bool], types.VecEnv]):
+        """`open_engine(whether as objects in this process)` makes the envs."""
         self.source, self.num_envs = source, num_envs
         self.observation_space, self.action_space = spaces.observation, spaces.action
-        self.render_mode = source.settings.get("kwargs", {}).get("render_mode")
         self.used = False  # whether anybody but training has moved the envs
         self.busy = False  # whether training moves them right now
         self._spaces, self._open = spaces, open_engine
@@ -38,8 +40,8 @@ class VecEnv:
         self._seed, self._resets = 0, 0
         self._mask: NDArray[np.bool_] | None = None
         self._actions: Any = None
-        if (base := sys.modules.get("stable_baselines3.common.vec_env.base_vec_env")) is not None:
-            base.VecEnv.register(VecEnv)  # so that its wrappers and callbacks take it for one of theirs
+        if (theirs := sys.modules.get("stable_baselines3.common.vec_env.dummy_vec_env")) is not None:
+            theirs.DummyVecEnv.register(VecEnv)  # so that its wrappers and callbacks take it for one of theirs
 
     @property
     def engine(self) -> types.VecEnv:
@@ -48,8 +50,16 @@ class VecEnv:
             raise UserError("these envs are being trained on. Give a callback envs of its own: make_vec_env(...).")
         self.used = True
         if self._engine is None:
-            self._engine = self._open()
+            self._engine = self._open(False)
         return self._engine
+
+    @property
+    def render_mode(self) -> str | None:
+        """How the envs can be shown: as they were made; nothing is made to answer this."""
+        if isinstance(self._engine, SyncEngine):
+            return self._engine.envs[0].render_mode
+        asked: str | None = self.source.settings.get("kwargs", {}).get("render_mode")
+        return asked
 
     def seed(self, seed: int | None = None) -> list[int | None]:
         """The episodes from the next reset on follow from this number."""
@@ -94,8 +104,8 @@ class VecEnv:
         if shown is None or shown.render_mode is None:
             if mode == "rgb_array":
                 raise UserError(
-                    "render('rgb_array'): these envs have no pictures. Make them with render_mode='rgb_array': "
-                    "make_vec_env(id, env_kwargs={'render_mode': 'rgb_array'}, engine='sync')."
+                    "render('rgb_array'): these envs have no pictures. Envs that have some show them if they are made "
+                    "by make_vec_env(id, engine='sync'); a class of your own needs its render_mode in env_kwargs."
                 )
             return None
         return shown.render()
@@ -105,7 +115,8 @@ class VecEnv:
 
     @property
     def envs(self) -> list[gym.Env[Any, Any]]:
-        return self._objects("envs")
+        """As they were made, with the wrappers of whoever made them."""
+        return [env.env if isinstance(env, Recorder) else env for env in self._objects("envs")]
 
     @property
     def unwrapped(self) -> VecEnv:
@@ -149,7 +160,7 @@ class VecEnv:
     def _objects(self, asked: str, indices: Any = None) -> list[gym.Env[Any, Any]]:
         """The env objects, with their wrappers."""
         if self._engine is None:
-            self._engine = self._open()
+            self._engine = self._open(True)
         engine = self._engine
         if not isinstance(engine, SyncEngine):
             raise Lacking(
@@ -159,6 +170,8 @@ class VecEnv:
         return [engine.envs[row] for row in self._rows(indices)]
 
     def __getattr__(self, name: str) -> NoReturn:
+        if isinstance(own := getattr(type(self), name, None), property):
+            own.__get__(self)  # it is here only because this raises: with its own reason
         known = [entry for entry in dir(type(self)) if not entry.startswith("_")]
         raise Lacking(f"gymnast's VecEnv has no {name!r}.{did_you_mean(name, known)} It has: {', '.join(known)}.")
 

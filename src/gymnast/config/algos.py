@@ -34,6 +34,10 @@ VfCoef = Annotated[Weight, Field(description="Weight of the value loss; may be s
 MaxGradNorm = Annotated[Positive, Field(description="Gradients are scaled down to this norm.")]
 ValueLoss = Annotated[Literal["mse", "huber"], Field(description="Loss of the value estimate.")]
 HuberDelta = Annotated[Positive, Field(description="Error from which the Huber loss grows linearly.")]
+WeightDecay = Annotated[
+    Annotated[Float, Field(ge=0)],
+    Field(description="Pull of all weights to 0: with adamw times the rate, else as a part of the gradient."),
+]
 OptimizerEps = Annotated[Positive, Field(description="The optimizer's epsilon.")]
 NormalizeAdvantage = Annotated[
     Literal["batch", "rollout", "off"],

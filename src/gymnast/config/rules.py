@@ -149,6 +149,10 @@ def _agent(config: RunConfig) -> Iterator[RuleProblem]:
         if agent.shared and value is not None:
             text = "actor and critic share their network (agent.shared). Set agent.shared=false, or drop this key."
             yield RuleProblem((key, "agent.shared"), text)
+    if agent.sde_expln and agent.std != "sde":
+        yield RuleProblem(
+            ("agent.sde_expln", "agent.std"), "is for agent.std=sde. Use agent.std=sde, or drop this key."
+        )
     if agent.sde_sample_freq is not None and agent.std != "sde":
         yield RuleProblem(
             ("agent.sde_sample_freq", "agent.std"),

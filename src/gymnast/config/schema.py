@@ -144,6 +144,9 @@ class AgentConfig(Section):
     sde_sample_freq: Count | None = Field(
         None, description="Steps that the noise of `std: sde` lasts; null: a whole rollout, or an evaluated episode."
     )
+    sde_expln: bool = Field(
+        False, description="With `std: sde`, let the standard deviation grow slower than exponentially above 1."
+    )
     log_std_init: Float = Field(
         0.0, ge=-20, le=20, description="Logarithm of the first standard deviation of continuous actions."
     )

@@ -15,6 +15,13 @@ if TYPE_CHECKING:
     import torch
 
 
+def is_available(name: str) -> bool:
+    """Whether a device of that name is on this machine."""
+    import torch
+
+    return name == "cpu" or (torch.cuda if name == "cuda" else torch.backends.mps).is_available()
+
+
 def pick_device(name: str, large_network: bool) -> torch.device:
     """Where the network lives; rollouts, statistics and random numbers are on the CPU whatever this says.
 
@@ -23,7 +30,7 @@ def pick_device(name: str, large_network: bool) -> torch.device:
     """
     import torch
 
-    available = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    available = {device: is_available(device) for device in ("cpu", "cuda", "mps")}
     if name == "auto":
         fast = next((device for device in ("cuda", "mps") if available[device]), "cpu")
         return torch.device(fast if large_network else "cpu")

@@ -12,6 +12,7 @@ import inspect
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from multiprocessing import parent_process
 from typing import TYPE_CHECKING, Any, Literal
 
 import gymnasium as gym
@@ -29,7 +30,7 @@ from gymnast.envs.sampling import seed_spaces
 from gymnast.envs.shaping.components import find_shaper
 from gymnast.envs.shaping.env import Shaped
 from gymnast.envs.shaping.vec import ShapedVecEnv
-from gymnast.envs.spaces import ObsLayout
+from gymnast.envs.spaces import ObsLayout, texts_of
 from gymnast.envs.types import VecEnv
 
 if TYPE_CHECKING:
@@ -101,9 +102,21 @@ def make_env(
     for spec in _active_wrappers(cfg, role):
         env = wrappers.wrap(env, spec.name, spec.kwargs)
     _accept_options(env)
+    env = _without_texts(env)
     _close_in_any_case(env)
     seed_spaces(env)
     return env
+
+
+def _without_texts(env: gym.Env[Any, Any]) -> gym.Env[Any, Any]:
+    """Text is left out of a Dict observation, where something else is in it."""
+    texts = texts_of(env.observation_space)
+    if not texts or len(texts) == len(env.observation_space):  # type: ignore[arg-type]
+        return env
+    if parent_process() is None:  # workers say nothing
+        names = ", ".join(map(repr, texts))
+        warnings.warn(f"the observation's {names} is text, which is not learned from: left out.", stacklevel=2)
+    return wrappers.wrap(env, "observation_keys", {"drop": texts})
 
 
 def _check_spaces(env: gym.Env[Any, Any]) -> None:

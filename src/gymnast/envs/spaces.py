@@ -133,6 +133,12 @@ class ObsLayout:
         return None
 
 
+def texts_of(space: gym.Space[Any]) -> list[str]:
+    """Entries of a Dict that are text, which no encoder takes: Text, and spaces like MiniGrid's missions."""
+    entries = space.spaces.items() if isinstance(space, spaces.Dict) else ()
+    return [key for key, entry in entries if entry.dtype is not None and np.dtype(entry.dtype).kind == "U"]
+
+
 def each_leaf(space: gym.Space[Any], act: Callable[..., Any], *observations: Any) -> Any:
     """act(leaf's space, its part of each observation) for every leaf, in dicts and tuples like the space's own."""
     if isinstance(space, spaces.Dict):

@@ -55,7 +55,8 @@ class TaskVecEnv:
         )
 
     def step(self, actions: NDArray[Any]) -> StepBatch:
-        return self._join({n: part.step(self._own(n, actions[self._rows[n]])) for n, part in self._parts.items()})
+        own = {n: own_actions(self.tasks, n, actions[self._rows[n]]) for n in self._parts}
+        return self._join({n: part.step(own[n]) for n, part in self._parts.items()})
 
     def save_state(self) -> dict[str, NDArray[Any]]:
         return {f"{n}/{key}": array for n, part in self._parts.items() for key, array in part.save_state().items()}
@@ -77,17 +78,6 @@ class TaskVecEnv:
             for number, rows in self._rows.items():
                 leaves[TASK][rows] = number
         return leaves
-
-    def _own(self, number: int, actions: NDArray[Any]) -> NDArray[Any]:
-        """Actions as that task's env takes them: a joint Box is -1..1 in every component that the task has."""
-        space = self.tasks.actions[number]
-        if isinstance(self.action_space, gym.spaces.Discrete) or space == self.action_space:
-            return actions
-        assert isinstance(space, gym.spaces.Box)
-        size = math.prod(space.shape)
-        low, high = space.low.ravel(), space.high.ravel()
-        scaled = low + (actions[:, :size] + 1) * 0.5 * (high - low)
-        return np.clip(scaled, low, high).reshape(-1, *space.shape).astype(space.dtype)
 
     def _join(self, found: Mapping[int, StepBatch]) -> StepBatch:
         """One batch in this vector's own buffers."""
@@ -176,6 +166,28 @@ def joint_action_space(tasks: TaskSpaces) -> gym.Space[Any]:
     if isinstance(first, gym.spaces.Discrete):
         return gym.spaces.Discrete(max(int(action.n) for action in tasks.actions if isinstance(action, type(first))))
     return gym.spaces.Box(-1.0, 1.0, (max(math.prod(action.shape or ()) for action in tasks.actions),), np.float32)
+
+
+def own_actions(tasks: TaskSpaces, number: int, actions: NDArray[Any]) -> NDArray[Any]:
+    """Actions as a task's env takes them: a joint Box is -1..1 in every component that the task has."""
+    space = tasks.actions[number]
+    if isinstance(space, gym.spaces.Discrete) or all(other == space for other in tasks.actions):
+        return actions
+    assert isinstance(space, gym.spaces.Box)
+    size = math.prod(space.shape)
+    low, high = space.low.ravel(), space.high.ravel()
+    scaled = low + (actions[:, :size] + 1) * 0.5 * (high - low)
+    return np.clip(scaled, low, high).reshape(-1, *space.shape).astype(space.dtype)
+
+
+def joint_obs(tasks: TaskSpaces, number: int, own: Obs) -> Obs:
+    """Observations of a task's env as the agent of all tasks sees them."""
+    count = len(next(iter(own.values())))
+    leaves = {key: np.zeros((count, *(s.shape or ())), s.dtype) for key, s in joint_obs_space(tasks).items()}
+    leaves |= dict(zip(tasks.obs[number], own.values(), strict=True))
+    if len(tasks.names) > 1:
+        leaves[TASK][:] = number
+    return leaves
 
 
 def make_training_tasks(config: RunConfig) -> TaskVecEnv:

@@ -67,6 +67,11 @@ class Meter:
     def window(self) -> int:
         return self._window.maxlen or 0
 
+    @property
+    def finished(self) -> list[Kept]:
+        """The episodes of the window; in a run with several tasks one task's after the other's."""
+        return [episode for window in (self._window, *self._tasks.values()) for episode in window]
+
     def add(self, values: Mapping[str, float | torch.Tensor]) -> None:
         for name, value in values.items():
             if name not in self._added:

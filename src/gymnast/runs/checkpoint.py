@@ -11,6 +11,7 @@ import io
 import json
 import math
 import os
+import zipfile
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 FORMAT = 2  # 1: its checksum was of the tensors' names and bytes alone
 FORMAT_KEY = "gymnast_checkpoint"
+ZIPPED = "model.safetensors"  # what a checkpoint is called inside a zip archive
 FLOAT_TAG = "$float"  # {"$float": "NaN"}: how a float that JSON cannot write stands in the state
 
 
@@ -204,9 +206,11 @@ def save(
     readable: bool = True,
 ) -> None:
     """Replaces `path` in one step, then NAME.json if `readable`, and NAME.csv with the `table`. On any failure the
-    checkpoint there stays whole."""
+    checkpoint there stays whole. NAME.zip is an archive with the checkpoint in it, as other programs expect."""
+    path = Path(path)
     about = {"step": _step(state, metrics), "metrics": dict(metrics)}
-    write(Path(path), to_bytes(tensors, state, metrics), about if readable else None, table)
+    data = to_bytes(tensors, state, metrics)
+    write(path, _zipped(data) if path.suffix == ".zip" else data, about if readable else None, table)
 
 
 def write(path: Path, data: bytes, about: dict[str, Any] | None, table: str | None) -> None:
@@ -248,7 +252,8 @@ def load(path: str | Path, data: bytes | None = None) -> Checkpoint:
 
     path = Path(path)
     try:
-        with open_regular(path, follow=run_above(path) is None) if data is None else io.BytesIO(data) as file:
+        with open_regular(path, follow=run_above(path) is None) if data is None else io.BytesIO(data) as found:
+            file = _unzipped(found)
             metadata, state, metrics = _read_header(file)
             file.seek(0)
             data = file.read()
@@ -260,11 +265,29 @@ def load(path: str | Path, data: bytes | None = None) -> Checkpoint:
         raise _unusable(path, "there is no such file") from None
     except OSError as error:
         raise _unusable(path, error.strerror or str(error)) from error
-    except (SafetensorError, ValueError, RecursionError) as error:
+    except (SafetensorError, ValueError, RecursionError, zipfile.BadZipFile) as error:
         raise _unusable(path, str(error)) from error
     if metadata["crc32"] != str(_checksum(tensors, metadata)):
         raise _unusable(path, "its content is damaged (checksum differs)")
     return Checkpoint(path, tensors, state, metrics)
+
+
+def _zipped(data: bytes) -> bytes:
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as into:
+        into.writestr(zipfile.ZipInfo(ZIPPED), data)  # not compressed: weights hardly shrink
+    return archive.getvalue()
+
+
+def _unzipped(file: BinaryIO) -> BinaryIO:
+    """The checkpoint in a zip archive of ours; any other file as it is."""
+    if zipfile.is_zipfile(file):
+        with zipfile.ZipFile(file) as archive:
+            inside = archive.NameToInfo.get(ZIPPED)
+            if inside is not None and inside.compress_type == zipfile.ZIP_STORED:
+                return io.BytesIO(archive.read(inside))
+    file.seek(0)
+    return file
 
 
 def list_checkpoints(folder: str | Path) -> list[CheckpointInfo]:

@@ -91,6 +91,8 @@ class RMSprop(Optimizer):
 
     def apply(self, parameters: Tensors, gradients: Tensors, states: list[State], rate: float) -> None:
         for parameter, gradient, state in zip(parameters, gradients, states, strict=True):
+            if self.weight_decay:
+                gradient = gradient.add(parameter, alpha=self.weight_decay)
             square = state["square_avg"].mul_(self.alpha).addcmul_(gradient, gradient, value=1 - self.alpha)
             parameter.addcdiv_(gradient, square.sqrt().add_(self.eps), value=-rate)
 

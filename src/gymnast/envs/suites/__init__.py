@@ -6,7 +6,7 @@ import importlib
 import os
 import sys
 import traceback
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,7 @@ from gymnast.core.errors import UserError, did_you_mean, not_installed
 from gymnast.core.registry import SUITES
 from gymnast.core.text import cut
 from gymnast.core.trust import run_that_holds
+from gymnast.envs.suites.foreign import SEVERAL_AGENTS, foreign_advice
 
 if TYPE_CHECKING:
     import gymnasium as gym
@@ -24,7 +25,15 @@ if TYPE_CHECKING:
     from gymnast.envs.suites.base import Suite
 
 NAMED = 3  # envs of a module that a message names
-SEVERAL_AGENTS = "One agent in a gymnasium.Env can be trained; envs of several agents (PettingZoo) are not supported."
+
+
+class UnknownEnv(UserError):
+    """An id that nobody has registered."""
+
+    def __init__(self, message: str, versions: Sequence[str] = ()) -> None:
+        """`versions`: other versions of it, which are registered."""
+        super().__init__(message)
+        self.versions = list(versions)
 
 
 def suite_of(env_id: str) -> Suite:
@@ -52,7 +61,7 @@ def find_spec(env_id: str) -> EnvSpec:
     if file := next((word for word in (module, name) if word.endswith(".py")), None):
         raise UserError(file_problem(file, env_id))
     if module:
-        import_users_module(module, f"env.id: {env_id!r}")
+        import_users_module(module, f"env.id: {env_id!r}", name)
     suite = suite_of(env_id)
     if suite.module is not None:
         if suite.missing:
@@ -65,11 +74,11 @@ def find_spec(env_id: str) -> EnvSpec:
         return spec
     versions = [other for other in known if other.rpartition("-v")[0].lower() == _without_version(name).lower()]
     if versions:
-        raise UserError(f"env.id: there is no env {env_id!r}. Registered: {', '.join(versions)}.")
+        raise UnknownEnv(f"env.id: there is no env {env_id!r}. Registered: {', '.join(versions)}.", versions)
+    if advice := foreign_advice(name, module):
+        raise UnknownEnv(f"env.id: there is no env {env_id!r}. {advice}")
     advice = did_you_mean(name, {*known, *preset_ids()}) or " See `gymnast envs list`."
-    if "pettingzoo" in name.lower():
-        raise UserError(f"env.id: there is no env {env_id!r}. {SEVERAL_AGENTS}")
-    raise UserError(
+    raise UnknownEnv(
         f"env.id: there is no env {env_id!r}.{advice} An env of your own module is written as module:{name}."
         if not module
         else f"env.id: the module {module!r} registers no env {name!r}.{advice}"
@@ -156,8 +165,8 @@ def _all_suites() -> list[Suite]:
     return [SUITES.get(start)() for start in SUITES.names()]
 
 
-def import_users_module(module: str, what: str) -> ModuleType:
-    """A module that the config names; `what` needs it."""
+def import_users_module(module: str, what: str, name: str = "") -> ModuleType:
+    """A module that the config names; `what` needs it, an env's `name` in it."""
     # the command's own path does not include the working directory, where a user's module most likely is
     if os.getcwd() not in sys.path and "" not in sys.path:
         sys.path.append(os.getcwd())
@@ -173,8 +182,8 @@ def import_users_module(module: str, what: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if error.name is None or not (module == error.name or module.startswith(f"{error.name}.")):
             raise UserError(f"{what}: {not_installed(error.name or 'a package')}") from error
-        more = f" {SEVERAL_AGENTS}" if module.startswith("pettingzoo") else ""
-        raise UserError(f"{what}: there is no module {module!r}. Is it installed?{more}") from error
+        advice = foreign_advice(name, module) or "Is it installed?"
+        raise UserError(f"{what}: there is no module {module!r}. {advice}") from error
     except (Exception, SystemExit) as error:  # foreign code
         raise UserError(f"{what}: importing {module!r} failed: {raised(error)}.") from error
 

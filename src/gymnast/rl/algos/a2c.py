@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
@@ -29,13 +29,18 @@ class A2CConfig(settings.AlgoSettings):
     normalize_advantage: settings.NormalizeAdvantage = "off"
     value_loss: settings.ValueLoss = "mse"
     huber_delta: settings.HuberDelta = 1.0
-    optimizer: Literal["rmsprop", "adam"] = Field("rmsprop", description="Optimizer.")
+    optimizer: Literal["rmsprop", "adam", "adamw"] = Field("rmsprop", description="Optimizer.")
     optimizer_eps: settings.OptimizerEps = 1e-5
+    weight_decay: settings.WeightDecay = 0.0
     reset_optimizer_on_lr_jump: settings.LrJump = None
 
     @property
     def optimizer_name(self) -> str:
         return self.optimizer
+
+    @property
+    def optimizer_numbers(self) -> dict[str, Any]:
+        return {"eps": self.optimizer_eps, "weight_decay": self.weight_decay}
 
 
 class A2C(Learner):

@@ -57,9 +57,7 @@ class PPOConfig(settings.AlgoSettings):
     betas: tuple[Beta, Beta] = Field(
         (0.9, 0.999), description="How slowly the optimizer's means of gradients and of their squares move."
     )
-    weight_decay: Annotated[Float, Field(ge=0)] = Field(
-        0.0, description="Pull of all weights to 0: with adamw times the rate, with adam as a part of the gradient."
-    )
+    weight_decay: settings.WeightDecay = 0.0
     reset_optimizer_on_lr_jump: settings.LrJump = None
 
     @property

@@ -41,6 +41,7 @@ def translate(config: RunConfig) -> tuple[dict[str, Any], list[str]]:
     network = policy_arguments(config, notes)
     if config.agent.std == "sde":
         arguments |= {"use_sde": True, "sde_sample_freq": config.agent.sde_sample_freq or -1}
+        network["use_expln"] = config.agent.sde_expln
     if algo.name == "ppo":
         arguments |= {
             "batch_size": algo.batch_size,
