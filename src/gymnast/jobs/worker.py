@@ -34,6 +34,11 @@ EXIT_SECONDS = 3.0  # until a worker that has closed its end must be gone
 class WorkerLost(UserError):
     """The process is gone, or could not do its job. The message says why."""
 
+    def __init__(self, message: str, killed: bool = False) -> None:
+        """`killed`: by a signal, as where memory runs out, and not by an error of its own."""
+        super().__init__(message)
+        self.killed = killed
+
 
 class Event(NamedTuple):
     """An answer: `ready` and `result` say that the worker waits for a job, `event` what happens on the way."""
@@ -144,7 +149,7 @@ class Worker:
                 return None
             data = os.read(self._output.fileno(), 1 << 16)
             if not data:
-                raise self._lost(self._end())
+                raise self._end()
             self._buffer += data
         line, _, self._buffer = self._buffer.partition(b"\n")
         ((kind, data),) = json.loads(line).items()
@@ -195,20 +200,20 @@ class Worker:
             self._input.write(json.dumps(message).encode() + b"\n" + data)
             self._input.flush()
 
-    def _lost(self, why: str) -> WorkerLost:
-        return WorkerLost(f"{self._name}: {why}" if self._name else why)
+    def _lost(self, why: str, killed: bool = False) -> WorkerLost:
+        return WorkerLost(f"{self._name}: {why}" if self._name else why, killed)
 
-    def _end(self) -> str:
+    def _end(self) -> WorkerLost:
         try:
             code = self._process.wait(EXIT_SECONDS)
         except subprocess.TimeoutExpired:
-            return "its process does not answer"
+            return self._lost("its process does not answer")
         said = ""
         if self._last_words:
             self._log.seek(0)
             lines = self._log.read().decode(errors="replace").strip().splitlines()
             said = f": {lines[-1]}" if lines else ""
-        return f"its process {how_it_ended(code)}{said}"
+        return self._lost(f"its process {how_it_ended(code)}{said}", killed=code < 0)
 
     def __enter__(self) -> Self:
         return self

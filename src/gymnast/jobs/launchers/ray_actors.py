@@ -2,7 +2,8 @@
 
 NodeWorker   reserves the job's cores, starts the same worker process as on one machine, reports its answers and the
              files of its folder
-on_nodes     runs a job on one NodeWorker after another: if a node dies, the next one gets the files as they came last
+on_nodes     runs a job on one NodeWorker after another: if a node or the job's process dies, the next one gets the
+             files as they came last
 Keeper       does that on the head node, for a job that goes on without whoever started it
 """
 
@@ -26,12 +27,14 @@ import ray
 from gymnast.core.errors import Lost, UserError
 from gymnast.core.machine import RESERVED
 from gymnast.core.ray_cluster import Head, last_line
-from gymnast.jobs.mirror import Change, Known, apply, changes, stamps
+from gymnast.jobs.mirror import FIRST, Change, Known, apply, changes, stamps
 from gymnast.jobs.pool import ENDS
 from gymnast.jobs.worker import Event, Job, Worker, WorkerLost
 
 NEWS_SECONDS = 0.5  # how long an actor waits for news before it answers with none
-MOST_LOST = 100  # nodes, by one job
+MOST_LOST = 100  # nodes and processes, by one job
+MOST_RESTARTS = 3  # of a job's process that is killed, one after the other, without a new checkpoint between
+KILLED = "killed"  # an event between these two: its process was, and its actor lives
 HEAD = {"node:__internal_head__": 0.001}  # what only the head node has
 
 
@@ -62,7 +65,8 @@ class NodeWorker:
                 events.append(event)
                 event = None if event.kind == "result" else self._worker.hear()
         except (WorkerLost, ProcessLookupError) as lost:
-            events.append(Event("error", {"why": str(lost)}))
+            again = isinstance(lost, WorkerLost) and lost.killed and not stopping
+            events.append(Event(KILLED if again else "error", {"why": str(lost)}))
         return events, changes(self._folder, known)
 
     def leave(self) -> None:
@@ -78,8 +82,20 @@ class Control:
         self.closed = threading.Event()  # it shall be gone
 
 
+class ProcessKilled(Exception):
+    """A job's process, by a signal that is not ours. The message says which."""
+
+    def __init__(self, why: str, went_on: bool) -> None:
+        """`went_on`: it had saved a checkpoint before."""
+        super().__init__(why)
+        self.went_on = went_on
+
+
 def on_nodes(job: Job, control: Control, head: Head) -> Iterator[Event]:
-    """The events of a job; `placed` says on which node it goes on. Its folder is brought up to date before each."""
+    """The events of a job; `placed` says on which node it goes on, and why if its process was killed. Its folder is
+    brought up to date before each."""
+    why: str | None = None
+    restarts = 0  # since the last checkpoint
     for _ in range(MOST_LOST):
         head.wait()
         files = [] if job.folder is None else changes(job.folder, {})
@@ -87,9 +103,16 @@ def on_nodes(job: Job, control: Control, head: Head) -> Iterator[Event]:
             actor: Any = ray.remote(num_cpus=job.cores)(NodeWorker).remote(job, files)
         try:
             with head.or_lost():
-                yield from _on_node(actor, job, control, head)
+                yield from _on_node(actor, job, control, head, why)
             return
+        except ProcessKilled as killed:
+            why, restarts = str(killed), 1 if killed.went_on else restarts + 1
+            if restarts > MOST_RESTARTS:
+                times = f"{restarts} times one after the other without a new checkpoint"
+                yield Event("error", {"why": f"{why}, {times}"})
+                return
         except ray.exceptions.RayActorError as error:
+            why = None
             if error.actor_init_failed:  # no node would do better
                 yield Event("error", {"why": f"it cannot be started there: {last_line(error)}"})
                 return
@@ -100,10 +123,10 @@ def on_nodes(job: Job, control: Control, head: Head) -> Iterator[Event]:
             with suppress(Lost, ray.exceptions.RayError), head.or_lost():
                 if head.listens():
                     ray.kill(actor)
-    yield Event("error", {"why": f"{MOST_LOST} nodes died under it"})
+    yield Event("error", {"why": f"{MOST_LOST} nodes or processes died under it"})
 
 
-def _on_node(actor: Any, job: Job, control: Control, head: Head) -> Iterator[Event]:
+def _on_node(actor: Any, job: Job, control: Control, head: Head, why: str | None) -> Iterator[Event]:
     started = actor.start.remote()
     while not head.has_answer(started, NEWS_SECONDS):
         if control.stopping.is_set() or control.closed.is_set():
@@ -111,11 +134,17 @@ def _on_node(actor: Any, job: Job, control: Control, head: Head) -> Iterator[Eve
             return
         head.has_nodes()
     node, known = head.answer(started)
-    yield Event("placed", {"node": node})
+    yield Event("placed", {"node": node} if why is None else {"node": node, "why": why})
+    went_on = False
     while not control.closed.is_set():
         events, changed = head.answer(actor.news.remote(known, control.stopping.is_set()))
         if job.folder is not None:
             apply(job.folder, changed, known)
+        went_on = went_on or any(change.path.startswith(FIRST) for change in changed)
+        if events and events[-1].kind == KILLED:
+            yield from events[:-1]
+            _leave(actor, head)
+            raise ProcessKilled(events[-1].data["why"], went_on)
         yield from events
         if events and events[-1].kind in ENDS:
             _leave(actor, head)

@@ -132,7 +132,7 @@ def bring_all(
         for event in events:
             if event.kind == "placed":
                 placed = True
-                channel.event(placed=event.data["node"])
+                channel.event(placed=event.data["node"], why=event.data.get("why"))
             elif event.kind in ENDS:
                 kept.forget()
                 if event.kind == "error":

@@ -38,7 +38,8 @@ def watch(run: Run, config: RunConfig, worker: Worker | None, quiet: bool) -> st
                 if worker is None:
                     time.sleep(LOOK_SECONDS)
                 elif (event := worker.hear(LOOK_SECONDS)) is not None and "placed" in event.data:
-                    console.notice(f"it goes on, on {event.data['placed']}")
+                    reason = f"{event.data['why']}; " if event.data["why"] else ""
+                    console.notice(f"{reason}it goes on, on {event.data['placed']}")
                 elif event is not None and event.kind == "result":
                     over = True
             except WorkerLost as lost:

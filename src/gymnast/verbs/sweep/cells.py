@@ -88,7 +88,8 @@ def run_cells(
     with closing(run_all(pulled(), at_once, launch)) as events:
         for cell, event in events:
             if event.kind == "placed":
-                nodes[cell].append(event.data["node"])
+                if event.data["node"] not in nodes[cell][-1:]:  # its process may have been started again there
+                    nodes[cell].append(event.data["node"])
             elif event.kind == "event":
                 reached[cell] = event
                 if cell not in hopeless and stopper.add(cell, event.data["curve"]):
