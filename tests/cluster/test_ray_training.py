@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from gymnast.runs.folder import Run, list_runs
 from gymnast.sinks.jsonl import read_metrics
 from gymnast.verbs.train import start
 from tests.cluster.conftest import kill_node
-from tests.processes import is_alive, wait_for
+from tests.processes import is_alive, running, wait_for
 from tests.warm import warm
 
 pytestmark = pytest.mark.timeout(600)
@@ -113,6 +114,22 @@ def test_detached_left_alone_stopped_and_resumed_here(cluster: Any, tmp_path: Pa
     assert read_metrics(run.metrics_path)[-1]["time/total_timesteps"] <= steps  # all files are here
     resumed = gymnast("resume", run.id, "--steps", str(steps + 512), "--quiet", "--json", runs=tmp_path)
     assert json.loads(resumed.stdout.splitlines()[-1])["env_steps"] >= steps + 512
+
+
+def test_sigterm_of_a_command_is_one_line(cluster: Any, tmp_path: Path) -> None:
+    """As Slurm, systemd and `timeout` end it."""
+    words = ("benchmark", "CartPole-v1", "--seeds", "500", "--on", cluster.address, "--out", str(tmp_path))
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    with running([sys.executable, "-m", "gymnast", *words], **pipes) as command:
+        assert command.stdout is not None
+        while "seed 0: on 127.0.0.1" not in (line := command.stdout.readline()):
+            assert line, "it ended"
+        command.terminate()
+        said = command.stdout.read().splitlines()
+        command.wait(60)
+    assert not [line for line in said if "SIGTERM" in line or "Traceback" in line]
+    assert said[-1].startswith("gymnast: stopped; ")
+    assert command.returncode == 130
 
 
 def holds(process: Path, path: Path) -> bool:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
+import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -56,6 +58,7 @@ def connect(address: str | None, asked_by: str) -> Any:
                 ray.init(address="local", include_dashboard=False, **quiet)
         except Exception as error:  # Ray raises just that where it cannot start
             raise UserError(f"{asked}: Ray cannot start on this machine: {_first_line(error)}") from None
+        _end_as_after_ctrl_c()
         return ray
     host, _, port = address.removeprefix("ray://").rpartition(":")
     try:
@@ -73,7 +76,14 @@ def connect(address: str | None, asked_by: str) -> Any:
         raise Lost(f"{asked}: the cluster does not answer: {_one_line(error)}") from None
     except (RuntimeError, ray.exceptions.RayError) as error:
         raise UserError(f"{asked}: {_one_line(error)}") from None
+    _end_as_after_ctrl_c()
     return ray
+
+
+def _end_as_after_ctrl_c() -> None:
+    """With SIGTERM, where nobody else has said what to do: Ray prints lines of C++ and ends the process at once."""
+    if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 def _greet(host: str, port: int) -> None:
@@ -166,7 +176,7 @@ class Head:
     def __init__(self, address: str | None) -> None:
         import ray
 
-        self._name = "on this machine" if address is None else f"at {address}"
+        self.name = "on this machine" if address is None else f"at {address}"
         found = ray.get_runtime_context().gcs_address if address is None else address.removeprefix("ray://")
         host, _, port = found.rpartition(":")
         self._place = host, int(port)
@@ -247,7 +257,7 @@ class Head:
         return False
 
     def _lost(self, why: str, gone: bool) -> Lost:
-        return Lost(f"the Ray cluster {self._name} is lost: {why}", gone)
+        return Lost(f"the Ray cluster {self.name} is lost: {why}", gone)
 
 
 @contextmanager

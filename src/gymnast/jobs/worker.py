@@ -48,6 +48,21 @@ class Event(NamedTuple):
 
 
 @dataclass(frozen=True)
+class Resources:
+    """What a cluster reserves for a job in addition to cores, and the labels that its machine must have."""
+
+    gpu: float = 0.0
+    memory: int = 0  # bytes
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        parts = [f"{self.gpu:g} GPU"] * (self.gpu > 0) + [f"{self.memory / 2**30:.3g} GiB of memory"] * (
+            self.memory > 0
+        )
+        return ", ".join([*parts, *(f"the label {name}={value}" for name, value in self.labels.items())])
+
+
+@dataclass(frozen=True)
 class Job:
     """Work by name, and its arguments as JSON. The function gets a `child.Channel` first."""
 
@@ -56,6 +71,7 @@ class Job:
     python: str | None = None  # another interpreter than this one
     packages: tuple[str, ...] = ("gymnast",)  # that may be named
     cores: int = 1  # that it keeps busy: a cluster reserves them
+    resources: Resources = field(default_factory=Resources)
     # A folder of this machine to work in; the function gets it as `folder`. A job that runs elsewhere works in a copy:
     # what it writes is brought back as it is written. If its node dies, it is started again elsewhere with these files.
     folder: Path | None = None

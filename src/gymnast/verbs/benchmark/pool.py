@@ -12,6 +12,7 @@ from gymnast import config as configs
 from gymnast.jobs.pool import ENDS, Events, Launcher, run_all
 from gymnast.jobs.worker import Event, Job
 from gymnast.verbs.benchmark.plan import OURS, Task
+from gymnast.verbs.remote.needs import resources_of
 from gymnast.verbs.speed.libraries import Baseline
 
 
@@ -42,7 +43,8 @@ class Trial:
             seeded = configs.override(config, [f"train.seed={self.seed}"])
             arguments = {"config": seeded.model_dump(mode="json"), "threshold": threshold, "final": final}
             cores = config.train.threads or 1
-            return Job("gymnast.verbs.benchmark.worker:run", arguments, cores=cores, folder=self.folder)
+            work = "gymnast.verbs.benchmark.worker:run"
+            return Job(work, arguments, cores=cores, resources=resources_of(config), folder=self.folder)
         asked = {
             "seed": self.seed,
             "threads": config.train.threads,

@@ -14,6 +14,7 @@ from gymnast.jobs.worker import Job, Worker, WorkerLost
 from gymnast.runs.archive import zip_run
 from gymnast.runs.folder import new_token, run_id
 from gymnast.runs.references import Run, runs_dir_option
+from gymnast.verbs.remote.needs import needs_of
 from gymnast.verbs.remote.watch import result_of, watch
 from gymnast.verbs.result import Launched, Scored
 from gymnast.verbs.train import Order, to_text
@@ -29,7 +30,7 @@ def train_elsewhere(
     order: Order, config: RunConfig, runs_dir: Path, on: str, detach: bool, quiet: bool, say: Say
 ) -> Scored:
     run = new_folder(config, runs_dir)
-    job = {"work": TRAIN, "arguments": {"order": asdict(order)}, "cores": cores_of(config)}
+    job = {"work": TRAIN, "arguments": {"order": asdict(order)}, **needs_of(config)}
     return carry_out_elsewhere(run, job, config, on, detach, quiet, say)
 
 
@@ -45,7 +46,7 @@ def resume_elsewhere(
     say: Say,
 ) -> Scored:
     """`asked`: what makes it a new run; None: the same run goes on."""
-    job: dict[str, Any] = {"work": TRAIN, "arguments": {}, "cores": cores_of(config)}
+    job: dict[str, Any] = {"work": TRAIN, "arguments": {}, **needs_of(config)}
     if asked is None:
         return carry_out_elsewhere(origin, job, config, on, detach, quiet, say)
     with tempfile.TemporaryDirectory() as place:
@@ -57,17 +58,6 @@ def resume_elsewhere(
 def new_folder(config: RunConfig, runs_dir: Path) -> Run:
     """Of a run that does not exist yet. Nothing is made here before it has begun there."""
     return Run(runs_dir / run_id(new_token(runs_dir), config.env.id, config.algo.name, config.train.seed))
-
-
-def cores_of(config: RunConfig) -> int:
-    """What a run keeps busy: its threads or, without a number, a core an env where engine or network use several."""
-    from gymnast.envs.make import choose_engine
-    from gymnast.runs.saved_agent import is_large
-
-    if config.train.threads is not None:
-        return config.train.threads
-    engine = "process" if config.tasks else choose_engine(config.in_stage(0).env, config.env.n_envs)[0]
-    return config.env.n_envs if is_large(config) or engine in ("process", "envpool", "ale") else 1
 
 
 def carry_out_elsewhere(
