@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from gymnast.core.errors import UserError
 from gymnast.training.loop import train
 from tests.cluster.conftest import NODE, nodes_here
 from tests.invariants.conftest import collect, small_config
@@ -99,3 +100,13 @@ def test_actors_that_are_sent_to_a_dying_node_cost_no_lives(
     assert "was lost on node" in first
     assert len(others) == 5
     assert all("was lost before it had begun; another one takes its place" in other for other in others)
+
+
+def test_actors_on_a_node_with_another_version_do_not_begin(
+    two_nodes: Any, make_session: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    central = {"n_actors": 1, "where": two_nodes.address}
+    config = small_config(eval={"every": 0}, train={"layout": "central", "central": central})
+    monkeypatch.setattr("gymnast.__version__", "9.8.7")
+    with pytest.raises(UserError, match=r"\(node [0-9a-f]{6}\) has gymnast \S+ instead of 9\.8\.7: every node needs"):
+        make_session(config)

@@ -126,6 +126,7 @@ def test_a_cluster_of_one_machine_is_found_without_its_variable() -> None:
     assert "1 of 1 cores are free" in found.stdout
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of Ray's own
 def test_ray_knows_every_option_that_ray_up_prints() -> None:
     from ray.scripts.scripts import start
 

@@ -13,6 +13,7 @@ from gymnast.core.errors import UserError
 from gymnast.jobs.launchers.ray import RayLauncher
 from gymnast.jobs.pool import ENDS, run_all
 from gymnast.jobs.worker import Event, Job, Resources
+from gymnast.verbs.remote.cluster import status
 from gymnast.verbs.remote.needs import needs_of, resources_of
 from gymnast.verbs.train import start
 from tests.cluster.conftest import NODE, nodes_here
@@ -42,9 +43,9 @@ def test_each_run_has_a_gpu_of_its_own(launcher: RayLauncher, tmp_path: Path) ->
 
 
 def test_a_node_is_chosen_by_memory_and_label(launcher: RayLauncher) -> None:
-    import ray
-
-    (large,) = [node["NodeID"][:6] for node in ray.nodes() if node["Labels"].get("gpu") == "A100"]
+    nodes = status(launcher.address).data["nodes"]
+    (large,) = [node["node"] for node in nodes if node["labels"] == {"gpu": "A100"}]
+    assert [(node["gpus"], node["memory"]) for node in nodes if node["node"] == large] == [(2, 2**30)]
     for resources in (Resources(memory=2**29), Resources(labels={"gpu": "A100"})):
         placed, *_, end = launcher.run(job("double", resources, number=1))
         assert large in placed.data["node"]

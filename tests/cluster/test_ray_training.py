@@ -116,20 +116,29 @@ def test_detached_left_alone_stopped_and_resumed_here(cluster: Any, tmp_path: Pa
     assert json.loads(resumed.stdout.splitlines()[-1])["env_steps"] >= steps + 512
 
 
-def test_sigterm_of_a_command_is_one_line(cluster: Any, tmp_path: Path) -> None:
-    """As Slurm, systemd and `timeout` end it."""
-    words = ("benchmark", "CartPole-v1", "--seeds", "500", "--on", cluster.address, "--out", str(tmp_path))
+@pytest.mark.parametrize("verb", ["train", "benchmark"])
+def test_sigterm_of_a_command_is_one_line(verb: str, cluster: Any, tmp_path: Path) -> None:
+    """As Slurm, systemd and `timeout` end it. A run goes on, of a benchmark the same command does the rest."""
+    endless = [*SET, "--set", "stop.on_solved=false"]
+    words = {
+        "train": ["train", "CartPole-v1", "--steps", "1000000000", *endless, "--runs-dir", str(tmp_path)],
+        "benchmark": ["benchmark", "CartPole-v1", "--seeds", "500", "--out", str(tmp_path)],
+    }
+    begun = {"train": "*/checkpoints/last.safetensors", "benchmark": "runs/*/[!.]*.json"}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-    with running([sys.executable, "-m", "gymnast", *words], **pipes) as command:
-        assert command.stdout is not None
-        while "seed 0: on 127.0.0.1" not in (line := command.stdout.readline()):
-            assert line, "it ended"
+    with running([sys.executable, "-m", "gymnast", *words[verb], "--on", cluster.address], **pipes) as command:
+        wait_for(lambda: any(tmp_path.glob(begun[verb])), "something on the disk", command)
         command.terminate()
-        said = command.stdout.read().splitlines()
-        command.wait(60)
-    assert not [line for line in said if "SIGTERM" in line or "Traceback" in line]
-    assert said[-1].startswith("gymnast: stopped; ")
+        *others, last = command.communicate(timeout=60)[0].splitlines()
+    assert not [line for line in others if "SIGTERM" in line or "Traceback" in line]
     assert command.returncode == 130
+    if verb == "benchmark":
+        assert "The same command does the others." in last
+        return
+    (info,) = list_runs(tmp_path)
+    assert last.startswith(f"gymnast: {info.id} goes on. See it: gymnast runs follow ")
+    assert gymnast("runs", "stop", info.id, runs=tmp_path).returncode == 0
+    wait_for(lambda: not Run(info.path).live(), "end")
 
 
 def holds(process: Path, path: Path) -> bool:

@@ -54,11 +54,10 @@ def connect(address: str | None, asked_by: str) -> Any:
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR", "namespace": NAMESPACE}
     if address is None:
         try:
-            with _silence():
+            with _silence(), _stopped_by_sigterm():
                 ray.init(address="local", include_dashboard=False, **quiet)
         except Exception as error:  # Ray raises just that where it cannot start
             raise UserError(f"{asked}: Ray cannot start on this machine: {_first_line(error)}") from None
-        _end_as_after_ctrl_c()
         return ray
     host, _, port = address.removeprefix("ray://").rpartition(":")
     try:
@@ -66,7 +65,7 @@ def connect(address: str | None, asked_by: str) -> Any:
     except (OSError, ValueError) as error:
         raise Lost(f"{asked}: no Ray cluster answers there ({error}).", _is_gone(error)) from None
     try:
-        with _silence():
+        with _silence(), _stopped_by_sigterm():
             if not address.startswith("ray://"):
                 _ask_head(host, int(port), asked)
             ray.init(address=address, **quiet)
@@ -76,13 +75,16 @@ def connect(address: str | None, asked_by: str) -> Any:
         raise Lost(f"{asked}: the cluster does not answer: {_one_line(error)}") from None
     except (RuntimeError, ray.exceptions.RayError) as error:
         raise UserError(f"{asked}: {_one_line(error)}") from None
-    _end_as_after_ctrl_c()
     return ray
 
 
-def _end_as_after_ctrl_c() -> None:
-    """With SIGTERM, where nobody else has said what to do: Ray prints lines of C++ and ends the process at once."""
-    if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+@contextmanager
+def _stopped_by_sigterm() -> Iterator[None]:
+    """As by Ctrl-C, unless somebody else has said what it does. With the handlers that Ray installs when it connects it
+    prints lines of C++ and ends the process at once."""
+    own = signal.getsignal(signal.SIGTERM) is signal.SIG_DFL and threading.current_thread() is threading.main_thread()
+    yield
+    if own:
         signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 

@@ -9,6 +9,7 @@ from time import perf_counter, sleep
 from typing import TYPE_CHECKING, Any
 
 from gymnast.core.errors import EnvFailure, UserError
+from gymnast.core.machine import versions_to_share
 from gymnast.core.ray_cluster import Head, connect
 from gymnast.envs.actors.base import ActorDied
 from gymnast.envs.actors.node import EnvsOnNode
@@ -38,6 +39,9 @@ class RayActors:
         address = address or os.environ.get("RAY_ADDRESS") or None
         self._ray = connect(address, WHERE)
         self._head = Head(address)
+        self._versions = {
+            name: version for name, version in versions_to_share().items() if name != "torch"
+        }  # unused there
         # a core each, or less where there are fewer: envs that wait need none
         free = self._ray.available_resources().get("CPU", 0.0)
         self._cores = min(1.0, int(100 * free / count) / 100)
@@ -52,7 +56,7 @@ class RayActors:
         while index in self._calls and not self._head.has_nodes():
             sleep(PAUSE)
         remote = self._ray.remote(num_cpus=cores, max_restarts=0, scheduling_strategy="SPREAD")(EnvsOnNode)
-        self._handles[index] = remote.remote(self._maker, *self.slices[index])
+        self._handles[index] = remote.remote(self._maker, *self.slices[index], self._versions)
         self.ask(index, "opening")
 
     def ask(self, actor: int, command: str, argument: Any = None) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from gymnast.core.errors import Lost, UserError
+from gymnast.core.machine import versions_to_share
 from gymnast.core.ray_cluster import NAMESPACE, Head, connect, last_line
 from gymnast.jobs.worker import Resources
 
@@ -26,9 +27,9 @@ class RayRun:
         self._job, self._control, self._head = job, Control(), head
 
     def __iter__(self) -> Iterator[Event]:
-        from gymnast.jobs.launchers.ray_actors import on_nodes, versions_here
+        from gymnast.jobs.launchers.ray_actors import on_nodes
 
-        return on_nodes(self._job, self._control, self._head, versions_here())
+        return on_nodes(self._job, self._control, self._head, versions_to_share())
 
     def close(self) -> None:
         self._control.closed.set()

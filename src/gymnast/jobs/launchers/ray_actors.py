@@ -10,7 +10,6 @@ Keeper       does that on the head node, for a job that goes on without whoever 
 from __future__ import annotations
 
 import os
-import platform
 import secrets
 import shutil
 import signal
@@ -26,7 +25,7 @@ from typing import Any
 import ray
 
 from gymnast.core.errors import Lost, UserError
-from gymnast.core.machine import RESERVED, package_versions
+from gymnast.core.machine import RESERVED, SAME_VERSIONS, other_versions, versions_to_share
 from gymnast.core.ray_cluster import Head, last_line
 from gymnast.jobs.mirror import FIRST, Change, Known, apply, changes, stamps
 from gymnast.jobs.pool import ENDS
@@ -37,7 +36,6 @@ NEWS_SECONDS = 0.5  # how long an actor waits for news before it answers with no
 MOST_LOST = 100  # nodes and processes, by one job
 MOST_RESTARTS = 3  # of a job's process that is killed, one after the other, without a new checkpoint between
 KILLED = "killed"  # an event between these two: its process was, and its actor lives
-SAME = "every node needs the versions of the machine that a run is started from"
 HEAD = {"node:__internal_head__": 0.001}  # what only the head node has
 
 
@@ -45,7 +43,7 @@ class NodeWorker:
     """An actor: the worker process of a job, and its folder on this node."""
 
     def __init__(self, job: Job, files: list[Change], versions: Mapping[str, str]) -> None:
-        self._other = differences(versions)
+        self._other = other_versions(versions)
         self._scratch = Scratch()
         self._folder = self._scratch.path / (job.folder.name if job.folder else "none")
         apply(self._folder, files, {})
@@ -109,25 +107,6 @@ def reserved(job: Job) -> dict[str, Any]:
     }
 
 
-def versions_here() -> dict[str, str]:
-    """What must be the same wherever a run is trained, or its numbers are others."""
-    return {"python": ".".join(platform.python_version_tuple()[:2])} | {
-        package: version.partition("+")[0]  # without what a build for a GPU adds
-        for package, version in package_versions("gymnast", "torch").items()
-    }
-
-
-def differences(versions: Mapping[str, str]) -> str:
-    """Between these and those of this process, in words; nothing where there are none."""
-    here = versions_here()
-    parts = [
-        f"{name} {here.get(name, '(none)')} instead of {version}"
-        for name, version in versions.items()
-        if here.get(name) != version
-    ]
-    return ", ".join(parts)
-
-
 def on_nodes(job: Job, control: Control, head: Head, versions: Mapping[str, str]) -> Iterator[Event]:
     """The events of a job; `placed` says on which node it goes on, and why if its process was killed. Its folder is
     brought up to date before each. `versions`: that a node must have."""
@@ -173,7 +152,7 @@ def _on_node(actor: Any, job: Job, control: Control, head: Head, why: str | None
     node, known, other = head.answer(started)
     if other:
         _leave(actor, head)
-        yield Event("error", {"why": f"{node} has {other}: {SAME}"})
+        yield Event("error", {"why": f"{node} has {other}: {SAME_VERSIONS}"})
         return
     yield Event("placed", {"node": node} if why is None else {"node": node, "why": why})
     went_on = False
@@ -256,7 +235,7 @@ def keep(name: str, job: Job) -> Any:
     place = str(Path(tempfile.gettempdir()) / f"gymnast-kept-{name}-{secrets.token_hex(4)}")
     try:
         keeper: Any = ray.remote(num_cpus=0, resources=HEAD)(Keeper).options(**options)
-        return keeper.remote(job, changes(job.folder, {}), place, versions_here())
+        return keeper.remote(job, changes(job.folder, {}), place, versions_to_share())
     except ValueError:  # Ray's word for a name that is taken
         raise UserError(f"{name} is being trained on this cluster already; stop it first.") from None
 

@@ -81,6 +81,9 @@ def status(address: str | None) -> Facts:
             "node": node["NodeID"][:6],
             "head": "node:__internal_head__" in node["Resources"],
             "cores": int(node["Resources"].get("CPU", 0)),
+            "gpus": int(node["Resources"].get("GPU", 0)),
+            "memory": int(node["Resources"].get("memory", 0)),
+            "labels": {key: value for key, value in node["Labels"].items() if not key.startswith("ray.io/")},
         }
         for node in ray.nodes()
         if node["Alive"]

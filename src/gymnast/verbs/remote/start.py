@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
+from threading import current_thread, main_thread
 from typing import TYPE_CHECKING, Any
 
 from gymnast.core.errors import EnvFailure, Stopped, UserError
@@ -80,6 +83,20 @@ def carry_out_elsewhere(
     return see(run, config, worker, quiet)
 
 
+@contextmanager
+def sigterm_as_ctrl_c() -> Iterator[None]:
+    """A run that is trained elsewhere is stopped, or goes on with a word about it, however its command is ended."""
+    if signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL or current_thread() is not main_thread():
+        yield
+        return
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+@sigterm_as_ctrl_c()
 def wait_for_begin(worker: Worker, on: str, say: Say) -> None:
     say(f"waiting for {on} ...")
     try:
@@ -95,6 +112,7 @@ def wait_for_begin(worker: Worker, on: str, say: Say) -> None:
         raise
 
 
+@sigterm_as_ctrl_c()
 def see(run: Run, config: RunConfig, worker: Worker | None, quiet: bool) -> Scored:
     """A run that is trained elsewhere, until it ends."""
     try:
