@@ -116,6 +116,15 @@ def test_detached_left_alone_stopped_and_resumed_here(cluster: Any, tmp_path: Pa
     assert json.loads(resumed.stdout.splitlines()[-1])["env_steps"] >= steps + 512
 
 
+def test_what_a_run_says_there_is_shown_here(cluster: Any, tmp_path: Path) -> None:
+    """Like that its engine does not resume exactly, or where it goes on."""
+    run = start("CartPole-v1", SETTINGS, tmp_path, steps=512, quiet=True).run
+    done = gymnast("resume", run, "--steps", "1024", "--on", cluster.address, runs=tmp_path)
+    assert done.returncode == 0, done.stderr
+    expected = f"a new run from {run} at 512 steps (train.total_timesteps: 512 -> 1024)"
+    assert done.stdout.replace("\n", " ").count(expected) == 1, done.stdout
+
+
 @pytest.mark.parametrize("verb", ["train", "benchmark"])
 def test_sigterm_of_a_command_is_one_line(verb: str, cluster: Any, tmp_path: Path) -> None:
     """As Slurm, systemd and `timeout` end it. A run goes on, of a benchmark the same command does the rest."""
