@@ -47,6 +47,16 @@ def surroundings(channel: Channel) -> dict[str, Any]:
     }
 
 
+def meet(channel: Channel, place: str, count: int) -> dict[str, Any]:
+    """Ends when so many are there, with the GPUs that it may use."""
+    Path(place, str(os.getpid())).touch()
+    for _ in range(3000):
+        if len(list(Path(place).iterdir())) >= count:
+            return {"gpus": os.environ.get("CUDA_VISIBLE_DEVICES")}
+        time.sleep(0.02)
+    raise UserError("the others did not come.")
+
+
 def fail(channel: Channel, how: str) -> None:
     if how == "mistake":
         raise UserError("env.id: no such env.")
@@ -79,8 +89,9 @@ def finish(channel: Channel, file: str) -> dict[str, Any]:
     return {}
 
 
-def count(channel: Channel, folder: str, until: int) -> dict[str, Any]:
-    """Counts in its folder, a row a number, and goes on from its checkpoint."""
+def count(channel: Channel, folder: str, until: int, lives: int | None = None) -> dict[str, Any]:
+    """Counts in its folder, a row a number, and goes on from its checkpoint. `lives`: numbers until its process is
+    killed, again and again."""
     place = Path(folder)
     checkpoint, rows = place / "checkpoints" / "last.json", place / "rows.jsonl"
     checkpoint.parent.mkdir(parents=True, exist_ok=True)
@@ -93,6 +104,8 @@ def count(channel: Channel, folder: str, until: int) -> dict[str, Any]:
             file.write(f"{number}\n")
         write_json(checkpoint, {"number": number + 1})
         channel.event(number=number + 1)
+        if number + 1 - begin == lives:
+            os.kill(os.getpid(), signal.SIGKILL)
         time.sleep(0.02)
     return {"from": begin}
 

@@ -11,6 +11,16 @@ import pytest
 from gymnast.core.ray_cluster import LOOPBACK
 
 NODE: dict[str, Any] = {"num_cpus": 1, "object_store_memory": 80_000_000}  # bytes
+# Of one node, in a process of its own: it prints its address, and ends when its input does
+CLUSTER = """
+import sys
+from ray.cluster_utils import Cluster
+head = {"num_cpus": 1, "object_store_memory": 80_000_000, "include_dashboard": False}
+cluster = Cluster(initialize_head=True, head_node_args=head)
+print(cluster.address, flush=True)
+sys.stdin.read()
+cluster.shutdown()
+"""
 
 
 @pytest.fixture(scope="module")

@@ -95,8 +95,8 @@ class DoubleCall:
         self.thread.join(timeout)
         if self.thread.is_alive():
             raise TimeoutError
-        if self.error is not None:
-            raise modal.exception.RemoteError(str(self.error))
+        if self.error is not None:  # Modal raises what the function has raised
+            raise self.error
 
 
 class DoubleModal:

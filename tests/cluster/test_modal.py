@@ -16,7 +16,7 @@ from gymnast.jobs.launchers import modal_app, open_launcher  # noqa: E402
 from gymnast.jobs.launchers.modal import ModalKept, ModalLauncher  # noqa: E402
 from gymnast.jobs.mirror import Known, apply  # noqa: E402
 from gymnast.jobs.pool import ENDS  # noqa: E402
-from gymnast.jobs.worker import Event, Job  # noqa: E402
+from gymnast.jobs.worker import Event, Job, Resources  # noqa: E402
 from gymnast.runs.folder import Run  # noqa: E402
 from gymnast.verbs.remote.follow import PRICE, Follower  # noqa: E402
 from tests.cluster.modal_double import DoubleCall, DoubleModal, DoubleVolume  # noqa: E402
@@ -150,6 +150,62 @@ def test_a_job_that_fails_says_why(double: DoubleModal) -> None:
     *_, last = open_launcher("modal").run(Job("tests.jobs_for_tests:fail", {"how": "other"}, packages=("tests",)))
     assert last.kind == "error"
     assert last.data["why"] == "ConnectionError: the server is down"
+
+
+def ended(double: DoubleModal, error: Exception, tmp_path: Path) -> Event:
+    """The last event of a call that ended with this error and without a word."""
+
+    def fail() -> None:
+        raise error
+
+    kept = ModalKept("x", DoubleCall("fc-0", fail), double.volume)  # type: ignore[arg-type]
+    while not (events := kept.news({}, 0)[0]):
+        pass
+    return events[-1]
+
+
+def test_a_function_that_fails_ends_the_run_with_its_own_error(double: DoubleModal, tmp_path: Path) -> None:
+    """Modal raises the function's exception here, of whatever type it is."""
+    full = OSError(28, "No space left on device")
+    for error, why in (
+        (full, f"Modal: OSError: {full}"),
+        (TimeoutError("the server\nis slow"), "Modal: TimeoutError: the server"),
+        (KeyError(), "Modal: KeyError"),
+        (modal.exception.FunctionTimeoutError("Task's current input hit its timeout"), "Modal: Task's current input"),
+    ):
+        event = ended(double, error, tmp_path)
+        assert event.kind == "error"
+        assert event.data["why"].startswith(why)
+    with pytest.raises(UserError, match=r"^--on modal: no way$"):  # the call may go on
+        ended(double, modal.exception.ConnectionError("no way"), tmp_path)
+
+
+def test_many_jobs_are_one_deploy_and_each_has_what_it_reserves(double: DoubleModal, tmp_path: Path) -> None:
+    from modal._utils.function_utils import parse_gpu_config
+
+    launcher = ModalLauncher()
+    asked = [Resources(), Resources(gpu=0.5, memory=3 * 2**29), Resources(gpu=1, labels={"gpu": "A100-80GB"})]
+    for number, resources in enumerate(asked):
+        arguments = {"number": number}
+        launcher.submit(
+            f"x{number}", Job("tests.jobs_for_tests:double", arguments, resources=resources, packages=("tests",))
+        )
+    assert len(double.deployed) == 1
+    assert double.options == [
+        {"cpu": 1.0},
+        {"cpu": 1.0, "memory": 1536, "gpu": "T4"},
+        {"cpu": 1.0, "gpu": "A100-80GB"},
+    ]
+    assert parse_gpu_config("A100-80GB").gpu_type == "A100-80GB"
+    other = Job("tests.jobs_for_tests:double", {}, packages=("tests",), resources=Resources(labels={"room": "4"}))
+    with pytest.raises(UserError, match=r"^train\.resources\.labels\.room: Modal has no such label"):
+        launcher.submit("y", other)
+
+
+def test_a_container_has_the_modules_that_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert modal_app.sources() == ["gymnast"]
+    monkeypatch.setenv(modal_app.SOURCES, "my_envs, more")
+    assert modal_app.sources() == ["gymnast", "my_envs", "more"]
 
 
 def test_cost_is_core_seconds_times_the_price(

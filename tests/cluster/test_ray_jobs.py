@@ -80,6 +80,25 @@ def test_a_node_that_dies_loses_nothing_but_time(launcher: RayLauncher, cluster:
     assert rows_of(folder) == list(range(300))
 
 
+def test_a_process_that_is_killed_is_started_again_from_its_checkpoint(launcher: RayLauncher, tmp_path: Path) -> None:
+    """After every 12 of 60 numbers: more often than it may be without a new checkpoint between."""
+    folder = tmp_path / "counted"
+    *events, last = launcher.run(job("count", folder, until=60, lives=12))
+    assert last == Event("result", {"from": 60})
+    assert [event.data["number"] for event in events if event.kind == "event"] == list(range(1, 61))
+    assert rows_of(folder) == list(range(60))
+    first, *again = [event.data for event in events if event.kind == "placed"]
+    assert "why" not in first
+    assert [place["why"] for place in again] == 5 * ["its process was killed by signal 9 (SIGKILL)"]
+
+
+def test_a_process_that_is_killed_without_progress_is_given_up(launcher: RayLauncher) -> None:
+    *events, last = launcher.run(job("fail", how="kill"))
+    assert [event.kind for event in events] == 4 * ["placed"]  # once, and three times again
+    why = "its process was killed by signal 9 (SIGKILL), 4 times one after the other without a new checkpoint"
+    assert last == Event("error", {"why": why})
+
+
 @pytest.mark.slow
 def test_a_large_answer_is_lost_with_its_node(launcher: RayLauncher, cluster: Any) -> None:
     """It stays in the node's object store until it is fetched; the next node is asked, and nothing crashes."""

@@ -10,20 +10,12 @@ from pathlib import Path
 import pytest
 
 from gymnast.core.ray_cluster import LOOPBACK
+from tests.cluster.conftest import CLUSTER
 from tests.processes import running
 
 pytest.importorskip("ray")
 pytestmark = pytest.mark.timeout(600)
 ROOT = Path(__file__).parents[2]
-CLUSTER = """
-import sys
-from ray.cluster_utils import Cluster
-head = {"num_cpus": 1, "object_store_memory": 80_000_000, "include_dashboard": False}
-cluster = Cluster(initialize_head=True, head_node_args=head)
-print(cluster.address, flush=True)
-sys.stdin.read()
-cluster.shutdown()
-"""
 
 
 def environment(token: str) -> dict[str, str]:

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from gymnast.runs.folder import Run, list_runs
 from gymnast.sinks.jsonl import read_metrics
 from gymnast.verbs.train import start
 from tests.cluster.conftest import kill_node
-from tests.processes import is_alive, wait_for
+from tests.processes import is_alive, running, wait_for
 from tests.warm import warm
 
 pytestmark = pytest.mark.timeout(600)
@@ -113,6 +114,40 @@ def test_detached_left_alone_stopped_and_resumed_here(cluster: Any, tmp_path: Pa
     assert read_metrics(run.metrics_path)[-1]["time/total_timesteps"] <= steps  # all files are here
     resumed = gymnast("resume", run.id, "--steps", str(steps + 512), "--quiet", "--json", runs=tmp_path)
     assert json.loads(resumed.stdout.splitlines()[-1])["env_steps"] >= steps + 512
+
+
+def test_what_a_run_says_there_is_shown_here(cluster: Any, tmp_path: Path) -> None:
+    """Like that its engine does not resume exactly, or where it goes on."""
+    run = start("CartPole-v1", SETTINGS, tmp_path, steps=512, quiet=True).run
+    done = gymnast("resume", run, "--steps", "1024", "--on", cluster.address, runs=tmp_path)
+    assert done.returncode == 0, done.stderr
+    expected = f"a new run from {run} at 512 steps (train.total_timesteps: 512 -> 1024)"
+    assert done.stdout.replace("\n", " ").count(expected) == 1, done.stdout
+
+
+@pytest.mark.parametrize("verb", ["train", "benchmark"])
+def test_sigterm_of_a_command_is_one_line(verb: str, cluster: Any, tmp_path: Path) -> None:
+    """As Slurm, systemd and `timeout` end it. A run goes on, of a benchmark the same command does the rest."""
+    endless = [*SET, "--set", "stop.on_solved=false"]
+    words = {
+        "train": ["train", "CartPole-v1", "--steps", "1000000000", *endless, "--runs-dir", str(tmp_path)],
+        "benchmark": ["benchmark", "CartPole-v1", "--seeds", "500", "--out", str(tmp_path)],
+    }
+    begun = {"train": "*/checkpoints/last.safetensors", "benchmark": "runs/*/[!.]*.json"}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    with running([sys.executable, "-m", "gymnast", *words[verb], "--on", cluster.address], **pipes) as command:
+        wait_for(lambda: any(tmp_path.glob(begun[verb])), "something on the disk", command)
+        command.terminate()
+        *others, last = command.communicate(timeout=60)[0].splitlines()
+    assert not [line for line in others if "SIGTERM" in line or "Traceback" in line]
+    assert command.returncode == 130
+    if verb == "benchmark":
+        assert "The same command does the others." in last
+        return
+    (info,) = list_runs(tmp_path)
+    assert last.startswith(f"gymnast: {info.id} goes on. See it: gymnast runs follow ")
+    assert gymnast("runs", "stop", info.id, runs=tmp_path).returncode == 0
+    wait_for(lambda: not Run(info.path).live(), "end")
 
 
 def holds(process: Path, path: Path) -> bool:

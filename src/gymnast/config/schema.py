@@ -12,6 +12,7 @@ from pydantic_core import PydanticCustomError
 
 from gymnast.config.algos import AlgoSettings, settings_of
 from gymnast.config.fields import Count, Float, Int, Named, Natural, Positive, Section, Size
+from gymnast.config.resources import ResourcesConfig
 from gymnast.core.errors import UserError, did_you_mean
 from gymnast.core.registry import ALGOS, ENGINES
 
@@ -212,6 +213,9 @@ class TrainConfig(Section):
         "step envs, and actions are chosen in one place.",
     )
     central: CentralConfig = Field(CentralConfig(), description="The actors of `layout: central`.")
+    resources: ResourcesConfig = Field(
+        ResourcesConfig(), description="What a run reserves where --on sends it, in addition to cores."
+    )
 
 
 ANY_ENV = ("sync", "process")  # engines that step every env

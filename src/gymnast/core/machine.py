@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+from collections.abc import Mapping
 from contextlib import suppress
 from importlib import metadata, util
 from pathlib import Path
@@ -11,6 +12,7 @@ from pathlib import Path
 import gymnast
 
 RESERVED = "GYMNAST_CORES"  # an environment variable: how many cores a cluster has reserved for this process
+SAME_VERSIONS = "every node needs the versions of the machine that a run is started from"
 PACKAGES = ("gymnasium", "envpool", "ale-py", "numpy", "torch")  # a new one of these may change which engine is fastest
 
 
@@ -59,3 +61,17 @@ def package_versions(*packages: str) -> dict[str, str]:
         with suppress(metadata.PackageNotFoundError):
             found[package] = gymnast.__version__ if package == "gymnast" else metadata.version(package)
     return found
+
+
+def versions_to_share() -> dict[str, str]:
+    """What must be the same wherever a part of a run is done, or its numbers are others."""
+    python = ".".join(platform.python_version_tuple()[:2])
+    found = package_versions("gymnast", "torch")  # a build for a GPU adds something to the version
+    return {"python": python, **{package: version.partition("+")[0] for package, version in found.items()}}
+
+
+def other_versions(wanted: Mapping[str, str]) -> str:
+    """What differs here, in words; nothing where nothing does."""
+    here = versions_to_share()
+    differ = [name for name, version in wanted.items() if here.get(name) != version]
+    return ", ".join(f"{name} {here.get(name, '(none)')} instead of {wanted[name]}" for name in differ)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
+import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +16,7 @@ from gymnast.core.errors import Lost, UserError, package_problem
 
 NAMESPACE = "gymnast"
 CONNECT_SECONDS = 10.0
+ANSWER_SECONDS = 15.0  # until a head that listens must have answered, and a node of it must run here
 PATIENCE = {  # how often and how long Ray tries
     "RAY_NUM_REDIS_GET_RETRIES": "5",
     "RAY_CLIENT_INITIAL_CONNECTION_TIMEOUT_S": "5",
@@ -27,6 +30,10 @@ ASK_SECONDS = 2.0  # of waiting for an answer, between two questions whether the
 TOKEN = (
     "the cluster refuses this connection, as with a wrong token. Of a cluster with tokens, set RAY_AUTH_MODE=token and "
     "RAY_AUTH_TOKEN (or RAY_AUTH_TOKEN_PATH)."
+)
+NO_NODE = (
+    "the head answers, but no node of that cluster runs on this machine, and Ray connects through one. Start it here "
+    "(ray start --address={address}), or connect from outside with --on ray://HOST:10001."
 )
 
 
@@ -47,7 +54,7 @@ def connect(address: str | None, asked_by: str) -> Any:
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR", "namespace": NAMESPACE}
     if address is None:
         try:
-            with _silence():
+            with _silence(), _stopped_by_sigterm():
                 ray.init(address="local", include_dashboard=False, **quiet)
         except Exception as error:  # Ray raises just that where it cannot start
             raise UserError(f"{asked}: Ray cannot start on this machine: {_first_line(error)}") from None
@@ -58,12 +65,27 @@ def connect(address: str | None, asked_by: str) -> Any:
     except (OSError, ValueError) as error:
         raise Lost(f"{asked}: no Ray cluster answers there ({error}).", _is_gone(error)) from None
     try:
-        with _silence():
+        with _silence(), _stopped_by_sigterm():
+            if not address.startswith("ray://"):
+                _ask_head(host, int(port), asked)
             ray.init(address=address, **quiet)
-    except (ConnectionError, RuntimeError, ray.exceptions.RayError) as error:
-        refused = isinstance(error, ConnectionError | ray.exceptions.AuthenticationError)
-        raise UserError(f"{asked}: {TOKEN if refused else _first_line(error)}") from None
+    except ray.exceptions.AuthenticationError:
+        raise UserError(f"{asked}: {TOKEN}") from None
+    except ConnectionError as error:
+        raise Lost(f"{asked}: the cluster does not answer: {_one_line(error)}") from None
+    except (RuntimeError, ray.exceptions.RayError) as error:
+        raise UserError(f"{asked}: {_one_line(error)}") from None
     return ray
+
+
+@contextmanager
+def _stopped_by_sigterm() -> Iterator[None]:
+    """As by Ctrl-C, unless somebody else has said what it does. With the handlers that Ray installs when it connects it
+    prints lines of C++ and ends the process at once."""
+    own = signal.getsignal(signal.SIGTERM) is signal.SIG_DFL and threading.current_thread() is threading.main_thread()
+    yield
+    if own:
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 def _greet(host: str, port: int) -> None:
@@ -74,6 +96,65 @@ def _greet(host: str, port: int) -> None:
         way.sendall(GREETING)
         if answers.read(len(SETTINGS))[3:4] != SETTINGS[3:4]:
             raise OSError("what listens there is not Ray")
+
+
+def _ask_head(host: str, port: int, asked: str) -> None:
+    """UserError with the reason where Ray cannot connect: it would retry for minutes and then not say it."""
+    import grpc
+    from ray._private import grpc_utils, ray_constants, services
+    from ray.core.generated import gcs_pb2, gcs_service_pb2, gcs_service_pb2_grpc
+
+    # Ray takes this machine's own address for a loopback one. A cluster that no other machine can join is not there
+    if services.resolve_ip_for_localhost(host) != host and not _is_open(services.get_node_ip_address(), port):
+        os.environ |= LOOPBACK  # for the processes that this one starts
+        ray_constants.ENABLE_RAY_CLUSTER = False
+    deadline = monotonic() + ANSWER_SECONDS
+    nodes_pb2: Any = gcs_pb2  # protobuf makes its classes when it is imported: mypy sees none
+    asks: Any = gcs_service_pb2
+    with grpc_utils.init_grpc_channel(f"{host}:{port}") as channel:
+        head = gcs_service_pb2_grpc.NodeInfoGcsServiceStub(channel)
+        while True:
+            try:
+                answer = head.GetAllNodeInfo(
+                    asks.GetAllNodeInfoRequest(), timeout=max(ASK_SECONDS, deadline - monotonic())
+                )
+            except grpc.RpcError as error:
+                raise _no_answer(error, asked) from None
+            nodes = [node for node in answer.node_info_list if node.state == nodes_pb2.GcsNodeInfo.ALIVE]
+            if {node.node_id.hex() for node in nodes} & services.find_node_ids():
+                return
+            if monotonic() > deadline:
+                raise UserError(f"{asked}: {NO_NODE.format(address=f'{host}:{port}')}")
+            sleep(ASK_SECONDS / 4)
+
+
+def _no_answer(error: Any, asked: str) -> UserError:
+    """A gRPC error of a head in words."""
+    import grpc
+
+    code = error.code()
+    if code in (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED):
+        return UserError(f"{asked}: {TOKEN}")
+    if code == grpc.StatusCode.UNIMPLEMENTED:
+        return UserError(
+            f"{asked}: what listens there is no head of a Ray cluster. Ray's client port is ray://HOST:PORT."
+        )
+    if code == grpc.StatusCode.DEADLINE_EXCEEDED:
+        return Lost(f"{asked}: something listens there, and does not answer within {ANSWER_SECONDS:g} s.")
+    return Lost(f"{asked}: the cluster does not answer ({code.name.lower()}: {error.details()}).")
+
+
+def _is_open(host: str, port: int) -> bool:
+    try:
+        socket.create_connection((host, port), ASK_SECONDS).close()
+    except OSError:
+        return False
+    return True
+
+
+def _one_line(error: Exception) -> str:
+    """All that it says: the reason may stand in any line of it."""
+    return " ".join(str(error).split()) or type(error).__name__
 
 
 def _first_line(error: Exception) -> str:
@@ -97,7 +178,7 @@ class Head:
     def __init__(self, address: str | None) -> None:
         import ray
 
-        self._name = "on this machine" if address is None else f"at {address}"
+        self.name = "on this machine" if address is None else f"at {address}"
         found = ray.get_runtime_context().gcs_address if address is None else address.removeprefix("ray://")
         host, _, port = found.rpartition(":")
         self._place = host, int(port)
@@ -178,7 +259,7 @@ class Head:
         return False
 
     def _lost(self, why: str, gone: bool) -> Lost:
-        return Lost(f"the Ray cluster {self._name} is lost: {why}", gone)
+        return Lost(f"the Ray cluster {self.name} is lost: {why}", gone)
 
 
 @contextmanager

@@ -34,12 +34,32 @@ EXIT_SECONDS = 3.0  # until a worker that has closed its end must be gone
 class WorkerLost(UserError):
     """The process is gone, or could not do its job. The message says why."""
 
+    def __init__(self, message: str, killed: bool = False) -> None:
+        """`killed`: by a signal, as where memory runs out, and not by an error of its own."""
+        super().__init__(message)
+        self.killed = killed
+
 
 class Event(NamedTuple):
     """An answer: `ready` and `result` say that the worker waits for a job, `event` what happens on the way."""
 
     kind: str
     data: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What a cluster reserves for a job in addition to cores, and the labels that its machine must have."""
+
+    gpu: float = 0.0
+    memory: int = 0  # bytes
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        parts = [f"{self.gpu:g} GPU"] * (self.gpu > 0) + [f"{self.memory / 2**30:.3g} GiB of memory"] * (
+            self.memory > 0
+        )
+        return ", ".join([*parts, *(f"the label {name}={value}" for name, value in self.labels.items())])
 
 
 @dataclass(frozen=True)
@@ -51,6 +71,7 @@ class Job:
     python: str | None = None  # another interpreter than this one
     packages: tuple[str, ...] = ("gymnast",)  # that may be named
     cores: int = 1  # that it keeps busy: a cluster reserves them
+    resources: Resources = field(default_factory=Resources)
     # A folder of this machine to work in; the function gets it as `folder`. A job that runs elsewhere works in a copy:
     # what it writes is brought back as it is written. If its node dies, it is started again elsewhere with these files.
     folder: Path | None = None
@@ -144,7 +165,7 @@ class Worker:
                 return None
             data = os.read(self._output.fileno(), 1 << 16)
             if not data:
-                raise self._lost(self._end())
+                raise self._end()
             self._buffer += data
         line, _, self._buffer = self._buffer.partition(b"\n")
         ((kind, data),) = json.loads(line).items()
@@ -195,20 +216,20 @@ class Worker:
             self._input.write(json.dumps(message).encode() + b"\n" + data)
             self._input.flush()
 
-    def _lost(self, why: str) -> WorkerLost:
-        return WorkerLost(f"{self._name}: {why}" if self._name else why)
+    def _lost(self, why: str, killed: bool = False) -> WorkerLost:
+        return WorkerLost(f"{self._name}: {why}" if self._name else why, killed)
 
-    def _end(self) -> str:
+    def _end(self) -> WorkerLost:
         try:
             code = self._process.wait(EXIT_SECONDS)
         except subprocess.TimeoutExpired:
-            return "its process does not answer"
+            return self._lost("its process does not answer")
         said = ""
         if self._last_words:
             self._log.seek(0)
             lines = self._log.read().decode(errors="replace").strip().splitlines()
             said = f": {lines[-1]}" if lines else ""
-        return f"its process {how_it_ended(code)}{said}"
+        return self._lost(f"its process {how_it_ended(code)}{said}", killed=code < 0)
 
     def __enter__(self) -> Self:
         return self

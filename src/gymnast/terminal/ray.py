@@ -19,10 +19,15 @@ def print_how_to(result: Facts) -> None:
 
 def print_status(result: Facts) -> None:
     console, data = output(), result.data
-    rows: list[list[Cell]] = [
-        [node["address"], node["node"], str(node["cores"]), "head" if node["head"] else ""] for node in data["nodes"]
-    ]
-    console.print(table(console, (Column("address"), Column("node"), Column("cores", right=True), Column("")), rows))
+    names = ("address", "node", "cores", "GPUs", "GiB", "")
+    columns = tuple(Column(name, right=name in ("cores", "GPUs", "GiB")) for name in names)
+    rows: list[list[Cell]] = []
+    for node in data["nodes"]:
+        about = [*["head"] * node["head"], *(f"{name}={value}" for name, value in node["labels"].items())]
+        memory = f"{node['memory'] / 2**30:.1f}"
+        numbers = [str(node["cores"]), str(node["gpus"]), memory]
+        rows.append([node["address"], node["node"], *numbers, ", ".join(about)])
+    console.print(table(console, columns, rows))
     console.print(f"{data['free_cores']} of {sum(node['cores'] for node in data['nodes'])} cores are free")
     for run in data["runs"]:
         console.print(f"{run} is trained here")

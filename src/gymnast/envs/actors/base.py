@@ -13,6 +13,11 @@ from gymnast.envs.engines.buffers import Buffers
 class ActorDied(Exception):
     """An actor is gone, with what it was doing."""
 
+    def __init__(self, by_its_place: bool = False) -> None:
+        """`by_its_place`: it was sent to a machine that is going down, and has not begun there."""
+        super().__init__()
+        self.by_its_place = by_its_place
+
 
 class Actors(Protocol):
     """Every actor owns a slice of the envs and does one thing after another. What it makes of a step is in its rows of

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import traceback
+from collections.abc import Mapping
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from gymnast.core.errors import EnvFailure, UserError
+from gymnast.core.machine import SAME_VERSIONS, other_versions
 from gymnast.envs.engines.sync import SyncEngine
 from gymnast.envs.types import StepBatch
 
@@ -20,8 +22,9 @@ Answer = tuple[str, Any, dict[str, Any]]
 class EnvsOnNode:
     """A slice of the vector, stepped by one call for all its envs."""
 
-    def __init__(self, maker: EnvMaker, start: int, stop: int) -> None:
-        self.maker, self.start, self.stop = maker, start, stop
+    def __init__(self, maker: EnvMaker, start: int, stop: int, versions: Mapping[str, str]) -> None:
+        """`versions`: that this node must have."""
+        self.maker, self.start, self.stop, self.versions = maker, start, stop, versions
         self.engine: SyncEngine
 
     def call(self, command: str, argument: Any) -> Answer:
@@ -34,13 +37,16 @@ class EnvsOnNode:
 
     def _done(self, command: str, argument: Any) -> Answer:
         if command == "opening":
+            import ray
+
+            node = str(ray.get_runtime_context().get_node_id())[:6]
+            if other := other_versions(self.versions):
+                raise UserError(f"{ray.util.get_node_ip_address()} (node {node}) has {other}: {SAME_VERSIONS}.")
             masks = self.maker.config.action_masks
             self.engine = SyncEngine(
                 self.maker, self.stop - self.start, name=self.maker.title, action_masks=masks, first_env=self.start
             )
-            import ray
-
-            return "done", str(ray.get_runtime_context().get_node_id())[:6], {}
+            return "done", node, {}
         began = perf_counter()
         batch: StepBatch = getattr(self.engine, command)(argument)  # reset, load_state or step
         return "done", (batch.episodes, perf_counter() - began), arrays_of(batch)

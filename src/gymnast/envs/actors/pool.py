@@ -217,8 +217,8 @@ class ActorVec(Replayed):
         for actor in self._landed(seconds):
             try:
                 answer = self._take(actor)
-            except ActorDied:
-                self._replace(actor, self._all.end(actor, LAST_WORDS))
+            except ActorDied as died:
+                self._replace(actor, self._all.end(actor, LAST_WORDS), died.by_its_place)
                 continue
             if self._todo[actor]:
                 self._next(actor)
@@ -259,11 +259,11 @@ class ActorVec(Replayed):
             self._lost[rows] = self._different(self._before, rows)
         return answer
 
-    def _replace(self, actor: int, how: str) -> None:
+    def _replace(self, actor: int, how: str, by_its_place: bool = False) -> None:
         start, stop = self.slices[actor]
         who = f"the actor of envs {start} to {stop - 1}"
         self._flights.pop(actor, None)
-        self._deaths[actor] += 1
+        self._deaths[actor] += not by_its_place
         if self._deaths[actor] > MOST_DEATHS:
             raise EnvFailure(f"{self.name}: {who} {how}, for the {self._deaths[actor]}th time without a step between.")
         self.replaced += 1

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 LOOK_SECONDS = 3.0  # between two looks at the volume
 MOST_CONTAINERS = 20  # that one command keeps busy where its user names no number
+KIND, SMALLEST_GPU = "gpu", "T4"  # the label that names the kind of GPU, and the kind where it does not
 NO_TOKEN = "Modal has no token on this machine. Run: modal token new"
 
 
@@ -72,15 +73,17 @@ class ModalKept:
             return b""
 
     def _how_it_ended(self) -> str | None:
-        """Of a call that has ended without a word: it could not be started, or was cut off."""
+        """Of a call that has ended without a word: it could not be started, failed, or was cut off."""
         import modal
 
         try:
             self._call.get(timeout=0)
-        except TimeoutError:  # it goes on
-            return None
-        except modal.exception.Error as error:
-            return f"Modal: {str(error).strip().splitlines()[0]}"
+        except (modal.exception.ConnectionError, modal.exception.ServiceError, modal.exception.AuthError):
+            raise  # of the way there: the call itself may go on
+        except Exception as error:  # what the function has raised comes here as it was
+            if type(error) is TimeoutError and not error.args:  # it goes on
+                return None
+            return f"Modal: {_first_line(error)}"
         return None  # its last event is on its way
 
     def stop(self) -> None:
@@ -128,6 +131,7 @@ class ModalLauncher:
 
         if not (config.get("token_id") and config.get("token_secret")):
             raise UserError(f"--on modal: {NO_TOKEN}")
+        self._deployed = False
 
     def run(self, job: Job) -> ModalRun:
         return ModalRun(self.submit(f"job-{secrets.token_hex(8)}", job), job)
@@ -136,12 +140,13 @@ class ModalLauncher:
         return MOST_CONTAINERS
 
     def submit(self, name: str, job: Job) -> ModalKept:
-        """The function is deployed first, as it is here. Its call survives this process."""
+        """The function is deployed before its first call, as it is here. A call survives this process."""
         import modal
 
         from gymnast.jobs.launchers import modal_app
         from gymnast.jobs.mirror import changes
 
+        options = options_of(job)
         with _one_line():
             volume = _volume()
             with suppress(FileNotFoundError, modal.exception.NotFoundError):  # what an earlier call of the run has left
@@ -150,8 +155,10 @@ class ModalLauncher:
             with volume.batch_upload(force=True) as batch:
                 for change in files:
                     batch.put_file(io.BytesIO(change.data or b""), f"{name}/files/{change.path}")
-            modal_app.app.deploy()
-            function = modal.Function.from_name(modal_app.APP, modal_app.FUNCTION).with_options(cpu=float(job.cores))
+            if not self._deployed:
+                modal_app.app.deploy()
+                self._deployed = True
+            function = modal.Function.from_name(modal_app.APP, modal_app.FUNCTION).with_options(**options)
             call = function.spawn(
                 name=name,
                 work=job.work,
@@ -176,6 +183,19 @@ class ModalLauncher:
             return ModalKept(name, modal.FunctionCall.from_id(call_id), volume)
 
 
+def options_of(job: Job) -> dict[str, Any]:
+    """What a job reserves, in Modal's words."""
+    asked = job.resources
+    if other := sorted(asked.labels.keys() - {KIND}):
+        raise UserError(f"train.resources.labels.{other[0]}: Modal has no such label; it knows {KIND}.")
+    options: dict[str, Any] = {"cpu": float(job.cores)}
+    if asked.memory:
+        options["memory"] = -(-asked.memory // 2**20)  # in MiB
+    if asked.gpu:  # no parts of one there
+        options["gpu"] = asked.labels.get(KIND, SMALLEST_GPU)
+    return options
+
+
 def _volume() -> modal.Volume:
     import modal
 
@@ -193,4 +213,13 @@ def _one_line() -> Iterator[None]:
     except modal.exception.AuthError as error:
         raise UserError(f"--on modal: {error}") from None
     except modal.exception.Error as error:
-        raise UserError(f"--on modal: {(str(error).strip().splitlines() or [type(error).__name__])[0]}") from None
+        raise UserError(f"--on modal: {_first_line(error)}") from None
+
+
+def _first_line(error: Exception) -> str:
+    said = (str(error).strip().splitlines() or [""])[0]
+    return (
+        said
+        if type(error).__module__.startswith("modal.") and said
+        else f"{type(error).__name__}: {said}".removesuffix(": ")
+    )

@@ -35,7 +35,9 @@ from gymnast.jobs.worker import Event, Job, Worker, WorkerLost
 APP, FUNCTION, VOLUME, MOUNT = "gymnast", "run_job", "gymnast-runs", "/gymnast-runs"
 COMMIT_SECONDS = 5.0  # between two commits of files that have changed
 LONGEST = 24 * 3600  # seconds of one attempt: Modal's limit
-EXTRAS = ("classic", "box2d", "mujoco", "envpool", "atari", "minatar", "video")  # a container has those we have
+# A container has those of these that are installed here
+EXTRAS = ("classic", "box2d", "mujoco", "envpool", "atari", "vizdoom", "retro", "minatar", "video")
+SOURCES = "GYMNAST_MODAL_SOURCES"  # an environment variable: modules with envs of one's own, separated by commas
 
 
 def requirements() -> list[str]:
@@ -56,10 +58,15 @@ def requirements() -> list[str]:
     return sorted(set(found))
 
 
+def sources() -> list[str]:
+    """Modules of this machine that a container has as well."""
+    return ["gymnast", *filter(None, map(str.strip, os.environ.get(SOURCES, "").split(",")))]
+
+
 image = (
     modal.Image.debian_slim(python_version=f"{sys.version_info.major}.{sys.version_info.minor}")
     .pip_install(*requirements())
-    .add_local_python_source("gymnast", ignore=["**/*.pyc"])  # with presets and pages, which are no Python
+    .add_local_python_source(*sources(), ignore=["**/*.pyc"])  # with presets and pages, which are no Python
 )
 volume = modal.Volume.from_name(VOLUME, create_if_missing=True, version=2)
 app = modal.App(APP, image=image)

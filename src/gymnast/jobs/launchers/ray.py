@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from gymnast.core.errors import Lost, UserError
+from gymnast.core.machine import versions_to_share
 from gymnast.core.ray_cluster import NAMESPACE, Head, connect, last_line
+from gymnast.jobs.worker import Resources
 
 if TYPE_CHECKING:
     from gymnast.jobs.mirror import Change, Known
@@ -27,7 +29,7 @@ class RayRun:
     def __iter__(self) -> Iterator[Event]:
         from gymnast.jobs.launchers.ray_actors import on_nodes
 
-        return on_nodes(self._job, self._control, self._head)
+        return on_nodes(self._job, self._control, self._head, versions_to_share())
 
     def close(self) -> None:
         self._control.closed.set()
@@ -75,6 +77,7 @@ class RayLauncher:
         self._head = Head(address)
 
     def run(self, job: Job) -> RayRun:
+        self._require(job)
         return RayRun(job, self._head)
 
     def room(self, cores: int) -> int:
@@ -87,6 +90,7 @@ class RayLauncher:
     def submit(self, name: str, job: Job) -> RayKept:
         from gymnast.jobs.launchers.ray_actors import keep
 
+        self._require(job)
         return RayKept(keep(name, job), self._head)
 
     def find(self, name: str) -> RayKept | None:
@@ -108,6 +112,20 @@ class RayLauncher:
         import ray
 
         ray.shutdown()
+
+    def _require(self, job: Job) -> None:
+        """UserError where no node could ever run it: Ray would wait for one without a word."""
+        import ray
+
+        asked = job.resources
+        need = {"CPU": job.cores, "GPU": asked.gpu, "memory": asked.memory}
+        for node in ray.nodes():
+            enough = all(node["Resources"].get(name, 0.0) >= amount for name, amount in need.items())
+            if node["Alive"] and enough and asked.labels.items() <= node["Labels"].items():
+                return
+        what = ", ".join(filter(None, [f"{job.cores} cores" if job.cores > 1 else "1 core", str(asked)]))
+        key = "train.resources" if asked != Resources() else f"train.threads={job.cores}"
+        raise UserError(f"{key}: no node of the cluster {self._head.name} has {what}.")
 
     @staticmethod
     def _nodes() -> list[dict[str, float]]:

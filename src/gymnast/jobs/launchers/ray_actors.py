@@ -2,7 +2,8 @@
 
 NodeWorker   reserves the job's cores, starts the same worker process as on one machine, reports its answers and the
              files of its folder
-on_nodes     runs a job on one NodeWorker after another: if a node dies, the next one gets the files as they came last
+on_nodes     runs a job on one NodeWorker after another: if a node or the job's process dies, the next one gets the
+             files as they came last
 Keeper       does that on the head node, for a job that goes on without whoever started it
 """
 
@@ -15,7 +16,7 @@ import signal
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -24,32 +25,38 @@ from typing import Any
 import ray
 
 from gymnast.core.errors import Lost, UserError
-from gymnast.core.machine import RESERVED
+from gymnast.core.machine import RESERVED, SAME_VERSIONS, other_versions, versions_to_share
 from gymnast.core.ray_cluster import Head, last_line
-from gymnast.jobs.mirror import Change, Known, apply, changes, stamps
+from gymnast.jobs.mirror import FIRST, Change, Known, apply, changes, stamps
 from gymnast.jobs.pool import ENDS
+from gymnast.jobs.scratch import Scratch
 from gymnast.jobs.worker import Event, Job, Worker, WorkerLost
 
 NEWS_SECONDS = 0.5  # how long an actor waits for news before it answers with none
-MOST_LOST = 100  # nodes, by one job
+MOST_LOST = 100  # nodes and processes, by one job
+MOST_RESTARTS = 3  # of a job's process that is killed, one after the other, without a new checkpoint between
+KILLED = "killed"  # an event between these two: its process was, and its actor lives
 HEAD = {"node:__internal_head__": 0.001}  # what only the head node has
 
 
 class NodeWorker:
     """An actor: the worker process of a job, and its folder on this node."""
 
-    def __init__(self, job: Job, files: list[Change]) -> None:
-        self._scratch = Path(tempfile.mkdtemp(prefix="gymnast-"))
-        self._folder = self._scratch / (job.folder.name if job.folder else "none")
+    def __init__(self, job: Job, files: list[Change], versions: Mapping[str, str]) -> None:
+        self._other = other_versions(versions)
+        self._scratch = Scratch()
+        self._folder = self._scratch.path / (job.folder.name if job.folder else "none")
         apply(self._folder, files, {})
         self._given = stamps(self._folder)
         os.environ[RESERVED] = str(job.cores)
-        self._worker = Worker(replace(job, folder=job.folder and self._folder), threads=job.cores)
+        self._job = replace(job, folder=job.folder and self._folder)
 
-    def start(self) -> tuple[str, Known]:
-        """The node's name, and the files that were given to it."""
+    def start(self) -> tuple[str, Known, str]:
+        """The node's name, the files that were given to it, and what it has in other versions: then nothing begins."""
         node = ray.get_runtime_context().get_node_id()
-        return f"{ray.util.get_node_ip_address()} (node {node[:6]})", self._given
+        if not self._other:
+            self._worker = Worker(self._job, threads=self._job.cores)
+        return f"{ray.util.get_node_ip_address()} (node {node[:6]})", self._given, self._other
 
     def news(self, known: Known, stopping: bool) -> tuple[list[Event], list[Change]]:
         """Its answers since the last call, and what has changed in its folder."""
@@ -62,12 +69,14 @@ class NodeWorker:
                 events.append(event)
                 event = None if event.kind == "result" else self._worker.hear()
         except (WorkerLost, ProcessLookupError) as lost:
-            events.append(Event("error", {"why": str(lost)}))
+            again = isinstance(lost, WorkerLost) and lost.killed and not stopping
+            events.append(Event(KILLED if again else "error", {"why": str(lost)}))
         return events, changes(self._folder, known)
 
     def leave(self) -> None:
-        self._worker.close()
-        shutil.rmtree(self._scratch, ignore_errors=True)
+        if not self._other:
+            self._worker.close()
+        self._scratch.remove()
 
 
 class Control:
@@ -78,18 +87,48 @@ class Control:
         self.closed = threading.Event()  # it shall be gone
 
 
-def on_nodes(job: Job, control: Control, head: Head) -> Iterator[Event]:
-    """The events of a job; `placed` says on which node it goes on. Its folder is brought up to date before each."""
+class ProcessKilled(Exception):
+    """A job's process, by a signal that is not ours. The message says which."""
+
+    def __init__(self, why: str, went_on: bool) -> None:
+        """`went_on`: it had saved a checkpoint before."""
+        super().__init__(why)
+        self.went_on = went_on
+
+
+def reserved(job: Job) -> dict[str, Any]:
+    """Of Ray, for the actor of a job."""
+    asked = job.resources
+    return {
+        "num_cpus": job.cores,
+        "num_gpus": asked.gpu,
+        "memory": asked.memory or None,
+        "label_selector": dict(asked.labels) or None,
+    }
+
+
+def on_nodes(job: Job, control: Control, head: Head, versions: Mapping[str, str]) -> Iterator[Event]:
+    """The events of a job; `placed` says on which node it goes on, and why if its process was killed. Its folder is
+    brought up to date before each. `versions`: that a node must have."""
+    why: str | None = None
+    restarts = 0  # since the last checkpoint
     for _ in range(MOST_LOST):
         head.wait()
         files = [] if job.folder is None else changes(job.folder, {})
         with head.or_lost():
-            actor: Any = ray.remote(num_cpus=job.cores)(NodeWorker).remote(job, files)
+            actor: Any = ray.remote(**reserved(job))(NodeWorker).remote(job, files, versions)
         try:
             with head.or_lost():
-                yield from _on_node(actor, job, control, head)
+                yield from _on_node(actor, job, control, head, why)
             return
+        except ProcessKilled as killed:
+            why, restarts = str(killed), 1 if killed.went_on else restarts + 1
+            if restarts > MOST_RESTARTS:
+                times = f"{restarts} times one after the other without a new checkpoint"
+                yield Event("error", {"why": f"{why}, {times}"})
+                return
         except ray.exceptions.RayActorError as error:
+            why = None
             if error.actor_init_failed:  # no node would do better
                 yield Event("error", {"why": f"it cannot be started there: {last_line(error)}"})
                 return
@@ -100,22 +139,32 @@ def on_nodes(job: Job, control: Control, head: Head) -> Iterator[Event]:
             with suppress(Lost, ray.exceptions.RayError), head.or_lost():
                 if head.listens():
                     ray.kill(actor)
-    yield Event("error", {"why": f"{MOST_LOST} nodes died under it"})
+    yield Event("error", {"why": f"{MOST_LOST} nodes or processes died under it"})
 
 
-def _on_node(actor: Any, job: Job, control: Control, head: Head) -> Iterator[Event]:
+def _on_node(actor: Any, job: Job, control: Control, head: Head, why: str | None) -> Iterator[Event]:
     started = actor.start.remote()
     while not head.has_answer(started, NEWS_SECONDS):
         if control.stopping.is_set() or control.closed.is_set():
             yield Event("error", {"why": "it was stopped before it began"})
             return
         head.has_nodes()
-    node, known = head.answer(started)
-    yield Event("placed", {"node": node})
+    node, known, other = head.answer(started)
+    if other:
+        _leave(actor, head)
+        yield Event("error", {"why": f"{node} has {other}: {SAME_VERSIONS}"})
+        return
+    yield Event("placed", {"node": node} if why is None else {"node": node, "why": why})
+    went_on = False
     while not control.closed.is_set():
         events, changed = head.answer(actor.news.remote(known, control.stopping.is_set()))
         if job.folder is not None:
             apply(job.folder, changed, known)
+        went_on = went_on or any(change.path.startswith(FIRST) for change in changed)
+        if events and events[-1].kind == KILLED:
+            yield from events[:-1]
+            _leave(actor, head)
+            raise ProcessKilled(events[-1].data["why"], went_on)
         yield from events
         if events and events[-1].kind in ENDS:
             _leave(actor, head)
@@ -137,7 +186,7 @@ class Keeper:
     files on the disk.
     """
 
-    def __init__(self, job: Job, files: list[Change], place: str) -> None:
+    def __init__(self, job: Job, files: list[Change], place: str, versions: Mapping[str, str]) -> None:
         assert job.folder is not None
         self._place = Path(place)
         self._folder = self._place / job.folder.name
@@ -145,12 +194,12 @@ class Keeper:
             apply(self._folder, files, {})
         self._events: list[Event] = []
         self._control = Control()
-        self._job = replace(job, folder=self._folder)
+        self._job, self._versions = replace(job, folder=self._folder), versions
         threading.Thread(target=self._run, daemon=True).start()
 
     def _run(self) -> None:
         try:
-            for event in on_nodes(self._job, self._control, Head(None)):
+            for event in on_nodes(self._job, self._control, Head(None), self._versions):
                 self._events.append(event)
         except Lost:  # whoever follows sees that as well, and can say more
             return
@@ -186,7 +235,7 @@ def keep(name: str, job: Job) -> Any:
     place = str(Path(tempfile.gettempdir()) / f"gymnast-kept-{name}-{secrets.token_hex(4)}")
     try:
         keeper: Any = ray.remote(num_cpus=0, resources=HEAD)(Keeper).options(**options)
-        return keeper.remote(job, changes(job.folder, {}), place)
+        return keeper.remote(job, changes(job.folder, {}), place, versions_to_share())
     except ValueError:  # Ray's word for a name that is taken
         raise UserError(f"{name} is being trained on this cluster already; stop it first.") from None
 

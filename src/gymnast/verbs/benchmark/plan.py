@@ -130,7 +130,8 @@ class Task:
         setting which comes to exist later changes nothing."""
         data = self.config.model_dump(mode="json", exclude_defaults=True)
         data["algo"] = {**data.get("algo", {}), "name": self.config.algo.name}
-        data.get("train", {}).pop("seed", None)
+        for key in ("seed", "resources"):
+            data.get("train", {}).pop(key, None)
         data.pop("log", None)
         text = json.dumps([data, self.threshold, self.row.equal_steps], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:10]

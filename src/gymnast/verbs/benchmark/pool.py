@@ -13,6 +13,7 @@ from gymnast import config as configs
 from gymnast.jobs.pool import ENDS, Events, Launcher, run_all
 from gymnast.jobs.worker import Event, Job
 from gymnast.verbs.benchmark.plan import OURS, Task
+from gymnast.verbs.remote.needs import resources_of
 from gymnast.verbs.speed.libraries import Baseline
 
 
@@ -49,7 +50,8 @@ class Trial:
                 "facts": facts,
             }
             cores = config.train.threads or 1
-            return Job("gymnast.verbs.benchmark.worker:run", arguments, cores=cores, folder=self.run)
+            work = "gymnast.verbs.benchmark.worker:run"
+            return Job(work, arguments, cores=cores, resources=resources_of(config), folder=self.run)
         asked = {
             "seed": self.seed,
             "threads": config.train.threads,

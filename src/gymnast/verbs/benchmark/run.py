@@ -137,8 +137,10 @@ def run_and_keep(
     with closing(run_trials(trials, at_once, launcher)) as events:
         for trial, event in events:
             if event.kind == "placed":
-                nodes[trial].append(event.data["node"])
-                progress.say(f"{trial.name}: on {event.data['node']}")
+                if event.data["node"] not in nodes[trial][-1:]:  # its process may have been started again there
+                    nodes[trial].append(event.data["node"])
+                why = f" ({event.data['why']})" if "why" in event.data else ""
+                progress.say(f"{trial.name}: on {event.data['node']}{why}")
                 continue
             steps = min(event.data["steps"], trial.steps) if event.kind == "event" else trial.steps
             progress.done(steps - reached[trial])

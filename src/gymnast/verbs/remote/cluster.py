@@ -28,18 +28,35 @@ def how_to(port: int) -> Facts:
                 (
                     f"ray start --head --port={port} --dashboard-host=127.0.0.1",
                     "the dashboard stays on this machine. For a cluster of one machine, which no other one can reach, "
-                    f"begin the command with {' '.join(f'{name}={value}' for name, value in LOOPBACK.items())}",
+                    f"begin the command with {' '.join(f'{name}={value}' for name, value in LOOPBACK.items())}; "
+                    "commands with --on 127.0.0.1:PORT find that out by themselves",
                 ),
             ],
             "on every worker": [
-                (f"ray start --address=HEAD:{port}", "its cores are the cluster's now; --num-cpus=N offers fewer")
+                (f"ray start --address=HEAD:{port}", "its cores are the cluster's now; --num-cpus=N offers fewer"),
+            ],
+            "what `ray start` may need, on any node": [
+                ("--num-gpus=N", "how many GPUs runs may reserve, where Ray does not find them or shall have fewer"),
+                ("--memory=BYTES", "how much memory runs may reserve; without it 70 % of what is free"),
+                ("--labels=KEY=VALUE,KEY=VALUE", "what a run can ask for with train.resources.labels"),
+                (
+                    "--object-store-memory=BYTES",
+                    "what Ray takes for large answers: 30 % of the memory if you say nothing",
+                ),
+                ("--temp-dir=/PATH", "instead of /tmp/ray: where /tmp is small, or other people use Ray as well"),
             ],
             "where you train from": [
                 (f"export RAY_ADDRESS=HEAD:{port}", "then --on ray means this cluster"),
                 ("gymnast ray status", "its nodes and cores"),
                 ("gymnast train CartPole-v1 --on ray", "on any node with a free core"),
             ],
-            "when you are done": [("ray stop", "on every machine; it stops all Ray clusters there")],
+            "when you are done": [
+                ("ray stop", "on every machine; it stops all Ray clusters there, as far as you may"),
+                (
+                    f"pkill -f 'gcs-address=HEAD:{port}|gcs_server_port={port}'",
+                    "on every machine instead, where another cluster of yours shall go on",
+                ),
+            ],
         }
     )
 
@@ -64,6 +81,9 @@ def status(address: str | None) -> Facts:
             "node": node["NodeID"][:6],
             "head": "node:__internal_head__" in node["Resources"],
             "cores": int(node["Resources"].get("CPU", 0)),
+            "gpus": int(node["Resources"].get("GPU", 0)),
+            "memory": int(node["Resources"].get("memory", 0)),
+            "labels": {key: value for key, value in node["Labels"].items() if not key.startswith("ray.io/")},
         }
         for node in ray.nodes()
         if node["Alive"]

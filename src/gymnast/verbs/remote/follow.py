@@ -21,7 +21,7 @@ from gymnast.core.trust import made_on
 from gymnast.jobs.launchers import open_detaching
 from gymnast.jobs.mirror import Known, apply
 from gymnast.jobs.pool import ENDS
-from gymnast.jobs.worker import Event, Job
+from gymnast.jobs.worker import Event, Job, Resources
 from gymnast.runs.folder import ENDINGS, STAGE, Run
 from gymnast.runs.references import runs_dir_option
 
@@ -114,7 +114,10 @@ def submitted(launcher: Detaching, run: Run, job: dict[str, Any] | None, on: str
     name = run.path.name
     if job is not None:
         cores = min(job["cores"], launcher.most_cores)
-        return launcher.submit(name, Job(job["work"], job["arguments"], cores=cores, folder=run.path))
+        resources = Resources(**job["resources"])
+        return launcher.submit(
+            name, Job(job["work"], job["arguments"], cores=cores, resources=resources, folder=run.path)
+        )
     kept = launcher.find(name)
     if kept is None:
         nobody_trains(run)
@@ -133,7 +136,7 @@ def bring_all(
         for event in events:
             if event.kind == "placed":
                 placed = True
-                channel.event(placed=event.data["node"])
+                channel.event(placed=event.data["node"], why=event.data.get("why"))
             elif event.kind in ENDS:
                 kept.forget()
                 if event.kind == "error":

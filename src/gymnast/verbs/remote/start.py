@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
+from threading import current_thread, main_thread
 from typing import TYPE_CHECKING, Any
 
 from gymnast.core.errors import EnvFailure, Stopped, UserError
@@ -14,6 +17,7 @@ from gymnast.jobs.worker import Job, Worker, WorkerLost
 from gymnast.runs.archive import zip_run
 from gymnast.runs.folder import new_token, run_id
 from gymnast.runs.references import Run, runs_dir_option
+from gymnast.verbs.remote.needs import needs_of
 from gymnast.verbs.remote.watch import watch
 from gymnast.verbs.result import Launched, Scored
 from gymnast.verbs.train import Order, result_of, to_text
@@ -29,7 +33,7 @@ def train_elsewhere(
     order: Order, config: RunConfig, runs_dir: Path, on: str, detach: bool, quiet: bool, say: Say
 ) -> Scored:
     run = new_folder(config, runs_dir)
-    job = {"work": TRAIN, "arguments": {"order": asdict(order)}, "cores": cores_of(config)}
+    job = {"work": TRAIN, "arguments": {"order": asdict(order)}, **needs_of(config)}
     return carry_out_elsewhere(run, job, config, on, detach, quiet, say)
 
 
@@ -45,7 +49,7 @@ def resume_elsewhere(
     say: Say,
 ) -> Scored:
     """`asked`: what makes it a new run; None: the same run goes on."""
-    job: dict[str, Any] = {"work": TRAIN, "arguments": {}, "cores": cores_of(config)}
+    job: dict[str, Any] = {"work": TRAIN, "arguments": {}, **needs_of(config)}
     if asked is None:
         return carry_out_elsewhere(origin, job, config, on, detach, quiet, say)
     with tempfile.TemporaryDirectory() as place:
@@ -57,17 +61,6 @@ def resume_elsewhere(
 def new_folder(config: RunConfig, runs_dir: Path) -> Run:
     """Of a run that does not exist yet. Nothing is made here before it has begun there."""
     return Run(runs_dir / run_id(new_token(runs_dir), config.env.id, config.algo.name, config.train.seed))
-
-
-def cores_of(config: RunConfig) -> int:
-    """What a run keeps busy: its threads or, without a number, a core an env where engine or network use several."""
-    from gymnast.envs.make import choose_engine
-    from gymnast.runs.saved_agent import is_large
-
-    if config.train.threads is not None:
-        return config.train.threads
-    engine = "process" if config.tasks else choose_engine(config.in_stage(0).env, config.env.n_envs)[0]
-    return config.env.n_envs if is_large(config) or engine in ("process", "envpool", "ale") else 1
 
 
 def carry_out_elsewhere(
@@ -90,6 +83,20 @@ def carry_out_elsewhere(
     return see(run, config, worker, quiet)
 
 
+@contextmanager
+def sigterm_as_ctrl_c() -> Iterator[None]:
+    """A run that is trained elsewhere is stopped, or goes on with a word about it, however its command is ended."""
+    if signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL or current_thread() is not main_thread():
+        yield
+        return
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+@sigterm_as_ctrl_c()
 def wait_for_begin(worker: Worker, on: str, say: Say) -> None:
     say(f"waiting for {on} ...")
     try:
@@ -105,6 +112,7 @@ def wait_for_begin(worker: Worker, on: str, say: Say) -> None:
         raise
 
 
+@sigterm_as_ctrl_c()
 def see(run: Run, config: RunConfig, worker: Worker | None, quiet: bool) -> Scored:
     """A run that is trained elsewhere, until it ends."""
     try:

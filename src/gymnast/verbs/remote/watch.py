@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import time
 from typing import TYPE_CHECKING
 
 from gymnast.alerts.alert import read_alerts
 from gymnast.core.pulse import DONE, Pulse
+from gymnast.core.text import printable
 from gymnast.jobs.worker import Worker, WorkerLost
 from gymnast.metrics.rows import step_of
 from gymnast.report.run_facts import RunFacts
@@ -26,7 +28,7 @@ def watch(run: Run, config: RunConfig, worker: Worker | None, quiet: bool) -> st
     threshold = RunFacts(run).threshold
     info = RunInfo(run.path, run.id, threshold=threshold, quiet=quiet, config=config.model_dump(mode="json"))
     console = ConsoleSink(info)
-    pulse, shown, seen = Pulse(), 0, 0  # rows, bytes
+    pulse, shown, seen, noted = Pulse(), 0, 0, 0  # rows, bytes of metrics, bytes of the log
     why, over = None, False  # `over`: the process that brings its files has ended
     console.follow(pulse)
     try:
@@ -35,11 +37,13 @@ def watch(run: Run, config: RunConfig, worker: Worker | None, quiet: bool) -> st
                 if worker is None:
                     time.sleep(LOOK_SECONDS)
                 elif (event := worker.hear(LOOK_SECONDS)) is not None and "placed" in event.data:
-                    console.notice(f"it goes on, on {event.data['placed']}")
+                    reason = f"{event.data['why']}; " if event.data["why"] else ""
+                    console.notice(f"{reason}it goes on, on {event.data['placed']}")
                 elif event is not None and event.kind == "result":
                     over = True
             except WorkerLost as lost:
                 why, over = str(lost), True
+            noted = show_notices(run, console, noted)
             if run.metrics_path.exists() and (size := run.metrics_path.stat().st_size) != seen:
                 seen = size
                 rows = read_metrics(run.metrics_path)
@@ -59,3 +63,16 @@ def watch(run: Run, config: RunConfig, worker: Worker | None, quiet: bool) -> st
     finally:
         console.close()
     return why
+
+
+def show_notices(run: Run, console: ConsoleSink, begin: int) -> int:
+    """What the run has said there, as it would have here: dated lines of its log, from this byte on. Where it ends."""
+    if not run.log_path.exists():
+        return begin
+    with open(run.log_path, "rb") as file:
+        file.seek(begin)
+        text, newline, _ = file.read().rpartition(b"\n")
+    for line in text.decode(errors="replace").splitlines():
+        if found := re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d (.*)", line):  # no traceback
+            console.notice(printable(found[1]))
+    return begin + len(text) + len(newline)

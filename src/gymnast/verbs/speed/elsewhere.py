@@ -22,7 +22,7 @@ from gymnast.report.charts.model import Chart, Curve
 from gymnast.training.record import versions
 from gymnast.verbs.extras import check_picture
 from gymnast.verbs.progress import SILENT, Progress
-from gymnast.verbs.remote.start import cores_of
+from gymnast.verbs.remote.needs import cores_of, resources_of
 from gymnast.verbs.speed.speed import steady
 from gymnast.verbs.train import resolve_config
 
@@ -119,7 +119,8 @@ class Together:
 
 def measure(config: RunConfig, launcher: Launcher, count: int, reserved: int, seconds: float, windows: int) -> Together:
     """That many actors at once. A window begins when all of them have trained in one."""
-    job = Job(WORK, {"config": steady(config).model_dump(mode="json"), "seconds": seconds / 4}, cores=reserved)
+    arguments = {"config": steady(config).model_dump(mode="json"), "seconds": seconds / 4}
+    job = Job(WORK, arguments, cores=reserved, resources=resources_of(config))
     rates: dict[int, list[float]] = {actor: [] for actor in range(count)}
     nodes: dict[int, str] = {}
     size, sums = 0, []

@@ -12,6 +12,7 @@ from typing import Any
 from gymnast import config as configs
 from gymnast.jobs.pool import ENDS, Events, Launcher, run_all
 from gymnast.jobs.worker import Event, Job
+from gymnast.verbs.remote.needs import resources_of
 from gymnast.verbs.sweep.plan import Candidate, Plan
 from gymnast.verbs.sweep.store import INIT, Curve, Record, Store, area
 
@@ -35,7 +36,8 @@ class Cell:
         if plan.init_from is not None:
             folder.mkdir(parents=True, exist_ok=True)
             shutil.copy2(plan.init_from, folder / INIT)
-        return Job("gymnast.verbs.sweep.worker:run", arguments, cores=seeded.train.threads or 1, folder=folder)
+        work, cores = "gymnast.verbs.sweep.worker:run", seeded.train.threads or 1
+        return Job(work, arguments, cores=cores, resources=resources_of(seeded), folder=folder)
 
 
 @dataclass(frozen=True)
@@ -88,7 +90,8 @@ def run_cells(
     with closing(run_all(pulled(), at_once, launch)) as events:
         for cell, event in events:
             if event.kind == "placed":
-                nodes[cell].append(event.data["node"])
+                if event.data["node"] not in nodes[cell][-1:]:  # its process may have been started again there
+                    nodes[cell].append(event.data["node"])
             elif event.kind == "event":
                 reached[cell] = event
                 if cell not in hopeless and stopper.add(cell, event.data["curve"]):

@@ -144,6 +144,7 @@ def fingerprint(config: configs.RunConfig, init_digest: str | None) -> str:
     """The same for the same training, whatever its seed."""
     data = config.model_dump(mode="json", exclude_defaults=True)
     data["algo"] = {**data.get("algo", {}), "name": config.algo.name}
-    data.get("train", {}).pop("seed", None)
+    for key in ("seed", "resources"):
+        data.get("train", {}).pop(key, None)
     text = json.dumps([data, str(init_digest)], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:8]
