@@ -64,7 +64,9 @@ def test_pages_ask_before_code_of_an_imported_run_runs(stranger: Run, tmp_path: 
         (tmp_path / "marker").unlink()
         started = studio.post(f"/run/{stranger.id}/fix", alert=alert, trust=True)["id"]
         assert (tmp_path / "marker").exists()
-        wait_for(lambda: Run(stranger.path.parent / started).read().status == "finished", "the advised run")
+        advised = Run(stranger.path.parent / started)
+        wait_for(lambda: not advised.live(), "end of the advised run")
+        assert advised.read().status == "finished"
 
 
 def test_links_out_of_a_run_are_not_shown(gallery: Gallery, tmp_path: Path) -> None:

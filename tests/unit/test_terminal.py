@@ -230,3 +230,14 @@ def test_the_summary_says_what_to_try() -> None:
     assert "kl_high  Too much." in text
     assert "7 rows, from 5 steps to the end" in text
     assert "algo.learning_rate=0.003" in text
+
+
+def test_a_long_text_does_not_hide_the_other_rows() -> None:
+    """Of a file that somebody has changed: which row is which can be read all the same."""
+    console = Console(width=80, file=io.StringIO())
+    columns = [Column("run"), Column("env"), Column("status")]
+    console.print(table(console, columns, [["a2b3c", "Env-v0", "x" * 10_000], ["d4f6g", "y" * 10_000, "finished"]]))
+    assert isinstance(console.file, io.StringIO)
+    lines = console.file.getvalue().splitlines()
+    assert [line.split()[0] for line in lines] == ["run", "a2b3c", "d4f6g"]
+    assert all(len(line) <= 80 for line in lines)

@@ -36,6 +36,7 @@ NAMING = {"env": {"id": "mine:Env-v0"}}
         ({"tasks": [{"env": {"id": "mine:Env-v0"}}]}, ["mine:Env-v0"]),
         ({"train": {"central": {"where": "ray://10.0.0.1:10001"}}}, ["ray://10.0.0.1:10001"]),
         ({"train": {"central": {"where": "local"}}}, []),
+        ({"env": {"kwargs": {"of": [{"env": "mine:Env-v0"}], "map": "a: b", "time": "10:30"}}}, ["mine:Env-v0"]),
         ("no mapping", []),
     ],
 )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import socket
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -20,6 +21,7 @@ from gymnast.core.machine import cpu_model
 from gymnast.core.text import cut, printable
 
 ABOUT = "run.json"
+MODULE = re.compile(r"[^\W\d][\w.]*:[^\W\d][\w./-]*")
 _allowed: set[Path] = set()  # runs, and files in no run, whose code this process may import
 
 
@@ -106,6 +108,8 @@ def _code_in(node: Any) -> Iterator[str]:
             yield from _wrappers(value)
         elif key == "id" and isinstance(value, str) and ":" in value:
             yield value
+        elif key == "kwargs":
+            yield from _texts(value)
         elif key == "central" and isinstance(value, dict) and value.get("where") not in (None, "local", "ray"):
             yield str(value["where"])
         else:
@@ -118,6 +122,15 @@ def _wrappers(node: Any) -> Iterator[str]:
     for entry in entries:
         names = [*entry, entry.get("name")] if isinstance(entry, dict) else [entry]
         yield from (name for name in names if isinstance(name, str) and ":" in name)
+
+
+def _texts(node: Any) -> Iterator[str]:
+    """Those that look like MODULE:NAME, at any depth of env.kwargs: some envs make another env by its id."""
+    if isinstance(node, str) and MODULE.fullmatch(node):
+        yield node
+    inner = node.values() if isinstance(node, dict) else node if isinstance(node, list) else ()
+    for one in inner:
+        yield from _texts(one)
 
 
 def run_that_holds(module: str) -> Path | None:

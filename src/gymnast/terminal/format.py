@@ -58,8 +58,13 @@ def panel_width(console: Console) -> int:
 
 
 def table(console: Console, columns: Sequence[Column], rows: Sequence[Sequence[Cell]]) -> Table:
-    """A plain table. Where the terminal is too narrow whole columns are left out, instead of cutting all of them."""
-    cells = [[cell if isinstance(cell, Text) else Text(cell) for cell in row] for row in rows]
+    """A plain table. Where the terminal is too narrow whole columns are left out, instead of cutting all of them. The
+    first column says which row is which: no text in another one, which may be of a stranger's file, takes its room."""
+    cells = [[cell.copy() if isinstance(cell, Text) else Text(cell) for cell in row] for row in rows]
+    for row in cells:
+        for cell, column in zip(row, columns, strict=True):
+            if not column.wraps:
+                cell.truncate(console.width // 2, overflow="ellipsis")
     natural = [
         max([len(column.title), *(row[index].cell_len for row in cells)]) for index, column in enumerate(columns)
     ]
@@ -79,6 +84,7 @@ def table(console: Console, columns: Sequence[Column], rows: Sequence[Sequence[C
             column.title,
             justify="right" if column.right else "left",
             style=column.style,
+            min_width=natural[index] if index == 0 else None,
             no_wrap=not column.wraps,
             overflow="fold" if column.wraps else "ellipsis",
         )
