@@ -59,7 +59,7 @@ SORTS: dict[str, tuple[str, int, dict[str, Any]]] = {  # what is trained, env st
     "table": ("FrozenLake-v1", 4096, {"algo.batch_size": 64}),
     "numbers": ("Pendulum-v1", 4096, {"env.engine": "sync", "algo.batch_size": 64}),
     "stages": ("staged.yaml", 4096, {}),
-    "central": ("CartPole-v1", 4096, {"train.layout": "central", "env.engine": "process", "algo.batch_size": 64}),
+    "central": ("CartPole-v1", 4096, {"train.layout": "central", "algo.batch_size": 64}),
     "video": ("CartPole-v1", 1024, {"log.video": "best", "env.max_episode_steps": 20}),
     "solved": ("CartPole-v1", 8192, {"stop.on_solved": True, "stop.threshold": 5, "stop.target": None}),
 }
