@@ -20,6 +20,7 @@ from gymnast.config import RunConfig, load
 from gymnast.core import pulse
 from gymnast.runs import checkpoint
 from gymnast.sinks.jsonl import read_metrics
+from gymnast.training import state
 from gymnast.training.build import build
 from gymnast.training.loop import train
 from gymnast.training.state import TrainState, restore, save_state
@@ -116,6 +117,18 @@ def test_resumed_equals_uninterrupted_where_an_env_has_a_past(tmp_path: Path, ma
 
 def test_resumed_equals_uninterrupted_where_an_env_samples_its_spaces(tmp_path: Path, make_session: Any) -> None:
     resumes_exactly(small_config(env={"id": full_id("Sampling-v0")}), tmp_path, make_session)
+
+
+@pytest.mark.parametrize("engine", ["sync", "process"])
+def test_it_is_said_how_many_episodes_are_still_to_be_replayed(
+    engine: str, make_session: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(state, "REPLAY_SECONDS", 0.0)
+    config = small_config(env={"engine": engine})
+    tensors, values = save_state(make_session(config))
+    said: list[str] = []
+    restore(make_session(config), tensors, values, say=said.append)
+    assert said == [f"replaying unfinished episodes: {left} of 4 left" for left in (3, 2, 1)]
 
 
 def resumes_exactly(config: RunConfig, tmp_path: Path, make_session: Any) -> list[dict[str, float]]:

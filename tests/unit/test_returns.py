@@ -158,9 +158,9 @@ def test_the_baseline_of_weighed_advantages_on_paper() -> None:
 
 
 def test_a_baseline_that_is_weighed_does_not_move_the_policy() -> None:
-    """Two actions, the actor's policy 0.8 and 0.2, the learner's 0.5 and 0.5. By pi, every action is worth the same: the
-    advantages are rho * 3. The exact gradient of the learner's policy is 0, as it is after the weighed baseline; with
-    their mean subtracted the likelier action of the actor would be pushed down."""
+    """Of two actions the actor takes 0.8 and 0.2, the learner 0.5 and 0.5, and both pay 3: the advantages are rho * 3.
+    Nothing is better than anything else, and with the weighed baseline the gradient is 0. With their mean subtracted,
+    the action that the actor takes more often would be pushed down."""
     actor, learner = torch.tensor([0.8, 0.2]), torch.tensor([0.5, 0.5])
     rho = (learner / actor).clamp(max=1.0)
     samples = torch.tensor([0] * 8 + [1] * 2)  # as often as the actor takes them

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
@@ -22,6 +23,7 @@ from gymnast.core.schedule import Every
 from gymnast.core.seeds import derive_seed
 from gymnast.core.text import cut
 from gymnast.core.typed import Count, typed
+from gymnast.envs.engines.replay import heard_by
 from gymnast.judge.judge import Judge
 from gymnast.judge.snapshot import Snapshot
 from gymnast.judge.verdict import EvalRequest
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     from gymnast.config import RunConfig
     from gymnast.envs.types import VecEnv
 
+REPLAY_SECONDS = 5.0  # between two lines about it
 EnvFactory = Callable[[], gym.Env[Any, Any]]
 
 
@@ -220,16 +223,37 @@ def last_steps(state: TrainState) -> str:
     return to_csv(step_table(rollout_steps(state.agent, state.rollout), state.labels))
 
 
-def restore(state: TrainState, tensors: dict[str, Tensor], values: dict[str, Any], optimizer: bool = True) -> list[str]:
-    """Puts a run where a checkpoint left off. Returns what could not be continued exactly, in words."""
+def restore(
+    state: TrainState,
+    tensors: dict[str, Tensor],
+    values: dict[str, Any],
+    optimizer: bool = True,
+    say: Callable[[str], None] = lambda text: None,
+) -> list[str]:
+    """Puts a run where a checkpoint left off. Returns what could not be continued exactly, in words. `say`: takes what
+    is said while it lasts."""
     try:
-        return _restore(state, tensors, values, optimizer)
+        with heard_by(Replay(state.env.n_envs, say).one_more):
+            return _restore(state, tensors, values, optimizer)
     except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
         # each part takes its own state, and whatever one of them stumbles over is a state that does not fit
         reason = " ".join(f"{type(error).__name__}: {error}".split())
         raise UserError(
             f"the checkpoint's state does not fit this run ({cut(reason, 200)}). Use another one."
         ) from error
+
+
+class Replay:
+    """Says every few seconds how many unfinished episodes are still to be replayed."""
+
+    def __init__(self, total: int, say: Callable[[str], None]) -> None:
+        self.total, self.done, self.said_at, self.say = total, 0, perf_counter(), say
+
+    def one_more(self) -> None:
+        self.done += 1
+        if self.done < self.total and perf_counter() - self.said_at >= REPLAY_SECONDS:
+            self.said_at = perf_counter()
+            self.say(f"replaying unfinished episodes: {self.total - self.done} of {self.total} left")
 
 
 def _restore(state: TrainState, tensors: dict[str, Tensor], values: dict[str, Any], optimizer: bool) -> list[str]:

@@ -208,7 +208,7 @@ def resume(
 
         asked = None if found.continues else {"overrides": found.overrides, "steps": steps, "reset": reset_optimizer}
         return resume_elsewhere(found.origin, found.path, found.config, asked, runs_dir, str(on), detach, quiet, say)
-    return carry_out(*go_on(found, runs_dir, token), quiet)
+    return carry_out(*go_on(found, runs_dir, token, say=say), quiet)
 
 
 def find(
@@ -246,7 +246,13 @@ def find(
     return Found(origin, path, saved, updated, config, changed, continues, list(overrides), steps, reset_optimizer)
 
 
-def go_on(found: Found, runs_dir: Path, token: str | None = None, tags: Sequence[str] = ()) -> Begun:
+def go_on(
+    found: Found,
+    runs_dir: Path,
+    token: str | None = None,
+    tags: Sequence[str] = (),
+    say: Callable[[str], None] = lambda text: None,
+) -> Begun:
     """A run where its checkpoint left it. `token`: the beginning of a new run's id, where that was chosen on another
     machine; `tags`: of a new run, in addition to those of the old one."""
     origin, path, saved, updated, config, changed, continues, overrides, steps, reset_optimizer = found
@@ -257,7 +263,7 @@ def go_on(found: Found, runs_dir: Path, token: str | None = None, tags: Sequence
 
     threshold = solved_threshold(config, configs.load_facts(config.env.id)) if changed else saved.state["threshold"]
     session = build(config, threshold)
-    notes = restore(session, saved.tensors, saved.state, optimizer=not reset_optimizer)
+    notes = restore(session, saved.tensors, saved.state, not reset_optimizer, say)
     step = session.counters.env_steps
     if changed:
         session.plan()

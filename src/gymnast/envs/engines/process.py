@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from gymnast.core.errors import EnvFailure, UserError
 from gymnast.core.machine import cores
 from gymnast.envs.engines.base import Engine
-from gymnast.envs.engines.replay import require_keys
+from gymnast.envs.engines.replay import replayed, require_keys
 from gymnast.envs.engines.workers import CLOSE_SECONDS, START_SECONDS, Workers
 from gymnast.envs.spaces import ActionLayout, ObsLayout
 from gymnast.envs.types import StepBatch
@@ -84,7 +84,7 @@ class ProcessEngine(Engine):
             part = {key: array[start:stop] for key, array in state.items() if key not in ("seed", "actions")}
             parts.append(part | {"seed": state["seed"], "actions": state["actions"][ends[start] : ends[stop]]})
         longest = max(int(part["length"].sum()) for part in parts)  # the most steps one worker has to replay
-        self._ask_all("load_state", parts, self._timeout * (1 + longest), "the replay of its episodes")
+        self._ask_all("replay", parts, self._timeout * (1 + longest), "the replay of its episodes")
         return self._buffers.batch([])
 
     def close(self) -> None:
@@ -105,17 +105,21 @@ class ProcessEngine(Engine):
         deadline = time.monotonic() + seconds
         results = []
         for index, connection in self._workers.connections.items():
-            try:
-                if not connection.poll(max(0.0, deadline - time.monotonic())):
-                    who = self._workers.who(index)
-                    self._workers.kill_all()
-                    raise EnvFailure(
-                        f"{self.name}: {who} did not finish {doing} within {seconds:g} s and was stopped. "
-                        f"If the env is that slow, raise env.step_timeout (now {self._timeout:g})."
-                    )
-                kind, result = connection.recv()
-            except (EOFError, OSError):
-                self._report_death(index)
+            kind = "replayed"
+            while kind == "replayed":
+                try:
+                    if not connection.poll(max(0.0, deadline - time.monotonic())):
+                        who = self._workers.who(index)
+                        self._workers.kill_all()
+                        raise EnvFailure(
+                            f"{self.name}: {who} did not finish {doing} within {seconds:g} s and was stopped. "
+                            f"If the env is that slow, raise env.step_timeout (now {self._timeout:g})."
+                        )
+                    kind, result = connection.recv()
+                except (EOFError, OSError):
+                    self._report_death(index)
+                if kind == "replayed":
+                    replayed()
             if kind in ("failed", "mistake"):
                 self._workers.kill_all()
                 raise (EnvFailure if kind == "failed" else UserError)(result)

@@ -2,12 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gymnast.core.errors import UserError
+
+_listeners: list[Callable[[], None]] = []
+
+
+@contextmanager
+def heard_by(listener: Callable[[], None]) -> Iterator[None]:
+    """Calls `listener` for each episode that an engine has replayed meanwhile: long games take minutes."""
+    _listeners.append(listener)
+    try:
+        yield
+    finally:
+        _listeners.remove(listener)
+
+
+def replayed() -> None:
+    """An env is where its saved episode was."""
+    for listener in _listeners:
+        listener()
 
 
 class ActionLog:

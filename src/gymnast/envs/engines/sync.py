@@ -18,6 +18,7 @@ from gymnast.core.seeds import derive_seed
 from gymnast.envs.engines.base import Engine
 from gymnast.envs.engines.buffers import Buffers, refuse_bad
 from gymnast.envs.engines.counted import Replayed
+from gymnast.envs.engines.replay import replayed
 from gymnast.envs.forbid import agent_labels, find_forbid
 from gymnast.envs.recorder import OLD_RESET, OLD_STEP, recorder_of
 from gymnast.envs.spaces import mask_parts, mask_size, scalars
@@ -242,6 +243,7 @@ class SyncEngine(Replayed, Engine):
                 self._lengths[row] = 0
                 taken[row] = taken[row][:0]
                 self._write(row, *self._start_episode(row))
+            replayed()
         self._log.restore(taken)
         return self._buffers.batch([])
 

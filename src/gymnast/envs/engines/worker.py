@@ -18,6 +18,7 @@ import numpy as np
 from gymnast.core.errors import EnvFailure, UserError
 from gymnast.core.text import plain_warnings
 from gymnast.envs.engines.buffers import Buffers
+from gymnast.envs.engines.replay import heard_by
 from gymnast.envs.engines.sync import SyncEngine
 from gymnast.envs.spaces import ActionLayout, ObsLayout, mask_size
 from gymnast.jobs.child import end_with_parent, leave_signals_to_parent
@@ -68,6 +69,10 @@ def work(maker: EnvMaker, n_envs: int, connection: Connection, blocks: Sequence[
                 answer: Any = records, perf_counter() - began
             elif name == "save_state":
                 answer = engine.save_state()
+            elif name == "replay":
+                with heard_by(lambda: connection.send(("replayed", None))):
+                    engine.load_state(argument)
+                answer = None
             else:  # reset or load_state, whose arrays are in the shared memory
                 getattr(engine, name)(argument)
                 answer = None
