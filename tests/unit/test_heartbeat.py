@@ -82,3 +82,16 @@ def test_a_damaged_one_is_none(run: Run, text: str | None) -> None:
     if text is not None:
         run.heartbeat_path.write_text(text)
     assert read_heartbeat(run.heartbeat_path) is None
+
+
+def test_nothing_is_written_where_a_link_leads(run: Run, tmp_path: Path) -> None:
+    """The folder of a run that goes on may come from somebody else."""
+    other = tmp_path / "other"
+    other.write_text("mine")
+    (run.path / ".heartbeat.json.tmp").symlink_to(other)
+    with pytest.raises(OSError, match="symbolic links"):
+        beat_of(Pulse()).write(run.heartbeat_path)
+    (run.path / ".heartbeat.json.tmp").unlink()
+    run.heartbeat_path.symlink_to(other)
+    beat_of(Pulse()).write(run.heartbeat_path)  # takes the place of the link
+    assert other.read_text() == "mine"

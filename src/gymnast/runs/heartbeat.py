@@ -34,9 +34,11 @@ class Heartbeat:
     env_steps: Count
 
     def write(self, path: Path) -> None:
-        """Readers see the old one or the new one. It is not worth a wait for the disk."""
+        """Readers see the old one or the new one, and nothing is written where a link leads. It is not worth a wait for
+        the disk."""
         temporary = path.with_name(f".{path.name}{TEMPORARY}")
-        temporary.write_text(json.dumps(numbers_to_json(asdict(self)), allow_nan=False), encoding="utf-8")
+        with open(temporary, "wb", opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW, 0o666)) as file:
+            file.write(json.dumps(numbers_to_json(asdict(self)), allow_nan=False).encode())
         os.replace(temporary, path)
 
 
