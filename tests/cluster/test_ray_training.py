@@ -123,6 +123,7 @@ def test_what_a_run_says_there_is_shown_here(cluster: Any, tmp_path: Path) -> No
     assert done.returncode == 0, done.stderr
     expected = f"a new run from {run} at 512 steps (train.total_timesteps: 512 -> 1024)"
     assert done.stdout.replace("\n", " ").count(expected) == 1, done.stdout
+    assert "gymnast-job-" not in done.stdout  # the folder on the node
 
 
 @pytest.mark.parametrize("verb", ["train", "benchmark"])

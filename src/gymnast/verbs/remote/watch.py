@@ -74,5 +74,6 @@ def show_notices(run: Run, console: ConsoleSink, begin: int) -> int:
         text, newline, _ = file.read().rpartition(b"\n")
     for line in text.decode(errors="replace").splitlines():
         if found := re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d (.*)", line):  # no traceback
-            console.notice(printable(found[1]))
+            here = re.sub(rf"\S*/{re.escape(run.path.name)}", lambda there: str(run.path), found[1])
+            console.notice(printable(here))
     return begin + len(text) + len(newline)
