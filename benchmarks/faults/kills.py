@@ -129,7 +129,7 @@ class Trial:
         self.number, self.sort, self.place, self.usual, self.tally = number, sort, place, usual, tally
         self.rng = random.Random(f"{sort} {number}")
         self.runs = place / "runs"
-        self.fates: Counter[str] = Counter()
+        self.stopped = False  # by a signal that asks for an end: it does without its videos
 
     def bad(self, kind: str, said: str) -> None:
         self.tally.found(self.sort, self.number, kind, said)
@@ -142,6 +142,7 @@ class Trial:
         while time.monotonic() < until and not child.poll():
             time.sleep(0.001)
         child.kill(number, group=group)
+        self.stopped |= number != signal.SIGKILL
         answer = child.wait(SECONDS)
         killed = answer.code == -signal.SIGKILL and number == signal.SIGKILL
         if not killed:  # it is not its own fault
@@ -197,9 +198,13 @@ class Trial:
         if what := difference(outcome_of(folder), expected):
             self.bad("differs", what)
             return "differs"
+        # killed between its last two files, a run has finished without its page: this writes it
+        self.tally.answer(
+            self.sort, self.number, run(["report", folder.name, "--runs-dir", str(self.runs)], self.place)
+        )
         if not (folder / "report.md").exists():
             self.bad("no report", folder.name)
-        if "log.video" in SORTS[self.sort][2] and not (folder / "videos" / "best.mp4").exists():
+        if not self.stopped and "log.video" in SORTS[self.sort][2] and not (folder / "videos" / "best.mp4").exists():
             self.bad("no video", folder.name)
         return "equal"
 
