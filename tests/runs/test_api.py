@@ -544,7 +544,10 @@ def test_set_env_judges_on_episodes_of_their_own() -> None:
         (lambda: PPO("CartPole-v1").learn(64, callback=sb3.common.callbacks.CheckpointCallback), "neither a function"),
         (lambda: PPO("CartPole-v1").learn(64, callback=lambda a, b, c: True), "neither a function of one row"),
         (lambda: PPO("CartPole-v1").learn(64, None, None, True), "tb_log_name=True.: must be a name"),
-        (lambda: PPO("CartPole-v1").rollout_buffer, "PPO has no 'rollout_buffer'.*do not exist here"),
+        (
+            lambda: PPO("CartPole-v1").collect_rollouts,
+            "PPO has no 'collect_rollouts'.*callbacks and rollout_buffer show it",
+        ),
         (lambda: setattr(PPO("CartPole-v1"), "gamma", 0.9), r"PPO.load.path, gamma=...."),
         (lambda: setattr(PPO("CartPole-v1"), "policy", torch.nn.Linear(1, 1)), "a model keeps its agent"),
         (lambda: PPO("CartPole-v1").policy.optimizer, r"model.get_parameters.."),
