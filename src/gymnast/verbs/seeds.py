@@ -162,7 +162,7 @@ def parts_of(orders: dict[int, Order], runs_dir: Path, redo: bool) -> list[Part]
 
 
 def is_made_by(order: Order, info: RunInfo) -> bool:
-    """Whether that run was trained, or begun, by the same order; what crashed is trained anew."""
+    """Whether that run was trained, or begun, by the same order; what crashed is trained again."""
     wanted = (order.config["train"]["seed"], order.config["env"]["id"], order.facts["parent"], order.facts["name"])
     if (info.seed, info.env, info.parent, info.name) != wanted or info.status in ("crashed", "damaged"):
         return False
