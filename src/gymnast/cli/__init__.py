@@ -87,7 +87,7 @@ def main() -> NoReturn:
     except UserError as error:
         code, failure = 2, tell(error)
     except BrokenPipeError:
-        hang_up()
+        hang_up(sys.stdout)
     except (OSError, MemoryError) as error:  # a disk that is full, a folder that is gone, more than the machine has
         place = f"{error.filename}: " if isinstance(error, OSError) and error.filename else ""
         reason = error.strerror or error if isinstance(error, OSError) else f"not enough memory. {error}"
@@ -106,7 +106,7 @@ def main() -> NoReturn:
     try:
         sys.stdout.flush()
     except BrokenPipeError:
-        hang_up()
+        hang_up(sys.stdout)
     sys.exit(code)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import IO, Any, Protocol, TypeVar
 
 import click
 
@@ -91,9 +91,23 @@ def json_alone(wanted: bool) -> Iterator[None]:
     if not wanted:
         yield
         return
-    click.get_current_context().meta[OUTPUT] = sys.stdout
-    with redirect_stdout(sys.stderr):
-        yield
+    output = sys.stdout
+    try:
+        output.flush()
+        kept = os.dup(output.fileno())
+    except (OSError, ValueError):  # no file, as in tests
+        click.get_current_context().meta[OUTPUT] = output
+        with redirect_stdout(sys.stderr):
+            yield
+        return
+    # whatever envs and their processes write there as well, which do not ask Python
+    with os.fdopen(kept, "w", encoding=output.encoding, errors="replace") as alone, redirect_stdout(sys.stderr):
+        click.get_current_context().meta[OUTPUT] = alone
+        os.dup2(sys.stderr.fileno(), output.fileno())
+        try:
+            yield
+        finally:
+            os.dup2(kept, output.fileno())
 
 
 def show(result: R, printer: Callable[[R], None], always: bool = False) -> None:
@@ -108,12 +122,12 @@ def show(result: R, printer: Callable[[R], None], always: bool = False) -> None:
             text = json.dumps(numbers_to_json(data), allow_nan=False, default=str)  # str: of a path
             click.echo(text, file=click.get_current_context().meta[OUTPUT])
     except BrokenPipeError:
-        hang_up()
+        hang_up(click.get_current_context().meta.get(OUTPUT) or sys.stdout)
 
 
-def hang_up() -> None:
+def hang_up(output: IO[str]) -> None:
     """Whoever read standard output has enough (`| head -1`): what follows goes nowhere, and nothing has failed."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    os.dup2(os.open(os.devnull, os.O_WRONLY), output.fileno())
 
 
 def verb(call: str, printer: str, always: bool = False, bar_after: float = 0.0) -> Callable[[Command], Command]:

@@ -91,6 +91,8 @@ def load(
         raise ConfigError((*place.problems, *error.problems)) from None
     if place.problems:
         raise ConfigError(place.problems)
+    if own_facts is not None:
+        config = _with_floor(config, own_facts)
     search = layers.search_of(stack, config.algo.name)
     return Resolved(config, facts, merged.sources, name, variant, generic, search)
 
@@ -236,6 +238,14 @@ def facts_of(file: YamlFile) -> EnvFacts | None:
 def load_facts(env_id: str) -> EnvFacts | None:
     """What is known about an env, or None."""
     return facts_of(read_preset(env_id)) if is_preset(env_id) else None
+
+
+def _with_floor(config: RunConfig, own: EnvFacts) -> RunConfig:
+    """With the lowest return that the user's own file states, where it is that of the env of the scores."""
+    env = config.in_stage(-1).eval_env
+    if config.stop.lowest_return is not None or config.tasks or env.id != config.env.id or not own.hold_for(env):
+        return config
+    return config.model_copy(update={"stop": config.stop.model_copy(update={"lowest_return": own.lowest_return})})
 
 
 def scored_facts(config: RunConfig, facts: EnvFacts | None) -> EnvFacts | None:

@@ -106,7 +106,7 @@ def _code_in(node: Any) -> Iterator[str]:
     for key, value in node.items():
         if key == "wrappers":
             yield from _wrappers(value)
-        elif key == "id" and isinstance(value, str) and ":" in value:
+        elif key == "id" and isinstance(value, str) and (":" in value or value.endswith(".py")):
             yield value
         elif key == "kwargs":
             yield from _texts(value)

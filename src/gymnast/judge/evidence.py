@@ -62,7 +62,7 @@ def error_of(number: int) -> float:
 
 def unseen(episodes: int) -> float:
     """How frequent a kind of episode may be, at 95 % confidence, of which none was among so many."""
-    return -math.log(ERROR / 2) / episodes
+    return min(1.0, -math.log(ERROR / 2) / episodes)
 
 
 @dataclass(frozen=True)

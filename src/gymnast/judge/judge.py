@@ -196,7 +196,8 @@ class Judge:
             record.seen = record.seen.over(evaluation.returns)
         if result.policy is not None and result.score is not None:
             score, plateau = result.score, self.config.stop.plateau
-            low, high = (score, score) if result.exact else result.scores[result.policy].interval(record.seen)
+            seen = replace(record.seen, floor=self.floor)
+            low, high = (score, score) if result.exact else result.scores[result.policy].interval(seen)
             margin = plateau.min_delta if plateau else 0.0
             improved = record.best_score is None or score > record.best_score + margin
             record.since_best = 0 if improved else record.since_best + 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 from gymnast.judge.record import SOLVED, TARGET
@@ -24,7 +25,7 @@ def evaluation_row(result: EvalResult, best: float) -> Row:
     }
     if result.exact is not None:
         row |= {"eval/exact_value": result.exact.value, "eval/regret": result.exact.regret}
-    if result.price is not None:
+    if result.price is not None and math.isfinite(result.price):
         row["eval/verdict_price"] = result.price
     if "stochastic" in result.scores:
         stochastic = result.scores["stochastic"]
@@ -41,6 +42,7 @@ def verdict_row(verdict: Verdict, step: int, goals: Mapping[str, float]) -> Row:
         "verdict/high": high,
         "verdict/episodes": float(verdict.evaluation.episodes),
         "verdict/distinct": float(verdict.evaluation.distinct),
+        "verdict/fresh": float(verdict.fresh),
         "verdict/attempts": float(verdict.attempts),
     }
     if (test := verdict.test) is not None:

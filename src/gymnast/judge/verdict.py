@@ -5,6 +5,7 @@ The same function serves the training process and the background, so both find t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from time import perf_counter
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
     from gymnast.envs.types import VecEnv
 
 
+LOOKS = 1.02  # after so many times as many episodes a verdict looks at them again; each of the first 50
+
+
 @dataclass(frozen=True)
 class Verdict:
     """Whether an agent meets its goals, and its score on episodes that decided nothing where it does."""
@@ -36,7 +40,9 @@ class Verdict:
     policy: str  # greedy or stochastic
     attempts: int  # how many verdicts this run has asked for
     seen: Range  # returns of the run, these among them
-    test: Evidence | None = None  # on the hardest goal that was asked for; None: none was, or the exact value decides
+    test: Evidence | None = (
+        None  # on the highest goal that is shown, else asked for; None: the exact value decides, or none was
+    )
     exact: ExactScore | None = None  # of the same policy, where the env's transitions are a table
     fresh: bool = True  # the score is of episodes that decided nothing; a run that goes on has the test's own
     tasks: dict[str, Verdict] = field(default_factory=dict)  # on each of several; the rest is then on the worst of them
@@ -193,7 +199,8 @@ class Court:
         elif asked.goals:
             shown, test, episodes = self._test(asked, seen, before)
             seen = seen.over(episodes.returns)
-        fresh = episodes is None or final or (stop.on_solved and 0 < open_goals == len(shown))
+        ends = stop.on_solved and 0 < open_goals == len(shown)
+        fresh = episodes is None or final or ends or episodes.episodes < stop.episodes
         if episodes is None or fresh:
             episodes = self.score(asked.number)
         seen = seen.over(episodes.returns)
@@ -210,10 +217,13 @@ class Court:
     ) -> tuple[tuple[str, ...], Evidence, Evaluation]:
         """Fresh episodes one after another, until each goal is shown, missed or given up."""
         stop, played, tests = self.config.stop, list[Episode](), dict[str, Evidence]()
-        still = dict(asked.goals)
+        still, next_look = dict(asked.goals), 1
         self.pulse.begin("verdict", stop.max_episodes, of=self.name)
         for episode in self._verdict_episodes(asked.number):
             played.append(episode)
+            if len(played) < next_look and len(played) % stop.episodes:
+                continue
+            next_look = math.ceil(len(played) * LOOKS)
             returns = np.array([one.record.raw_return for one in played], np.float64)
             for name, goal in still.items():
                 tests[name] = weigh(returns, goal, seen, asked.error, before, stop.episodes)
@@ -227,7 +237,7 @@ class Court:
                 break
             self.pulse.enough = max(tests[name].enough(stop.episodes, stop.max_episodes) for name in still)
         shown = tuple(name for name, test in tests.items() if test.shown)
-        return shown, max(tests.values(), key=lambda test: test.goal), Evaluation.of(played)
+        return shown, max(tests.values(), key=lambda test: (test.shown, test.goal)), Evaluation.of(played)
 
     def _verdict_episodes(self, number: int) -> Iterator[Episode]:
         stop, seed = self.config.stop, derive_seed(self.config.train.seed, "verdict", number)

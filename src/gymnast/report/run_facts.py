@@ -273,7 +273,8 @@ class RunFacts:
         """Whether there is nothing left to train, however its process ended."""
         stop = self.config.stop if self.config is not None else None
         met = stop is not None and stop.on_solved and (self.solved if self.goal is None else self.on_target)
-        return bool(met) or self.env_steps >= self.total_steps
+        broken_off = self.info.status == "interrupted"  # after its last step: in its last evaluation or verdict
+        return bool(met) or (self.env_steps >= self.total_steps and not broken_off)
 
     @property
     def crash(self) -> str | None:

@@ -81,7 +81,10 @@ def test_lines(summary: Mapping[str, Any]) -> dict[str, str]:
     for name, test in (tasks or {"": summary.get("test")}).items():
         if test is not None:
             result = "show a mean above" if test["shown"] else "do not show a mean above"
-            said = f"{test['episodes']:,} other episodes, with a mean of {test['mean']:,.2f}, {result} {test['goal']:g}"
+            which = "of these" if summary.get("fresh") is False else "other"
+            said = (
+                f"{test['episodes']:,} {which} episodes, with a mean of {test['mean']:,.2f}, {result} {test['goal']:g}"
+            )
             lines |= {f"test{name}": said, f"assumes{' for' * bool(name)}{name[3:]}": assumption_text(test)}
     return lines
 
@@ -191,8 +194,12 @@ def meaning(verdict: Verdict, facts: RunFacts) -> list[str]:
         said.append(f"The exact value decides: it is {side} the threshold of {threshold:g}.")
     elif verdict.solved:
         said.append(
-            f"Other episodes showed a mean above {goal}, with an error of at most 5 % "
-            "of runs. The score comes from separate episodes."
+            f"A test showed a mean above {goal}, with an error of at most 5 % of runs. "
+            + (
+                "The score is that of the test's own episodes, since the run went on after it."
+                if facts.summary.get("fresh") is False
+                else "The score comes from other episodes."
+            )
         )
     elif low is not None and high is not None:
         if high < threshold:

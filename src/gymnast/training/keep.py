@@ -56,6 +56,7 @@ class Keeper:
                 where = f"{broken[0]}, at {state.counters.env_steps:,} steps"
                 reporter.warn(f"the training has diverged, weights are not finite ({where}): no checkpoint is saved")
             self._diverged = True
+            self._write(reporter, ending)  # what the disk had no room for is of an agent that was finite
             return
         tensors, values = save_state(state)
         table = None if state.collector.cut or names == ["last"] else last_steps(state)

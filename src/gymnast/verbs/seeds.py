@@ -13,10 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from gymnast import config as configs
+from gymnast.config.layers import split_target
 from gymnast.core.errors import Stopped, UserError
 from gymnast.core.pulse import Pulse
 from gymnast.core.seeds import parse_seeds
-from gymnast.core.text import duration, score
+from gymnast.core.text import duration, score, setting
+from gymnast.core.trust import allow
 from gymnast.jobs.launchers.local import LocalLauncher, LocalRun
 from gymnast.jobs.pool import ENDS, run_all
 from gymnast.jobs.worker import Job
@@ -108,9 +110,12 @@ def train_seeds(
     track: Sequence[str] = (),
     name: str | None = None,
     tags: Sequence[str] = (),
+    trust: bool = False,
     progress: Progress = SILENT,
 ) -> SeedsTrained:
-    """`name`: of each run, with its seed behind it."""
+    """`name`: of each run, with its seed behind it; `trust`: what the file names is imported, wherever it was made."""
+    if trust:
+        allow(split_target(target)[0])
     try:
         numbers = parse_seeds(seeds)
     except ValueError as error:
@@ -166,11 +171,13 @@ def is_made_by(order: Order, info: RunInfo) -> bool:
     wanted = (order.config["train"]["seed"], order.config["env"]["id"], order.facts["parent"], order.facts["name"])
     if (info.seed, info.env, info.parent, info.name) != wanted or info.status in ("crashed", "damaged"):
         return False
+    asked = configs.validate(order.config)
     try:
         kept = Run(info.path).config_path.read_text(encoding="utf-8")
     except (OSError, ValueError):
         return False
-    return kept == configs.dump(configs.validate(order.config))
+    threads = {order.config["train"]["threads"], None, 1}  # whatever --jobs made of it: the numbers are the same
+    return kept in (configs.dump(configs.override(asked, [f"train.threads={setting(n)}"])) for n in threads)
 
 
 def train_all(parts: Sequence[Part], at_once: int, progress: Progress) -> dict[int, str]:
