@@ -68,37 +68,43 @@ def task_lines(summary: Mapping[str, Any]) -> dict[str, str]:
 def episodes_text(summary: Mapping[str, Any]) -> str:
     """100 fresh episodes, 28 of them distinct"""
     episodes, distinct = summary["episodes"], summary.get("distinct")
-    said = f"{episodes:,} {'episodes of the verdict' if summary.get('fresh') is False else 'fresh episodes'}"
+    kind = f"episode{'s' * (episodes != 1)}"
+    said = f"{episodes:,} {kind} of the verdict" if summary.get("fresh") is False else f"{episodes:,} fresh {kind}"
     if not distinct or distinct >= episodes or summary.get("exact_value") is not None:
         return said  # where the exact value is known, nothing depends on them
     return f"{said}, all of them the same" if distinct == 1 else f"{said}, {distinct:,} of them distinct"
 
 
 def test_lines(summary: Mapping[str, Any]) -> dict[str, str]:
-    """What the test came to, on episodes other than those of the score, and what holds only if it is true."""
+    """What the test came to, and what it assumes."""
     tasks = {f" of {name}": task.get("test") for name, task in (summary.get("tasks") or {}).items()}
     lines: dict[str, str] = {}
     for name, test in (tasks or {"": summary.get("test")}).items():
         if test is not None:
             result = "show a mean above" if test["shown"] else "do not show a mean above"
-            which = "of these" if summary.get("fresh") is False else "other"
-            said = (
-                f"{test['episodes']:,} {which} episodes, with a mean of {test['mean']:,.2f}, {result} {test['goal']:g}"
-            )
+            said = f"{_which(test, summary)}, with a mean of {test['mean']:,.2f}, {result} {test['goal']:g}"
             lines |= {f"test{name}": said, f"assumes{' for' * bool(name)}{name[3:]}": assumption_text(test)}
     return lines
 
 
+def _which(test: Mapping[str, Any], summary: Mapping[str, Any]) -> str:
+    """Which episodes the test was made on: of a run, others than those of the score."""
+    episodes = f"{test['episodes']:,} {{}}episode{'s' * (test['episodes'] != 1)}"
+    if summary.get("stop_reason") is not None and summary.get("fresh") is not False:
+        return episodes.format("other ")
+    return episodes.format("of these " if test["episodes"] == summary["episodes"] else "first ")
+
+
 def assumption_text(test: Mapping[str, Any]) -> str:
-    """Which returns a test reckons with, and what its episodes could not show."""
-    lowest = f"no return below {test['lowest_return']:,.4g}"
+    """Which returns a test assumes, and what its episodes could not show."""
+    lowest = f"every return is at least {test['lowest_return']:,.4g}"
     if test["lowest_return_known"]:
         return f"{lowest}, the lowest that the env allows"
+    guess = f"{lowest}, a guess from the returns so far: set stop.lowest_return if you know it"
     rare = 1 / test["unseen_failure_rate"]
-    return (
-        f"{lowest}, a margin below the lowest so far (set stop.lowest_return if you know it); a failure rarer than "
-        f"1 in {rare:,.0f} episodes would not have been seen"
-    )
+    if rare < 10:  # so few episodes exclude nothing
+        return guess
+    return f"{guess}. Failures rarer than 1 in {rare:,.0f} episodes were not tested"
 
 
 def judge(facts: RunFacts) -> Verdict:

@@ -111,7 +111,7 @@ def _facts(result: Scored) -> list[tuple[str, Cell]]:
     used += f", which cost {data['cost']:,.2f}" if data.get("cost") else ""
     why_undecided = f"; {data['episodes']} episodes are too few to show it" if is_undecided(result) else ""
     tasks = task_lines(data)
-    tests = [line for line in test_lines(data).items() if reason or line[0].startswith("assumes")]
+    tests = test_lines(data).items()
     if tasks and data["eval_mean"] is not None:
         score.append(f"  {RELATIVE}", style="dim")
     return [
