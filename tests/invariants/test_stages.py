@@ -327,6 +327,11 @@ def test_a_stage_to_warm_up_in_is_never_scored_again(make_session: Any) -> None:
     late = [row for row in rows if row.get("time/total_timesteps", 0) > 1024]
     assert not any(name.startswith("forgetting/") for row in rows for name in row)
     assert not any("stage/warm/mean_reward" in row for row in late)
+    assert [row["time/total_timesteps"] for row in rows if "eval/mean_reward" in row] == [
+        512,
+        1536,
+        2048,
+    ]  # not at 1024
     assert session.judge.record.stage_ends["warm"].score is None
 
 

@@ -230,3 +230,23 @@ def test_episodes_that_repeat_each_other_are_counted(make_session: Any) -> None:
     for factory, distinct in ((Same, 1), (Noise, 100)):
         result, rows = run(make_session(noisy(), threshold=5.0, factory=factory))
         assert result.verdict.evaluation.distinct == rows[-1]["verdict/distinct"] == distinct
+
+
+def test_a_floor_that_an_episode_falls_through_is_named_once(make_session: Any) -> None:
+    said: list[str] = []
+    session = make_session(noisy(lowest_return=-0.5), threshold=5.0, factory=Noise)
+    session.judge.open(said.append)
+    for _ in range(2):
+        session.judge._widen(np.array([0.0, -2.0]))
+    assert said == [
+        "an episode returned -2, below the lowest return that was known (-0.5): verdicts assume a guess from the "
+        "returns instead. Use stop.lowest_return=-2 or less."
+    ]
+
+
+def test_an_interval_assumes_what_its_test_assumes(make_session: Any, judged: Any) -> None:
+    """All returns are 1, and nothing says how bad it can get: as far below the threshold of 0.9 as 1 is above it."""
+    run(make_session(noisy(on_solved=True), threshold=0.9, factory=Same))
+    (_, verdict) = judged[0]
+    assert verdict.test.worst == pytest.approx(0.8)
+    assert verdict.interval[0] == pytest.approx(1 - 0.2 * (1 - 0.025 ** (1 / 100)), abs=0.002)

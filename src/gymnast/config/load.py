@@ -161,7 +161,7 @@ def facts_problems(env: EnvConfig, stop: StopConfig, facts: EnvFacts | None, sou
     goals = {f"stop.{key}": goal for key in ("threshold", "target") if (goal := getattr(stop, key)) is not None}
     floor = stop.lowest_return
     problems = [
-        RuleProblem((key,), f"{goal:g} is not above stop.lowest_return={floor:g}: every agent reaches it. Lower that.")
+        RuleProblem((key,), f"{goal:g} is not above stop.lowest_return={floor:g}. Lower stop.lowest_return.")
         for key, goal in goals.items()
         if floor is not None and goal <= floor
     ]

@@ -15,7 +15,7 @@ from gymnast.core.errors import UserError
 from gymnast.core.pulse import Pulse
 from gymnast.core.statistics import mean_interval
 from gymnast.envs.types import EpisodeRecord, VecEnv
-from gymnast.judge.evidence import NOTHING_SEEN, Range
+from gymnast.judge.evidence import NOTHING_SEEN, Evidence, Range
 from gymnast.play.player import Moment, play
 
 MOST_STEPS = 100_000  # vector steps without an episode's end, after which there is none to wait for
@@ -64,9 +64,11 @@ class Evaluation:
     def std(self) -> float:
         return float(self.returns.std())
 
-    def interval(self, seen: Range = NOTHING_SEEN) -> tuple[float, float]:
-        """Where the true mean lies with 95 % confidence; `seen`: how low and high returns were in the run so far."""
-        return mean_interval(self.returns, seen.over(self.returns).worst, seen.high)
+    def interval(self, seen: Range = NOTHING_SEEN, test: Evidence | None = None) -> tuple[float, float]:
+        """Where the true mean lies with 95 % confidence; `seen`: how low and high returns were in the run so far;
+        `test`: on the same agent, whose lowest return is assumed here, too."""
+        worst = seen.over(self.returns).worst
+        return mean_interval(self.returns, worst if test is None else min(worst, test.worst), seen.high)
 
 
 def evaluate(

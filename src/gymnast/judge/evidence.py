@@ -75,7 +75,7 @@ class Evidence:
     money: float  # of all stakes together
     best: float  # of the best fixed stake, in hindsight
     needed: float
-    worst: float  # the lowest return that the bets reckon with
+    worst: float  # the lowest return that the bets assume
     known: bool  # whether that is known to be the lowest there is
 
     def to_json(self) -> dict[str, float | bool]:

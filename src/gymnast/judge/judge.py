@@ -20,7 +20,7 @@ from gymnast.core.seeds import derive_seed
 from gymnast.core.typed import typed
 from gymnast.judge.background import Background
 from gymnast.judge.evaluate import Evaluation
-from gymnast.judge.evidence import NOTHING_SEEN
+from gymnast.judge.evidence import NOTHING_SEEN, Returns
 from gymnast.judge.record import RECORD, SOLVED, TARGET, Record
 from gymnast.judge.rows import Row, evaluation_row, verdict_row
 from gymnast.judge.snapshot import Snapshot, load_snapshots, save_snapshots
@@ -62,6 +62,7 @@ class Judge:
         self.waiting: list[Snapshot] = []  # copies that the background has not reported on yet, oldest first
         self.background = Background(config, self.goals, can_leave_process, stage)
         self.pulse = pulse or Pulse()
+        self._warn: Callable[[str], None] | None = None
 
     @cached_property
     def env(self) -> VecEnv:
@@ -133,7 +134,17 @@ class Judge:
     def watch(self, episodes: Sequence[EpisodeRecord]) -> None:
         """Training episodes have ended: how low and high returns can get, where scores are of the same env."""
         if episodes and self.config.evaluated_on is None:
-            self.record.seen = self.record.seen.over(np.array([episode.raw_return for episode in episodes], np.float64))
+            self._widen(np.array([episode.raw_return for episode in episodes], np.float64))
+
+    def _widen(self, returns: Returns) -> None:
+        """The range of returns; a floor that is none is named once."""
+        before, self.record.seen = self.record.seen, self.record.seen.over(returns)
+        low, floor = self.record.seen.low, self.floor
+        if self._warn is not None and floor is not None and low < floor <= before.low:
+            self._warn(
+                f"an episode returned {low:g}, below the lowest return that was known ({floor:g}): verdicts assume a "
+                f"guess from the returns instead. Use stop.lowest_return={low:g} or less."
+            )
 
     def begin(
         self, step: int, train_score: float | None, recent: float | None, ending: bool, again: bool = False
@@ -193,7 +204,7 @@ class Judge:
         row: Row = {}
         new_best = False
         for evaluation in result.scores.values():
-            record.seen = record.seen.over(evaluation.returns)
+            self._widen(evaluation.returns)
         if result.policy is not None and result.score is not None:
             score, plateau = result.score, self.config.stop.plateau
             seen = replace(record.seen, floor=self.floor)
@@ -266,6 +277,7 @@ class Judge:
         old = before.record
         self.record = replace(old.without_results(), stage_ends=old.stage_ends, stage_scores=old.stage_scores)
         self.background.succeed(before.background)
+        self._warn = before._warn
 
     def _take_stages(self, scores: Mapping[str, Evaluation]) -> Row:
         if not self.stage.name:
@@ -308,6 +320,7 @@ class Judge:
 
     def open(self, warn: Callable[[str], None]) -> Self:
         self.background.open(warn)
+        self._warn = warn
         return self
 
     def __enter__(self) -> Self:
@@ -329,11 +342,12 @@ class Judge:
     # Inside
 
     def _evaluation_due(self, step: int, recent: float | None, ending: bool) -> bool:
-        """By env steps, not before the training return has reached `eval.start_level`; and always at the end."""
+        """By env steps, not before the training return has reached `eval.start_level`; and at the end, but for a stage
+        to warm up in."""
         if self.config.eval_every == 0 or self._waits_for_an_end:
             return False
         if ending:
-            return True
+            return self.stage.is_scored
         if step < self.record.next_evaluation:
             return False
         level = self.config.eval.start_level

@@ -55,7 +55,7 @@ class Verdict:
     @property
     def interval(self) -> tuple[float, float]:
         if not self.tasks:
-            return self.evaluation.interval(self.seen)
+            return self.evaluation.interval(self.seen, self.test)
         ends = [[relative(end, *own.goals.values()) for end in own.interval] for own in self.tasks.values()]
         return min(low for low, _ in ends), min(high for _, high in ends)
 

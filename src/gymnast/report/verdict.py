@@ -89,10 +89,12 @@ def test_lines(summary: Mapping[str, Any]) -> dict[str, str]:
 
 def _which(test: Mapping[str, Any], summary: Mapping[str, Any]) -> str:
     """Which episodes the test was made on: of a run, others than those of the score."""
-    episodes = f"{test['episodes']:,} {{}}episode{'s' * (test['episodes'] != 1)}"
+    number, plural = f"{test['episodes']:,}", "s" * (test["episodes"] != 1)
     if summary.get("stop_reason") is not None and summary.get("fresh") is not False:
-        return episodes.format("other ")
-    return episodes.format("of these " if test["episodes"] == summary["episodes"] else "first ")
+        return f"{number} other episode{plural}"
+    if test["episodes"] == summary["episodes"]:
+        return f"these {number} episode{plural}"
+    return f"the first {number} episode{plural}"
 
 
 def assumption_text(test: Mapping[str, Any]) -> str:

@@ -103,7 +103,7 @@ def evaluate_ref(
         "distinct": scores.distinct,
         "eval_mean": scores.mean,
         "eval_std": scores.std,
-        "interval": list(scores.interval(seen)),
+        "interval": list(scores.interval(seen, test)),
         "test": test and test.to_json(),
         **exact_result(exact),
         "mean_length": float(scores.lengths.mean()),
@@ -161,7 +161,7 @@ def _evaluate_tasks(
         found[name] = scores
         tasks[name] = {
             "score": scores.mean,
-            "interval": list(scores.interval(seen)),
+            "interval": list(scores.interval(seen, test)),
             "episodes": scores.episodes,
             "threshold": thresholds[name],
             "solved": test.shown,
