@@ -74,6 +74,7 @@ def test_a_run_is_shown_as_in_its_report(studio: Studio, gallery: Gallery) -> No
 
 def test_a_best_evaluation_says_what_it_is(studio: Studio, gallery: Gallery, tmp_path: Path) -> None:
     assert studio.get(f"/run/{gallery.lake.id}")["verdict"]["best_kind"] == "exact value"
+    assert studio.get(f"/run/{gallery.lake.id}")["verdict"]["test"] == {}  # the exact value decides
     killed = studio.get(f"/run/{gallery.killed.id}")
     assert (killed["verdict"]["best_kind"], killed["score_kind"]) == ("evaluation", "evaluation")
     assert killed["fps"] == pytest.approx(killed["env_steps"] / killed["seconds"])  # the mean, not the last row's

@@ -104,7 +104,7 @@ def _verdict(facts: RunFacts, verdict: Verdict) -> list[Block]:
     lines: dict[str, str] = tasks | {
         "score": "" if verdict.score is None else amount(verdict.score) + interval + (f", {RELATIVE}" if tasks else ""),
         "agent": verdict.agent or "",
-        "measured on": f"{verdict.measured_on}, {verdict.policy or ''}" if verdict.episodes else "",
+        "measured on": ", ".join(filter(None, (verdict.measured_on, verdict.policy))),
         **test_lines(facts.summary),
         "in stage": facts.stages[-1]["stage"] if facts.stages else "",
         "evaluated on": verdict.evaluated_on or "",

@@ -24,7 +24,7 @@ from gymnast.report.files import files_of, videos_of
 from gymnast.report.next_steps import next_steps
 from gymnast.report.page import PHASES
 from gymnast.report.run_facts import RunFacts
-from gymnast.report.verdict import judge, meaning
+from gymnast.report.verdict import judge, meaning, test_lines
 from gymnast.runs.references import Run, runs_dir_option
 from gymnast.sinks.jsonl import read_lines
 from gymnast.studio.answers import Json, NotFound, file_answer, inside
@@ -96,7 +96,7 @@ def one_run(request: Request) -> Json:
             {
                 **complete_row(facts),
                 "colour": library_of(request).colour_of(facts.info.id),
-                "verdict": asdict(verdict) | {"meaning": meaning(verdict, facts)},
+                "verdict": asdict(verdict) | {"meaning": meaning(verdict, facts), "test": test_lines(facts.summary)},
                 "config_yaml": _read(facts, facts.run.config_path.name),
                 "settings": settings_of(facts),
                 "preset": facts.preset,

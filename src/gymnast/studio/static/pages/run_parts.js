@@ -10,7 +10,8 @@ export function Verdict({ run }) {
   const lines = [
     ["score", verdict.score === null ? null : `${num(verdict.score)}${verdict.low === null ? "" : `, 95 % interval ${num(verdict.low)} to ${num(verdict.high)}`}`],
     ["agent", verdict.agent],
-    ["measured on", verdict.episodes ? `${verdict.episodes} fresh episodes, ${verdict.policy ?? ""}` : null],
+    ["measured on", verdict.episodes ? [verdict.measured_on, verdict.policy].filter(Boolean).join(", ") : null],
+    ...Object.entries(verdict.test),
     ["evaluated on", verdict.evaluated_on],
     ["exact value", verdict.exact_value === null ? null : num(verdict.exact_value, 6)],
     ["solved at", verdict.threshold === null ? null : num(verdict.threshold)],
