@@ -70,7 +70,7 @@ def test_a_zip_does_not_bring_its_own_code(place: Place) -> None:
     for words in place.commands(ref):
         answer = place.run(*words)
         assert_answered(answer, str(words), code=2)
-        assert f"run {ref} names code that would run on this machine, 'runs.evil7.evil:CartPole-v1'" in answer.err
+        assert f"run {ref} needs code that is no part of Gymnast, 'runs.evil7.evil:CartPole-v1'" in answer.err
         assert "it was imported" in answer.err
         assert "say --trust" in answer.err
     for words in (["runs", "list"], ["runs", "show", ref], ["report", ref], ["runs", "compare", "@all"]):

@@ -52,8 +52,8 @@ def test_whose_a_run_is(tmp_path: Path) -> None:
         ({"made_on": "a, b"}, "it was made on a, b"),
         ({"made_on": None}, None),  # of an earlier version: its host is this one
         ({"made_on": None, "host": "other"}, "it was made on other"),
-        ({"imported": "2026-01-01T00:00:00+00:00"}, "it was imported"),
-        ({"imported": True, "made_on": about["made_on"]}, "it was imported"),
+        ({"imported": "2026-01-01T00:00:00+00:00"}, "it was imported from a zip file"),
+        ({"imported": True, "made_on": about["made_on"]}, "it was imported from a zip file"),
         ({"made_on": ["x"]}, "it was made on ['x']"),
     ]
     for change, said in cases:

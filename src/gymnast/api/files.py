@@ -69,4 +69,6 @@ def find(ref: str | os.PathLike[str], runs_dir: str | Path | None) -> Path:
     try:
         return resolve_checkpoint(str(ref), runs_dir or default_runs_dir())[1]
     except UserError as error:
+        if str(ref).startswith("@"):  # never meant as a file
+            raise
         raise UserError(f"there is no file {with_suffix(ref)}, and as a run's name: {error}") from None

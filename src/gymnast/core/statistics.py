@@ -99,8 +99,8 @@ class Estimate:
 def area_under_curve(points: Sequence[Sequence[float]]) -> float:
     """The mean height of the lines that join (steps, score): the area by the steps it spans."""
     steps, scores = np.array([point[0] for point in points]), np.array([point[1] for point in points])
-    if len(points) == 1:
-        return float(scores[0])
+    if steps[0] == steps[-1]:
+        return float(scores.mean())
     heights = (scores[1:] + scores[:-1]) / 2
     return float((heights * np.diff(steps)).sum() / (steps[-1] - steps[0]))
 

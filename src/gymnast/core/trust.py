@@ -32,8 +32,8 @@ class Untrusted(UserError):
         self.where, self.origin, self.named = where, origin, named
         said = f"{', '.join(map(repr, named[:3]))}{' ...' if len(named) > 3 else ''}"
         super().__init__(
-            f"{where} names code that would run on this machine, {said}, and {origin}. Nothing of it was imported. "
-            "If you trust it, say --trust (in Python trust=True)."
+            f"{where} needs code that is no part of Gymnast, {said}, and {origin}. The code was not loaded. If you "
+            "trust it, repeat the command with --trust (in Python: trust=True)."
         )
 
 
@@ -86,7 +86,7 @@ def _origin(about: Mapping[str, Any]) -> str | None:
     if is_own(about):
         return None
     if about.get("imported"):
-        return "it was imported"
+        return "it was imported from a zip file"
     made = str(about.get("made_on") or about.get("host") or "")
     return f"it was made on {cut(printable(made))}" if made else "nobody knows where it was made"
 

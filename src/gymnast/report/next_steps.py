@@ -80,7 +80,11 @@ def _solved(facts: RunFacts, where: str) -> list[NextStep]:
     if not facts.videos and is_installed(VIDEO):
         steps.append(NextStep(f"gymnast video {facts.token}{where}", "watch what it does"))
     if facts.target and not facts.target.endswith((".yaml", ".yml")):
-        steps.append(NextStep(f"gymnast benchmark {shlex.quote(facts.target)} --seeds 5", "one seed proves little"))
+        steps.append(
+            NextStep(
+                f"gymnast benchmark {shlex.quote(facts.target)} --seeds 5", "see whether other seeds solve it, too"
+            )
+        )
     return steps
 
 
@@ -100,7 +104,7 @@ def _unsolved(facts: RunFacts, where: str) -> list[NextStep]:
         why = f"the preset as it is; {count} setting{'s' * (count > 1)} of this run differ{'s' * (count == 1)}"
         steps.append(NextStep(f"gymnast train {facts.preset} --seed {facts.info.seed}{where}", why))
     elif facts.target:
-        steps.append(NextStep(_other_seed(facts, where), "another seed: one proves little"))
+        steps.append(NextStep(_other_seed(facts, where), "try another seed"))
     if not rising and goes_on:
         steps.append(NextStep(on, "train longer from here"))
     if is_preset(facts.info.env):

@@ -266,7 +266,7 @@ class RunFacts:
         where = f"{last:,} steps, its last checkpoint" + (f"; {lost:,} steps after it are lost" if lost > 0 else "")
         if self.summary.get("exact_resume", True):
             return where
-        return f"{where}; episodes in progress start again, as {self.summary['engine']} cannot take them up"
+        return f"{where}; episodes in progress start again, as {self.summary['engine']} cannot restore them"
 
     @property
     def came_to_its_end(self) -> bool:

@@ -33,7 +33,10 @@ def confirm_code(path: Path, trust: bool) -> None:
         require_trusted(path)
     except Untrusted as error:
         named = ", ".join(error.named)
-        question = f"{error.where} names code that would run on this machine: {named}.\n\n{error.origin}. Import it?"
+        origin = error.origin[:1].upper() + error.origin[1:]
+        question = (
+            f"{error.where} needs code that is no part of Gymnast: {named}.\n\n{origin}. Load that code and run it?"
+        )
         raise Unconfirmed(str(error), question) from None
 
 

@@ -134,8 +134,8 @@ def train_seeds(
         if part.is_done:
             progress.say(f"seed {part.seed}: trained already, {part.run.id} (--redo trains it again)")
     if left:
-        order_of_runs = "one after the other" if (jobs or 1) == 1 else f"{jobs} at a time"
-        progress.say(f"training {len(left)} run{'s' * (len(left) > 1)} of {target}, {order_of_runs} ...")
+        how = "" if len(left) == 1 else ", one after the other" if (jobs or 1) == 1 else f", {jobs} at a time"
+        progress.say(f"training {len(left)} run{'s' * (len(left) > 1)} of {target}{how} ...")
     failed = train_all(left, jobs or 1, progress)
     if len(failed) == len(parts) and len(set(failed.values())) == 1 and not any(p.run.path.exists() for p in parts):
         raise UserError(failed[numbers[0]])  # what is wrong with the settings, or missing on this machine

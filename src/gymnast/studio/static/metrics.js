@@ -53,8 +53,8 @@ function bounds(metric) {
   if (has(metric.low) && has(metric.high)) said.push(`${text(metric.low)} to ${text(metric.high)}`);
   else if (has(metric.low)) said.push(`${text(metric.low)} or more`);
   else if (has(metric.high)) said.push(`${text(metric.high)} or less`);
-  if (has(metric.warn_low)) said.push(`watch below ${text(metric.warn_low)}`);
-  if (has(metric.warn_high)) said.push(`watch above ${text(metric.warn_high)}`);
+  if (has(metric.warn_low)) said.push(`unusual below ${text(metric.warn_low)}`);
+  if (has(metric.warn_high)) said.push(`unusual above ${text(metric.warn_high)}`);
   if (metric.better) said.push(metric.better === "up" ? "higher is better" : "lower is better");
   return said.join(" · ");
 }

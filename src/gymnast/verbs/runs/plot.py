@@ -63,7 +63,11 @@ def plot_runs(
         check_picture("--out", out)
     sides = find_sides(refs, runs_dir, group)
     if names and (len(names) != len(sides) or len(set(names)) < len(names)):
-        raise UserError(f"--label: {len(names)} for {len(sides)} curves. Give each curve one of its own, in order.")
+        number = f"{len(sides)} curve{'s' * (len(sides) != 1)}"
+        grouped = (
+            " Runs that differ only in the seed are one curve: --group none draws each." if group != "none" else ""
+        )
+        raise UserError(f"--label: {len(names)} for {number}. Give each curve one label, in order.{grouped}")
     titles = list(names) or labels(sides)
     chosen = [metric_name(name, sides) for name in metrics] or [usual_metric(sides)]
     clock, unit = CLOCKS[x]
