@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from gymnast.agent.nets import Net
     from gymnast.agent.nets.dense_net import DenseNet
-    from gymnast.alerts.rules import Rule
+    from gymnast.alerts.rule import Rule
     from gymnast.config import RunConfig
     from gymnast.core.pulse import Pulse
     from gymnast.rl.extensions import Extension
