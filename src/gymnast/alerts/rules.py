@@ -211,7 +211,7 @@ def std_grows(row: Row, known: Known, memory: Memory) -> Found:
     return is_above(row, "train/std", max(warn_high("train/std"), 3 * math.exp(known.config.agent.log_std_init)))
 
 
-@rule("warning", 3, "The policy is certain of its actions, and its score is below the threshold or has not risen.",
+@rule("warning", 3, "The policy is certain of its actions, and its score is low or has not risen.",
       "Exploration ended too early.",
       why.FAST, why.MANY_EPOCHS, why.WIDE_CLIP, why.LARGE_REWARD, why.LITTLE_ENTROPY)  # fmt: skip
 def entropy_collapse(row: Row, known: Known, memory: Memory) -> Found:
