@@ -131,26 +131,25 @@ def advise(
     `compares`: where no suspect differs from a preset's value, whatever else does may be the cause. A preset's own
     values are not advised against.
     """
-    config, presets = known.config, known.presets
+    config, preset = known.config, next(iter(known.presets), None)
     suspects = tuple(named(config, suspects))
+    own = [one for one in suspects if preset is None or not fits(config, preset, one)]
     for usual in known.usual:
-        for group in to_blame(config, usual, suspects, together=cures is not None):
+        for group in to_blame(config, usual, own if cures is None else suspects, together=cures is not None):
             patch = {suspect.key: plain(setting(usual, suspect.key)) for suspect in group}
             changed = patched(config, patch)
             if changed is not None and (cures is None or cures(known, changed)):
                 return f"{group[0].why}: {', and '.join(described(config, usual, one) for one in group)}.", patch
     if cures is not None:
         return otherwise, None
-    free = [one for one in suspects if one.key.startswith(FREE)] if presets else []
-    own = [one for one in suspects if one not in free and not any(fits(config, preset, one) for preset in presets)]
-    differing = differences(config, presets[0]) if presets and compares else {}
-    if (found := stepped(known, own)) is not None:
+    free = [] if preset is None else [one for one in suspects if one.key.startswith(FREE)]
+    if (found := stepped(known, [one for one in own if one not in free])) is not None:
         return found
-    if differing:
-        return named_differences(config, presets[0], differing)
+    if preset is not None and compares and (differing := differences(config, preset)):
+        return named_differences(config, preset, differing)
     if (found := stepped(known, free)) is not None:
         return found
-    same = presets and suspects and compares
+    same = preset is not None and suspects and compares
     return f"{otherwise} {UNCHANGED}" if same else otherwise, None
 
 

@@ -58,6 +58,11 @@ def note_returns(row: Row, known: Known) -> None:
     past["noise"] = max(past.get("noise", 0.0), row.get("rollout/ep_rew_std", 0.0))
 
 
+def all_alike(known: Known) -> bool:
+    """Whether every return of the run was the same: nothing can be learned from them, which is an alert of its own."""
+    return "lowest" in known.returns and known.returns["lowest"] == known.returns["highest"]
+
+
 def is_perfect(row: Row, known: Known) -> bool:
     """Whether all returns are the same one, none of the run was higher, and some were lower."""
     low, high = row.get("rollout/ep_rew_min"), row.get("rollout/ep_rew_max")

@@ -16,6 +16,7 @@ from gymnast.alerts.conditions import (
     Found,
     Memory,
     Row,
+    all_alike,
     behind,
     gradient_steps,
     is_above,
@@ -285,7 +286,7 @@ def critic_wrong(row: Row, known: Known, memory: Memory) -> Found:
     explained, low = row["train/explained_variance"], warn_low("train/explained_variance")
     miss = abs(row["rollout/return_mean"] - row["rollout/value_mean"])
     bound = 3.0 * row["rollout/return_std"]
-    if not behind(row, known):
+    if not behind(row, known) or all_alike(known):
         return {}
     # Where returns hardly vary, a little noise of the critic is many times their variance.
     varies = row["rollout/return_std"] > 0.1 * abs(row["rollout/return_mean"])
@@ -323,6 +324,8 @@ def gradient_large(row: Row, known: Known, memory: Memory) -> Found:
 def gradient_vanishes(row: Row, known: Known, memory: Memory) -> Found:
     if row["time/progress"] > 0.9 or not is_poor(row, known):
         return None
+    if row.get("rollout/reward_nonzero_fraction") == 0.0:
+        return {}  # nothing is paid: that is another alert
     return is_below(row, "train/grad_norm")
 
 
@@ -335,8 +338,7 @@ def reward_sparse(row: Row, known: Known, memory: Memory) -> Found:
     found = is_below(row, "rollout/reward_nonzero_fraction")
     if not found:
         return found
-    none = known.returns.get("lowest") == known.returns.get("highest") == 0.0
-    return {} if row["time/progress"] < 0.2 else found | (seen(row, "rollout/ep_rew_max") if none else {})
+    return {} if row["time/progress"] < 0.2 else found | (seen(row, "rollout/ep_rew_max") if all_alike(known) else {})
 
 
 @rule("warning", 3, "Every episode is cut by the time limit, and the score does not rise.",
