@@ -52,6 +52,7 @@ def test_nothing_is_advised_against_a_presets_own_values(target: str) -> None:
 DROPPED = "env.wrappers=[{drop_components: {indices: [0]}}]"
 SHORT = ("env.max_episode_steps=20", "stop.threshold=0.002", "stop.target=null")
 FLAT = [score(-1200.0, 20.0)] + [score(-1190.0, 20.0)] * 40
+RISING = [score(-1300.0 + 7.0 * number, 20.0) for number in range(41)]
 NO_GOAL = [score(-200.0, ep_len_mean=200.0, truncated_fraction=1.0, reward_nonzero_fraction=1.0)] * 5
 
 
@@ -73,6 +74,7 @@ NO_GOAL = [score(-200.0, ep_len_mean=200.0, truncated_fraction=1.0, reward_nonze
             None,
             {"env.max_episode_steps": None},
         ),
+        ("below_threshold", "Pendulum-v1", (DROPPED,), RISING, {"env.wrappers": []}),
         # a suspect that is far from the preset comes first
         ("plateau", "Pendulum-v1", (DROPPED, "algo.gamma=0.5"), FLAT, {"algo.gamma": 0.95}),
     ],
@@ -87,6 +89,12 @@ def test_what_a_run_has_changed_is_named_where_no_suspect_is_unusual(
     assert alert.command is not None
     given = [word for word in shlex.split(alert.command)[3:] if word != "--set"]
     assert len(given) == len({*patch, *(text.partition("=")[0] for text in changed)})
+
+
+def test_a_score_below_the_threshold_is_no_alert_where_all_is_as_in_the_preset() -> None:
+    assert alerts_of(known_of("Pendulum-v1", "train.seed=831"), "below_threshold", *RISING) == []
+    solved = [score(-150.0, 20.0)] * 41
+    assert alerts_of(known_of("Pendulum-v1", DROPPED), "below_threshold", *solved) == []
 
 
 def test_episodes_of_a_known_env_that_are_all_cut_are_an_alert_only_where_the_config_cuts_them() -> None:

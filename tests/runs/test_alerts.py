@@ -244,6 +244,7 @@ def test_a_file_is_compared_with_the_preset_of_its_env(tmp_path: Path) -> None:
 def test_every_rule_has_its_test() -> None:
     by_themselves = {"policy_not_uniform", "reward_sparse", "ratio_off", "rate_falls"}  # the four tests above
     by_themselves |= {"no_end", "returns_alike", "greedy_below_training"}  # on envs of their own, in test_own_envs.py
+    by_themselves |= {"below_threshold", "objects_scattered"}  # test_alert_advice.py, tests/unit/test_tracker.py
     assert {rule for rule, *_ in SPOILT} | by_themselves == {rule.name for rule in RULES}
     tested = {target for _, target, _, _ in SPOILT}
     assert tested <= {*WHOLE, *BEGUN}  # and the healthy run of every preset that is spoilt

@@ -12,8 +12,7 @@ from typing_extensions import TypedDict
 from gymnast.alerts.advice import Known, Origin, advise, is_by_design
 from gymnast.alerts.alert import Alert
 from gymnast.alerts.conditions import Found, Memory, Row, note_returns
-from gymnast.alerts.rule import Rule
-from gymnast.alerts.rules import RULES
+from gymnast.alerts.rules import RULES, Rule
 from gymnast.core.typed import Count, Number, Text, typed
 
 
