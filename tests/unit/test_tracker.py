@@ -101,12 +101,12 @@ def test_how_well_objects_were_found_is_measured() -> None:
     in five of six pictures. For one object all three are too many: what lies between them is empty."""
     pictures = torch.from_numpy(game(2000)[0])
     fitted = Tracker((2, SIDE, SIDE), 3).learn(pictures, seed=1)
-    by_name = {
-        name: sorted(fitted[f"objects/{name}/{n}"] for n in (1, 2, 3)) for name in ("distance", "seen", "filled")
-    }
-    assert by_name["distance"] == pytest.approx([(3 + 3) / 12, (63 + 3) / 12, (63 + 3) / 12], abs=0.05)
-    assert by_name["seen"] == pytest.approx([5 / 6, 1, 1], abs=0.02)
-    assert by_name["filled"] == pytest.approx([1, 1, 1], abs=0.02)
+    distance, seen, filled = (
+        sorted(fitted[f"objects/{name}/{n}"] for n in (1, 2, 3)) for name in ("distance", "seen", "filled")
+    )
+    assert distance == pytest.approx([(3 + 3) / 12, (63 + 3) / 12, (63 + 3) / 12], abs=0.05)
+    assert seen == pytest.approx([5 / 6, 1, 1], abs=0.02)
+    assert filled == pytest.approx([1, 1, 1], abs=0.02)
     few = Tracker((2, SIDE, SIDE), 1).learn(pictures, seed=1)
     assert few["objects/filled/1"] < 0.1
 
@@ -374,7 +374,7 @@ def test_keeps_some_pictures_of_all_envs_until_it_has_learned(monkeypatch: pytes
     early, late = (sum(low <= number < low + 100 for number in kept) for low in (0, 100))
     assert late < 2 * early
     assert all(stack.base is None for stack in tracker._kept)  # nothing else stays in memory
-    assert tracker.learn_kept(0).shape == (len(kept), tracker.out_features)
+    assert tracker.learn_kept(0)[0].shape == (len(kept), tracker.out_features)
     tracker.watch(np.zeros((2, 1, SIDE, SIDE), np.uint8))
     assert tracker._kept == []
 
