@@ -138,8 +138,11 @@ def case(target: str, detuned: list[str], seed: int, blind: bool) -> list[str]:
         advised.append(f"{top.rule}: `{' '.join(patch)}`")
         settings = [text for text in settings if text.partition("=")[0] not in top.patch] + patch
         outcome = trained()
-    mark = "was solved" if not advised and outcome.result.solved else judged(outcome, first, detuned)
-    return [target, f"`{' '.join(detuned)}`", before, ", then ".join(advised) or said(first), outcome.text(), mark]
+    told = ", then ".join(advised) or said(first)
+    mark = judged(outcome, first, detuned)
+    if not advised and outcome.result.solved:
+        told, mark = "none needed", "was solved"
+    return [target, f"`{' '.join(detuned)}`", before, told, outcome.text(), mark]
 
 
 def said(alerts: list[Alert]) -> str:
