@@ -26,7 +26,7 @@ def reward_sparse(row: Row, known: Known, memory: Memory) -> Found:
 @rule("warning", 3, "Every episode is cut by the time limit, and the score does not rise.",
       "No step has set `terminated`. A task with an end of its own, a goal or a failure, must say so in its step; in a "
       "task without one the limit is no fault, and something else keeps the score down.",
-      why.OWN_LIMIT)  # fmt: skip
+      why.OWN_LIMIT, by_design=True)  # fmt: skip
 def all_cut(row: Row, known: Known, memory: Memory) -> Found:
     """Never an end of the task's own, or a clock of the config that is shorter than the env's. Tasks of a fixed length
     have no other end: there it is nothing, as long as the score rises. An env with facts ends as it should."""
@@ -37,10 +37,11 @@ def all_cut(row: Row, known: Known, memory: Memory) -> Found:
     first = memory.setdefault("score", score)
     noise = memory["noise"] = max(memory.get("noise", 0.0), row["rollout/ep_rew_std"])
     memory["ended"] = max(memory.get("ended", 0.0), float(cut < high))
-    if memory["ended"] or not behind(row, known):
+    shortened = is_shortened(known)  # then it is the limit, also where a worse agent ended before it
+    if cut < high or (memory["ended"] and not shortened) or not behind(row, known):
         return {}
     late = row["time/progress"] > 0.5 and noise > 0 and score - first < NO_RISE * noise
-    if not (is_shortened(known) or (late and known.facts is None)):
+    if not (shortened or (late and known.facts is None)):
         return {}
     evidence = {"rollout/truncated_fraction": Evidence(cut, high=high)}
     return evidence | seen(row, "rollout/ep_len_mean") | seen(row, "rollout/ep_rew_std")
