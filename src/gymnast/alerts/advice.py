@@ -194,8 +194,7 @@ def named_differences(
         f"{key} is {as_text(plain(setting(config, key)))} instead of {as_text(differing[key])}" for key in differing
     ]
     more = f" and {len(texts) - NAMED} more" if len(texts) > NAMED else ""
-    what = "a setting that differs" if len(texts) == 1 else "settings that differ"
-    cause = f"{what} from those tuned for {preset.env.id}: {', '.join(texts[:NAMED])}{more}."
+    cause = f"the run differs from the settings tuned for {preset.env.id}: {', '.join(texts[:NAMED])}{more}."
     return cause, differing if patched(config, differing) is not None else None
 
 
