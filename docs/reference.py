@@ -32,6 +32,7 @@ SUBJECTS = {
     "stage": "Scores in the stages of a curriculum",
     "forgetting": "What was forgotten of its earlier stages",
     "train": "The update",
+    "objects": "Objects in pictures, in the row after which `agent.track` found them",
     "net": "The network, every `log.diagnostics` steps",
     "custom": "Numbers of your own, from Python",
 }

@@ -257,7 +257,7 @@ def test_the_player_asks_before_code_of_an_imported_run_is_imported(
         one = window(studio)
         one.page.once("dialog", lambda dialog: answer(dialog, yes=False))
         one.open(f"/play?ref={run.name}")
-        one.page.wait_for_selector(".error-line:has-text('names code')")
+        one.page.wait_for_selector(".error-line:has-text('needs code')")
         assert not (tmp_path / "marker").exists()
         one.page.once("dialog", lambda dialog: answer(dialog, yes=True))
         one.open(f"/play?ref={run.name}")

@@ -72,7 +72,7 @@ def test_a_zip_does_not_bring_its_own_code(place: Place) -> None:
         assert_answered(answer, str(words), code=2)
         assert f"run {ref} needs code that is no part of Gymnast, 'runs.evil7.evil:CartPole-v1'" in answer.err
         assert "it was imported" in answer.err
-        assert "say --trust" in answer.err
+        assert "with --trust" in answer.err
     for words in (["runs", "list"], ["runs", "show", ref], ["report", ref], ["runs", "compare", "@all"]):
         assert place.run(*words).code == 0, words
     assert not place.marker.exists()

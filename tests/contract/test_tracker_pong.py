@@ -35,7 +35,8 @@ def test_ball_and_paddles_are_where_ram_says() -> None:
     env.close()
     shown, ram = np.array(pictures), dict(zip(CELLS, np.array(bytes_).T, strict=True))
     tracker = Tracker(shown.shape[1:], 3, ["FIRE", "RIGHT", "LEFT"])
-    tracker.learn(torch.from_numpy(shown[:2400]), seed=0)
+    fitted = tracker.learn(torch.from_numpy(shown[:2400]), seed=0)
+    assert all(fitted[f"objects/filled/{n}"] > 0.7 for n in (1, 2, 3)), fitted  # below 0.5 is an alert
 
     found = tracker.find(shown[2400:, -1])
     column, row = (ram[name][2400:] for name in ("ball column", "ball row"))

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+import sys
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import gymnasium as gym
 import numpy as np
@@ -13,15 +16,20 @@ from gymnasium import spaces
 
 from gymnast.agent.agent import Agent
 from gymnast.alerts.alert import Alert
+from gymnast.alerts.text import evidence_of
 from gymnast.config import with_space_defaults
 from gymnast.config.load import load
 from gymnast.config.schema import EnvConfig
 from gymnast.envs.make import EnvMaker, space_defaults
 from gymnast.envs.repeat import repeats
 from gymnast.envs.spaces import ObsLayout
+from gymnast.report.next_steps import next_steps
+from gymnast.report.run_facts import RunFacts
+from gymnast.runs.references import Run
 from gymnast.training.build import build
 from gymnast.training.loop import train
 from gymnast.training.record import new_run, record
+from gymnast.verbs.train import start
 from tests.envs_for_tests import full_id
 from tests.runs.test_alerts import trained
 
@@ -113,7 +121,28 @@ class Combination(Match):
         return self.show(), float(self.changes == 3), self.changes == 3, False, {}
 
 
+class Walk(gym.Env[Any, Any]):
+    """Ten places in a row; action 1 goes up, and the last place pays 1. Returns are 0 or 1."""
+
+    observation_space: Any = spaces.Box(0, 9, (1,), np.float32)
+    action_space: Any = spaces.Discrete(2)
+
+    def __init__(self, pays: float = 1.0) -> None:
+        self.pays = pays
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
+        super().reset(seed=seed)
+        self.place = 0
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action: Any) -> Any:
+        self.place = max(0, self.place + (1 if action == 1 else -1))
+        there = self.place == 9
+        return np.array([self.place], np.float32), self.pays * there, there, False, {}
+
+
 gym.register("test/Corner-v0", Corner)
+gym.register("test/Walk-v0", Walk, max_episode_steps=50)
 gym.register("test/Match-v0", Match, max_episode_steps=20)
 gym.register("test/Constant-v0", Constant, max_episode_steps=20)
 gym.register("test/Blank-v0", Blank, max_episode_steps=20)
@@ -171,6 +200,44 @@ def alerts_of(env: str, *settings: str) -> dict[str, Alert]:
 def test_a_task_of_a_fixed_length_is_healthy() -> None:
     """Every episode is cut, and in the end all returns are 20 of 20."""
     assert [rule for rule, alert in alerts_of("Match").items() if alert.severity != "info"] == []
+
+
+def test_a_perfect_agent_is_silent_without_a_threshold() -> None:
+    """All returns are 1 of 1 after a twentieth of the run, and the policy is as certain as one can be."""
+    book, rows = trained(f"{__name__}:test/Walk-v0", "algo.learning_rate=1e-3", "train.total_timesteps=98304")
+    assert [row["rollout/ep_rew_mean"] for row in rows[-20:]] == [1.0] * 20
+    assert rows[-1]["train/entropy"] < 0.005 * math.log(2)  # these two raise alerts where the score is poor
+    assert rows[-1]["rollout/action_std"] < 0.05
+    assert [alert.rule for alert in book.alerts] == []
+
+
+def test_an_env_that_never_pays_is_not_blamed_on_a_setting() -> None:
+    alert = alerts_of("Walk", "env.kwargs={pays: 0.0}")["reward_sparse"]
+    assert alert.patch is None
+    assert "`gymnast envs audit`" in alert.cause
+    assert evidence_of(alert) == "reward_nonzero_fraction none, ep_rew_max 0.00"
+
+
+def next_of(folder: Path, *settings: str) -> list[str]:
+    """What a run on the row of places advises next."""
+    order = ["gymnast", "train", f"{__name__}:test/Walk-v0"]
+    sizes = ["algo.learning_rate=1e-3", "eval.episodes=5", "stop.episodes=5", *settings]
+    with patch.object(sys, "argv", order):
+        result = start(order[2], sizes, folder, 3, 40_960, quiet=True)
+    return [command for command, _ in next_steps(RunFacts(Run(folder / result.run)))]
+
+
+def test_a_run_without_a_threshold_is_offered_one_first(tmp_path: Path) -> None:
+    """A tenth of what it gained below the score, so that a trained agent reaches it and an untrained one does not."""
+    first, *others = next_of(tmp_path)
+    command, value = first.removesuffix(f" --runs-dir {tmp_path}").split("=")
+    assert command == f"gymnast train {__name__}:test/Walk-v0 --set stop.threshold"
+    assert 0.9 < float(value) < 1.0
+    assert not any("envs audit" in other for other in others)  # its returns have moved
+
+
+def test_a_run_whose_returns_did_not_move_is_offered_an_audit_of_its_env(tmp_path: Path) -> None:
+    assert next_of(tmp_path, "env.kwargs={pays: 0.0}")[0] == f"gymnast envs audit {__name__}:test/Walk-v0:ppo"
 
 
 @pytest.mark.parametrize("env", ["Constant", "Blank"])

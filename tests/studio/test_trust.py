@@ -50,7 +50,7 @@ def test_pages_ask_before_code_of_an_imported_run_runs(stranger: Run, tmp_path: 
         for button, body, named in asked:
             answer = studio.api.post(f"/api/run/{stranger.id}/{button}", json=body)
             assert answer.status_code == 409, (button, answer.text)
-            assert "it was imported" in answer.json()["asks"]
+            assert "It was imported from a zip file" in answer.json()["asks"]
             assert named in answer.json()["asks"]
             assert "\n" not in answer.json()["error"]
         with studio.window() as window:

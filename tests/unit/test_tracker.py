@@ -18,6 +18,9 @@ from gymnast.agent.nets.torch_net import TorchNet
 from gymnast.agent.tracker import fit, kernels
 from gymnast.agent.tracker import tracker as tracker_module
 from gymnast.agent.tracker.tracker import APART, FARTHEST, LEAST_SHARE, MOVE, PLACE, Tracker
+from gymnast.alerts.advice import Known
+from gymnast.alerts.book import AlertBook
+from gymnast.alerts.rules import RULES
 from gymnast.config import AgentConfig, load
 from gymnast.core.devices import set_threads
 from gymnast.core.errors import UserError
@@ -91,6 +94,41 @@ def test_finds_every_object_where_it_is(found: tuple[Tracker, list[int]]) -> Non
     assert np.median(errors[:, :2]) == 0
     assert errors[:, :2].mean() < 0.1
     assert errors[balls & there[:, 2], 2].mean() < 0.2
+
+
+def test_how_well_objects_were_found_is_measured() -> None:
+    """A rectangle of h x w pixels: their squares are (h^2 - 1 + w^2 - 1) / 12 from the centre, and fill it. A ball is
+    in five of six pictures. For one object all three are too many: what lies between them is empty."""
+    pictures = torch.from_numpy(game(2000)[0])
+    fitted = Tracker((2, SIDE, SIDE), 3).learn(pictures, seed=1)
+    distance, seen, filled = (
+        sorted(fitted[f"objects/{name}/{n}"] for n in (1, 2, 3)) for name in ("distance", "seen", "filled")
+    )
+    assert distance == pytest.approx([(3 + 3) / 12, (63 + 3) / 12, (63 + 3) / 12], abs=0.05)
+    assert seen == pytest.approx([5 / 6, 1, 1], abs=0.02)
+    assert filled == pytest.approx([1, 1, 1], abs=0.02)
+    few = Tracker((2, SIDE, SIDE), 1).learn(pictures, seed=1)
+    assert few["objects/filled/1"] < 0.1
+
+
+def test_bricks_that_vanish_take_an_object_and_the_fit_says_so() -> None:
+    """Sixteen bricks, of which one goes every 40 pictures, a ball and paddles: three objects are too few."""
+    rng, alive, pictures = np.random.default_rng(0), np.ones(16, bool), []
+    bricks = [(2 + 3 * (n // 8), 3 + 4 * (n % 8), (2, 3), 180) for n in range(16)]
+    for number in range(2000):
+        if number % 40 == 0:
+            alive[rng.integers(16)] = False
+        left, right, row, column = (int(n) for n in rng.integers(2, 30, 4))
+        moving = [(left, 4, PADDLE, 147), (right, 34, PADDLE, 147), (max(row, 12), max(column, 7), BALL, 236)]
+        shown = scene(*(brick for brick, there in zip(bricks, alive, strict=True) if there), *moving)
+        pictures.append([shown, shown])
+    fitted = Tracker((2, SIDE, SIDE), 3).learn(torch.from_numpy(np.array(pictures)), seed=1)
+    row = {"time/total_timesteps": 1.0, "time/progress": 0.01, **fitted}
+    (alert,) = AlertBook(Known(load("ALE/Pong-v5").config), [rule for rule in RULES if "objects" in rule.name]).check(
+        row
+    )
+    assert alert.rule == "objects_scattered"
+    assert min(found.value for found in alert.evidence.values()) < 0.5
 
 
 def test_numbers_are_places_movements_and_distances(found: tuple[Tracker, list[int]]) -> None:
@@ -336,7 +374,7 @@ def test_keeps_some_pictures_of_all_envs_until_it_has_learned(monkeypatch: pytes
     early, late = (sum(low <= number < low + 100 for number in kept) for low in (0, 100))
     assert late < 2 * early
     assert all(stack.base is None for stack in tracker._kept)  # nothing else stays in memory
-    assert tracker.learn_kept(0).shape == (len(kept), tracker.out_features)
+    assert tracker.learn_kept(0)[0].shape == (len(kept), tracker.out_features)
     tracker.watch(np.zeros((2, 1, SIDE, SIDE), np.uint8))
     assert tracker._kept == []
 

@@ -87,7 +87,7 @@ def test_a_file_of_a_run_is_refused_until_it_is_allowed(tmp_path: Path) -> None:
     (tmp_path / "my.yaml").symlink_to(runs[0].config_path)
     paths = [runs[0].config_path, tmp_path / "link" / "config.yaml", tmp_path / "my.yaml", runs[0].checkpoint_path("x")]
     for path in paths:
-        with pytest.raises(Untrusted, match=f"run {runs[0].id} names code .* 'mine:Env-v0', and it was made on"):
+        with pytest.raises(Untrusted, match=f"run {runs[0].id} needs code .* 'mine:Env-v0', and it was made on"):
             require_trust(path, NAMING)
         require_trust(path, {"env": {"id": "CartPole-v1"}})  # which names none
     require_trust(tmp_path / "own.yaml", NAMING)  # in no run

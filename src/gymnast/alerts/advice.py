@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from gymnast.config import layers
+from gymnast.config.files import is_preset
 from gymnast.core.errors import UserError
 from gymnast.core.schedule import Schedule
 from gymnast.core.text import setting as as_text
@@ -19,6 +20,11 @@ if TYPE_CHECKING:
 
 KEEP = object()  # no value: leave the setting as it is
 SPACE_KEYS = ("agent.normalize_obs", "algo.ent_coef")  # of an env without a preset
+LEARNING = ("env.", "agent.", "algo.")  # settings that learning depends on
+HARMLESS = ("env.id", "env.engine", "env.step_timeout")  # but for these
+FREE = ("train.", "stop.")  # no part of what a preset's tuning found good
+NAMED = 4  # differing settings in a sentence
+UNCHANGED = "All settings are those tuned for this env: another seed shows whether this one had bad luck."
 UNUSUAL = 2.0  # factor between a setting and its usual value from which it is suspected before all others
 
 
@@ -47,15 +53,15 @@ class Known:
     uniform_entropy: float | None = None  # of the policy that prefers nothing; None: continuous, or masks change it
     origin: Origin | None = None
     fresh: bool = True  # False: the agent had learned something before the run
+    stage: int = 0
+    returns: dict[str, float] = field(default_factory=dict)  # of the run so far: see `conditions.note_returns`
 
     @cached_property
-    def usual(self) -> list[RunConfig]:
-        """The target as it is without the user's settings, and the preset of this env and algorithm. Read when asked:
-        a run without alerts never does."""
+    def _compared(self) -> dict[str, RunConfig]:
         from gymnast import config as configs
 
         env_id, algo = self.config.env.id, self.config.algo.name
-        found = []
+        found = {}
         for target in dict.fromkeys(([self.origin.target] if self.origin else []) + [f"{env_id}:{algo}"]):
             try:
                 resolved = configs.load(target)
@@ -65,8 +71,21 @@ class Known:
             given = {text.partition("=")[0].strip() for text in (self.origin.settings if self.origin else ())}
             values = {key: plain(setting(self.config, key)) for key in SPACE_KEYS if key not in given}
             if resolved.config.algo.name == algo:
-                found.append(configs.with_space_defaults(resolved, values).config)
+                config = configs.with_space_defaults(resolved, values).config
+                found[target] = config.in_stage(min(self.stage, max(len(config.stages) - 1, 0)))
         return found
+
+    @cached_property
+    def usual(self) -> list[RunConfig]:
+        """The target as it is without the user's settings, and the preset of this env and algorithm. Read when asked:
+        a run without alerts never does."""
+        return list(self._compared.values())
+
+    @property
+    def presets(self) -> list[RunConfig]:
+        """Those of `usual` that come with Gymnast, tuned for this env: their values are not what is wrong."""
+        names = {target: layers.split_target(target)[0] for target in self._compared} if self.usual else {}
+        return [self._compared[target] for target, name in names.items() if is_preset(name)]
 
     @property
     def tuned(self) -> RunConfig | None:
@@ -100,26 +119,83 @@ class Suspect:
 
 
 def advise(
-    known: Known, suspects: Sequence[Suspect], otherwise: str, cures: Callable[[Known, RunConfig], bool] | None = None
+    known: Known,
+    suspects: Sequence[Suspect],
+    otherwise: str,
+    cures: Callable[[Known, RunConfig], bool] | None = None,
+    compares: bool = True,
 ) -> tuple[str, dict[str, Any] | None]:
     """The likely cause, and the change that would clear it. `otherwise`: the cause where nothing can be changed.
 
     `cures`: whether another config is free of the fault, where a config alone tells; then no other change is advised.
+    `compares`: where no suspect differs from a preset's value, whatever else does may be the cause. A preset's own
+    values are not advised against.
     """
-    config = known.config
+    config, preset = known.config, next(iter(known.presets), None)
     suspects = tuple(named(config, suspects))
+    own = [one for one in suspects if preset is None or not fits(config, preset, one)]
     for usual in known.usual:
-        for group in to_blame(config, usual, suspects, together=cures is not None):
+        for group in to_blame(config, usual, own if cures is None else suspects, together=cures is not None):
             patch = {suspect.key: plain(setting(usual, suspect.key)) for suspect in group}
             changed = patched(config, patch)
             if changed is not None and (cures is None or cures(known, changed)):
                 return f"{group[0].why}: {', and '.join(described(config, usual, one) for one in group)}.", patch
-    for suspect in suspects if cures is None else ():
+    if cures is not None:
+        return otherwise, None
+    free = [] if preset is None else [one for one in suspects if one.key.startswith(FREE)]
+    if (found := stepped(known, [one for one in own if one not in free])) is not None:
+        return found
+    if preset is not None and compares and (differing := differences(config, preset)):
+        return named_differences(config, preset, differing)
+    if (found := stepped(known, free)) is not None:
+        return found
+    same = preset is not None and suspects and compares
+    return f"{otherwise} {UNCHANGED}" if same else otherwise, None
+
+
+def stepped(known: Known, suspects: Sequence[Suspect]) -> tuple[str, dict[str, Any]] | None:
+    """A careful step of the first suspect that allows one."""
+    config = known.config
+    for suspect in suspects:
         step = careful_step(config, suspect) if suspect.only is None or suspect.only(known) else KEEP
         if step is not KEEP and patched(config, {suspect.key: step}) is not None:
             now = as_text(plain(setting(config, suspect.key)))
             return f"{suspect.why} ({suspect.key} is {now}).", {suspect.key: step, **dict(suspect.also)}
-    return otherwise, None
+    return None
+
+
+def fits(config: RunConfig, preset: RunConfig, suspect: Suspect) -> bool:
+    """Whether a setting is the preset's, or off in the direction that does not do this harm."""
+    mine, theirs = setting(config, suspect.key), setting(preset, suspect.key)
+    if suspect.wrong == "switch" or theirs is None:
+        return bool(mine == theirs)
+    return unusual(config, preset, suspect) <= 1.0
+
+
+def is_by_design(known: Known, suspects: Sequence[Suspect]) -> bool:
+    """Whether everything suspected is as in a preset, and no wrapper changes what it is applied to."""
+    keys = ["env.wrappers", *(suspect.key.removesuffix(".*") for suspect in suspects)]
+    return any(all(setting(known.config, key) == setting(preset, key) for key in keys) for preset in known.presets)
+
+
+def differences(config: RunConfig, preset: RunConfig) -> dict[str, Any]:
+    """The preset's values of what a run does otherwise, as far as learning can depend on it."""
+    from gymnast import config as configs
+
+    found = configs.diff(config, preset)
+    return {key: theirs for key, _, theirs in found if key.startswith(LEARNING) and key not in HARMLESS}
+
+
+def named_differences(
+    config: RunConfig, preset: RunConfig, differing: dict[str, Any]
+) -> tuple[str, dict[str, Any] | None]:
+    """Says which settings are not the preset's, with the change that takes them back."""
+    texts = [
+        f"{key} is {as_text(plain(setting(config, key)))} instead of {as_text(differing[key])}" for key in differing
+    ]
+    more = f" and {len(texts) - NAMED} more" if len(texts) > NAMED else ""
+    cause = f"the run differs from the settings tuned for {preset.env.id}: {', '.join(texts[:NAMED])}{more}."
+    return cause, differing if patched(config, differing) is not None else None
 
 
 def to_blame(

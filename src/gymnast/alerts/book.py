@@ -9,9 +9,9 @@ from typing import Any
 from pydantic import TypeAdapter
 from typing_extensions import TypedDict
 
-from gymnast.alerts.advice import Known, Origin, advise
+from gymnast.alerts.advice import Known, Origin, advise, is_by_design
 from gymnast.alerts.alert import Alert
-from gymnast.alerts.conditions import Found, Memory, Row
+from gymnast.alerts.conditions import Found, Memory, Row, note_returns
 from gymnast.alerts.rules import RULES, Rule
 from gymnast.core.typed import Count, Number, Text, typed
 
@@ -33,6 +33,7 @@ class Saved(TypedDict):
 
 
 SAVED = TypeAdapter(Saved)
+RETURNS = "returns"  # what is known of them, among the memories of rules
 
 
 class AlertBook:
@@ -48,6 +49,7 @@ class AlertBook:
         self._alerts: dict[str, Alert] = {}
         self._heat = dict.fromkeys((rule.name for rule in self.rules), 0)
         self._memory: dict[str, Memory] = {rule.name: {} for rule in self.rules}
+        self.known.returns = {}
 
     @property
     def alerts(self) -> list[Alert]:
@@ -59,11 +61,14 @@ class AlertBook:
         """Looks at a new row; returns all alerts of the run so far."""
         self.rows += 1
         self.env_steps = int(row["time/total_timesteps"])
+        note_returns(row, self.known)
         for rule in self.rules:
             name = rule.name
             found = rule.test(row, self.known, self._memory[name])
             if found is None:
                 continue
+            if found and rule.by_design and is_by_design(self.known, rule.suspects):
+                found = {}
             heat = self._heat[name]
             if found:
                 heat = self._heat[name] = min(heat + 1, rule.rows)
@@ -87,7 +92,8 @@ class AlertBook:
 
     def _begin(self, rule: Rule, found: Found) -> Alert:
         outside = rule.outside is not None and any(name.startswith(rule.outside) for name in found or ())
-        cause, patch = advise(self.known, () if outside else rule.suspects, rule.otherwise, rule.cures)
+        suspects = () if outside else rule.suspects
+        cause, patch = advise(self.known, suspects, rule.otherwise, rule.cures, rule.compares)
         origin = self.known.origin
         return Alert(
             rule=rule.name,
@@ -118,12 +124,13 @@ class AlertBook:
 
     def state(self) -> dict[str, Any]:
         """As JSON, for a checkpoint."""
+        memories = {**self._memory, RETURNS: self.known.returns}
         return {
             "rows": self.rows,
             "env_steps": self.env_steps,
             "alerts": [alert.to_json() for alert in self._alerts.values()],
             "heat": {name: heat for name, heat in self._heat.items() if heat},
-            "memory": {name: dict(memory) for name, memory in self._memory.items() if memory},
+            "memory": {name: dict(memory) for name, memory in memories.items() if memory},
             "origin": None if self.known.origin is None else asdict(self.known.origin),
         }
 
@@ -134,5 +141,6 @@ class AlertBook:
         self._alerts = {alert.rule: alert for alert in saved["alerts"]}
         self._heat |= {name: heat for name, heat in saved["heat"].items() if name in self._heat}
         self._memory |= {name: dict(memory) for name, memory in saved["memory"].items() if name in self._memory}
+        self.known.returns = dict(saved["memory"].get(RETURNS, {}))
         if saved["origin"] is not None:
             self.known.origin = Origin(saved["origin"]["target"], tuple(saved["origin"]["settings"]))

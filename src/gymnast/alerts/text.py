@@ -19,11 +19,17 @@ COLOURS = {"error": "bold red", "warning": "bold yellow", "info": "bold blue"}
 
 def evidence_text(name: str, found: Evidence) -> str:
     """approx_kl 2.31 > 0.2"""
-    metric = catalogue().get(name)
-    text = f"{name.partition('/')[2]} {metric.text(found.value)}"
-    if found.high is not None and not found.value <= found.high:
-        return f"{text} > {metric.text(found.high)}"
-    return f"{text} < {metric.text(found.low)}" if found.low is not None and not found.value >= found.low else text
+    metric, label = catalogue().get(name), name.partition("/")[2]
+    text = f"{label} {metric.text(found.value)}"
+    for bound, sign in ((found.high, ">"), (found.low, "<")):
+        if bound is None or not (found.value > bound if sign == ">" else found.value < bound):
+            continue
+        if metric.text(bound) != metric.text(found.value):
+            return f"{text} {sign} {metric.text(bound)}"
+        if found.value == 0:
+            return f"{label} none"
+        return f"{label} {found.value:.2g} {sign} {bound:.2g}"  # too close for a table's digits
+    return text
 
 
 def patch_text(alert: Alert) -> str:

@@ -29,7 +29,7 @@ class Metric:
     unit: str = ""
     low: float | None = None  # None: no bound is known before the run
     high: float | None = None
-    warn_low: float | None = None  # of the healthy: beyond it an alert may follow (alerts/rules.py)
+    warn_low: float | None = None  # of the healthy: beyond it an alert may follow (alerts/rules)
     warn_high: float | None = None
     better: str | None = None  # up, down or None
     emphasis: bool = False

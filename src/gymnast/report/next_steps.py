@@ -7,6 +7,7 @@ import shlex
 from typing import NamedTuple
 
 from gymnast.alerts.alert import Alert
+from gymnast.alerts.conditions import NO_RISE
 from gymnast.alerts.text import kept_text, patch_text
 from gymnast.config.files import is_preset, read_preset
 from gymnast.config.layers import variant_names
@@ -18,6 +19,7 @@ from gymnast.runs.references import list_runs, runs_dir_option
 ADVICE = 2  # changes that alerts advise
 NAMED = 3  # alerts named for each
 VIDEO = "av"  # the package that `gymnast video` needs
+NEARLY = 0.1  # of what a run has gained, by which a threshold to aim at lies below its score
 ENOUGH = 4  # scores to draw a line through
 
 
@@ -30,7 +32,7 @@ def next_steps(facts: RunFacts) -> list[NextStep]:
     token, where = facts.token, runs_dir_option(facts.run.path.parent)
     if facts.live:
         return [NextStep(f"gymnast runs show {token}{where}", "how far it is")]
-    steps = [] if facts.solved else _advised(facts, where)
+    steps = [] if facts.solved else [*_goal(facts, where), *_advised(facts, where)]
     if facts.info.status in UNFINISHED and not facts.solved:
         steps = [*_again(facts, where), *steps]
     elif facts.solved:
@@ -88,6 +90,37 @@ def _solved(facts: RunFacts, where: str) -> list[NextStep]:
     return steps
 
 
+def _goal(facts: RunFacts, where: str) -> list[NextStep]:
+    """Where returns did not move, a check of the env's rewards; else, where there is none, a threshold."""
+    score = facts.latest.get(EVALUATION, facts.latest.get(RETURN))
+    if score is None or not math.isfinite(score) or not facts.target:
+        return []
+    if not _has_moved(facts):
+        # a preset's env has rewards, and an alert that advises something is more precise
+        if any(alert.patch for alert in facts.alerts) or (is_preset(facts.info.env) and not facts.changed):
+            return []
+        audit = f"gymnast envs audit {shlex.quote(facts.target)}"
+        return [NextStep(audit, "returns did not move: says whether there are rewards to learn from")]
+    if facts.threshold is not None or not facts.info.has_plain_score or still_rising(facts):
+        return []
+    reached = score - NEARLY * max(score - facts.curve(RETURN)[0][1], 0.0)
+    words = [*_typed(facts), "--set", f"stop.threshold={reached:.3g}"]
+    why = "no threshold says when this env is solved: with one, a run ends when it is reached"
+    return [NextStep(_with_runs_dir(words, where), why)]
+
+
+def _has_moved(facts: RunFacts) -> bool:
+    """Whether training returns rose by more than they vary, or ended all alike above the lowest."""
+    scores, lows, highs, stds = (
+        [value for _, value in facts.curve(f"rollout/ep_rew_{name}") if math.isfinite(value)]
+        for name in ("mean", "min", "max", "std")
+    )
+    if not scores:
+        return False
+    perfect = lows[-1:] == highs[-1:] and min(lows, default=0.0) < max(highs, default=0.0) == lows[-1]
+    return perfect or scores[-1] - scores[0] > NO_RISE * max(stds, default=0.0)
+
+
 def _unsolved(facts: RunFacts, where: str) -> list[NextStep]:
     steps = []
     on = f"gymnast resume {facts.token} --steps {2 * facts.total_steps}{where}"
@@ -112,21 +145,26 @@ def _unsolved(facts: RunFacts, where: str) -> list[NextStep]:
         if others and not rising:
             command = f"gymnast train {facts.info.env}:{others[0]}{where}"
             steps.append(NextStep(command, "another variant of the preset"))
-    if not facts.alerts and facts.target and not rising:
-        steps.append(
-            NextStep(f"gymnast envs audit {shlex.quote(facts.target)}", "is there a reward to learn from at all")
-        )
     return steps
 
 
 def _other_seed(facts: RunFacts, where: str) -> str:
     """What was typed, settings included, with the next seed."""
-    typed = facts.info.command
+    typed = _typed(facts)
     words = [word for before, word in zip(["", *typed], typed, strict=False) if "--seed" not in (before, word)]
-    if words[:2] != ["gymnast", "train"] or "--set" not in words:
+    if "--set" not in words:
         words = ["gymnast", "train", facts.target or facts.info.env]
-    again = shlex.join([*words, "--seed", str(facts.info.seed + 1)])
-    return again if "--runs-dir" in words else f"{again}{where}"
+    return _with_runs_dir([*words, "--seed", str(facts.info.seed + 1)], where)
+
+
+def _typed(facts: RunFacts) -> list[str]:
+    """The command that trained; of a run from elsewhere, one that trains its target."""
+    typed = facts.info.command
+    return list(typed) if typed[:2] == ["gymnast", "train"] else ["gymnast", "train", facts.target or facts.info.env]
+
+
+def _with_runs_dir(words: list[str], where: str) -> str:
+    return shlex.join(words) + ("" if "--runs-dir" in words else where)
 
 
 def still_rising(facts: RunFacts) -> str | None:

@@ -78,15 +78,20 @@ class Learner:
         """Statistics of observations and of hidden layers move, and extensions learn, once the rollout is used up. From
         the first rollout a tracker learns what moves: `pulse` says how far it is."""
         obs = {key: leaf.flatten(0, 1) for key, leaf in rollout.obs.items()}
+        metrics: Metrics = {}
         if (tracker := self.agent.tracker) is not None and not tracker.has_learned:
             from gymnast.core.seeds import derive_seed  # imports NumPy, which reading a config must not
 
-            obs = dict.fromkeys(obs, tracker.learn_kept(derive_seed(self.seed, "tracker"), pulse))
+            numbers, found = tracker.learn_kept(derive_seed(self.seed, "tracker"), pulse)
+            metrics |= found
+            obs = dict.fromkeys(obs, numbers)
             self.reset_optimizer()  # moments of layers that saw nothing make first steps large
         if self.agent.normalizer is not None:  # it stands still while a rollout is collected and learned from
             self.agent.normalizer.update(obs)
         self.agent.measure(obs)
-        return {name: value for extension in self.extensions for name, value in extension.step(rollout).items()}
+        for extension in self.extensions:
+            metrics |= extension.step(rollout)
+        return metrics
 
     def reset_optimizer(self) -> None:
         self.net.load_state({})

@@ -91,7 +91,7 @@ def known_of(config: RunConfig, index: int, threshold: float | None, uniform: fl
     here = config.in_stage(index)
     comparable = here.evaluated_on is None and Stage.of(config, index).is_last  # with what training episodes return
     facts = None if config.tasks else load_facts(here.env.id)
-    return Known(here, facts, threshold if comparable else None, uniform)
+    return Known(here, facts, threshold if comparable else None, uniform, stage=index)
 
 
 def open_stage(state: TrainState, index: int, threshold: float | None, uniform: float | None) -> None:

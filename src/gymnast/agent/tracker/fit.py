@@ -119,6 +119,28 @@ def usual(moving: Moving, weights: Mapping[str, Tensor]) -> tuple[Tensor, Tensor
     return most[:, 0], (12 * variance.nanmedian(0).values.nan_to_num(0).clamp(min=0) + 1).sqrt()
 
 
+def how_well(moving: Moving, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """By object: the mean squared distance of its pixels from its centre, the share of the pictures that it is in, and
+    how much of the rectangle that it extends over its pixels fill, in the middle one of these pictures.
+
+    A rectangle of evenly spread pixels fills itself: 1, at whatever size. Two things far apart that are taken for one
+    extend over what lies between them, and fill little of it.
+    """
+    objects = len(weights["out_bias"])
+    which = moving.picture * objects + belongs(moving, weights).argmax(1)
+    terms = torch.cat((torch.ones(len(which), 1), moving.place, moving.place.square()), 1)
+    totals = terms.new_zeros(max(1, moving.pictures) * objects, 5).index_add(0, which, terms)
+    count, *sums = totals.unflatten(0, (-1, objects)).split((1, 2, 2), 2)
+    means, squares = (total / count.clamp(min=1) for total in sums)
+    variance, pixels = (squares - means.square()).clamp(min=0), count[..., 0]
+    filled = (pixels / (12 * variance + 1).sqrt().prod(2)).masked_fill(pixels == 0, torch.nan)
+    return {
+        "distance": (variance.sum(2) * pixels).sum(0) / pixels.sum(0).clamp(min=1),
+        "seen": (pixels > 0).float().mean(0),
+        "filled": filled.nanmedian(0).values.nan_to_num(0),
+    }
+
+
 def size(
     moving: Moving,
     weights: Mapping[str, Tensor],

@@ -209,14 +209,15 @@ class Tracker(nn.Module):
         """Of the network, in the order in which kernels take them."""
         return {name: getattr(self, name) for name in ("hidden", "hidden_bias", "out", "out_bias")}
 
-    def learn_kept(self, seed: int, pulse: Pulse | None = None) -> Tensor:
-        """`learn` from what was watched. Returns the numbers that these pictures give now."""
+    def learn_kept(self, seed: int, pulse: Pulse | None = None) -> tuple[Tensor, dict[str, float]]:
+        """`learn` from what was watched. Returns the numbers that these pictures give now, and metrics of the fit."""
         kept = np.stack(self._kept)
-        self.learn(torch.from_numpy(kept), seed, pulse)
-        return torch.from_numpy(self.see(kept))
+        metrics = self.learn(torch.from_numpy(kept), seed, pulse)
+        return torch.from_numpy(self.see(kept)), metrics
 
-    def learn(self, pictures: Tensor, seed: int, pulse: Pulse | None = None) -> None:
-        """Which objects move in stacks of pictures [B, C, H, W]. `pulse` says how far it is."""
+    def learn(self, pictures: Tensor, seed: int, pulse: Pulse | None = None) -> dict[str, float]:
+        """Which objects move in stacks of pictures [B, C, H, W]. `pulse` says how far it is; the metrics, how well they
+        were found."""
         from gymnast.agent.tracker import fit  # its optimizer's package knows agents, which have trackers
 
         generator = torch.Generator().manual_seed(seed)
@@ -231,6 +232,8 @@ class Tracker(nn.Module):
             mine.copy_(usual)
         self.has_learned.fill_(True)
         self._forget()
+        found = fit.how_well(moving, self.weights).items()
+        return {f"objects/{name}/{n}": float(one) for name, by in found for n, one in enumerate(by.tolist(), start=1)}
 
     def _forget(self) -> None:
         """What another network has found, and pictures that are not needed any more."""

@@ -1,63 +1,32 @@
-"""The rules, a root cause before what it causes: what is wrong with a row, what is said of it, and what is suspected.
-
-Each takes a row, what is known, and a memory of its own. Bounds that hold for every run are the catalogue's
-(`warn_low`, `warn_high`); all limits lie beyond what the healthy runs of the presets show.
-"""
+"""Rules about rewards, updates, policy and critic: a root cause before what it causes."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from gymnast.alerts import suspects as why
-from gymnast.alerts.advice import Known, Suspect, is_shortened
+from gymnast.alerts.advice import Known, is_shortened
 from gymnast.alerts.alert import Evidence
-from gymnast.alerts.conditions import Found, Memory, Row, behind, is_above, is_below, seen, warn_high, warn_low
-
-if TYPE_CHECKING:
-    from gymnast.config import RunConfig
+from gymnast.alerts.conditions import (
+    Found,
+    Memory,
+    Row,
+    all_alike,
+    behind,
+    gradient_steps,
+    is_above,
+    is_below,
+    is_fed,
+    is_poor,
+    seen,
+    warn_high,
+    warn_low,
+)
+from gymnast.alerts.rules.rule import rule
 
 TINY_REWARD = 1e-3  # root mean square of a step's reward
 LONG_EPISODE = 2000  # steps of each env, after which an episode that has not ended is worth a word
 STARVED = 0.25  # of the usual gradient steps
-NO_RISE = 0.5  # standard deviations of a return, by which a score must have grown to count as risen
-
-Test = Callable[[Row, Known, Memory], Found]
-Cures = Callable[[Known, "RunConfig"], bool]
-
-
-@dataclass(frozen=True)
-class Rule:
-    name: str
-    severity: str
-    rows: int  # bad rows before it fires; a good row takes one back, so noise neither raises an alert nor clears it
-    message: str
-    otherwise: str  # the likely cause, where no setting can be blamed
-    suspects: tuple[Suspect, ...]
-    test: Test
-    cures: Cures | None = None  # where settings alone tell whether a patch would clear it
-    outside: str | None = None  # how metrics begin that no setting changes: where they are bad, no suspect is blamed
-
-
-RULES: list[Rule] = []
-
-
-def rule(
-    severity: str,
-    rows: int,
-    message: str,
-    otherwise: str,
-    *suspects: Suspect,
-    cures: Cures | None = None,
-    outside: str | None = None,
-) -> Callable[[Test], Test]:
-    def add(test: Test) -> Test:
-        RULES.append(Rule(test.__name__, severity, rows, message, otherwise, suspects, test, cures, outside))
-        return test
-
-    return add
 
 
 @rule("error", 1, "A number is NaN or infinite; nothing can be learned from here on.",
@@ -83,17 +52,6 @@ def ratio_off(row: Row, known: Known, memory: Memory) -> Found:
     if known.config.train.central.compares_with_older:
         return None  # central/ratio_mean says how far that one is from the learner
     return {} if low <= value <= high else {"train/ratio_first": Evidence(value, low, high)}
-
-
-def gradient_steps(config: RunConfig) -> float:
-    """Per million env steps."""
-    epochs, size = config.algo.passes(config.rollout_steps)
-    return 1e6 * epochs / size
-
-
-def is_fed(known: Known, config: RunConfig) -> bool:
-    usual = known.tuned
-    return usual is None or gradient_steps(config) >= gradient_steps(usual)
 
 
 @rule("warning", 1, "The agent learns in far fewer gradient steps than this env's settings were tuned for.",
@@ -136,7 +94,7 @@ def returns_alike(row: Row, known: Known, memory: Memory) -> Found:
 
 @rule("warning", 2, "Returns are far from the scale that a network learns well.",
       "The env's rewards are very large or very small.",
-      why.LARGE_REWARD, why.SMALL_REWARD, why.RAW_REWARD)  # fmt: skip
+      why.LARGE_REWARD, why.SMALL_REWARD, why.RAW_REWARD, by_design=True)  # fmt: skip
 def reward_scale(row: Row, known: Known, memory: Memory) -> Found:
     """The critic's targets, in the units that a network starts with: of the order of 1, 1000 is far."""
     if "rollout/return_std" not in row:
@@ -152,7 +110,7 @@ def reward_scale(row: Row, known: Known, memory: Memory) -> Found:
 
 @rule("warning", 3, "The reward that is learned from is unlike the one that is scored.",
       "Clipping hides part of the reward.",
-      why.CUT_REWARD, why.LARGE_REWARD, why.LOW_CEILING, why.MUCH_SHAPING)  # fmt: skip
+      why.CUT_REWARD, why.LARGE_REWARD, why.LOW_CEILING, why.MUCH_SHAPING, by_design=True)  # fmt: skip
 def reward_altered(row: Row, known: Known, memory: Memory) -> Found:
     """A clip that makes most rewards the same, or shaping that pays many times what the env does."""
     shaped, scored = row.get("rollout/ep_shaped_rew_mean"), row.get("rollout/ep_rew_mean")
@@ -170,7 +128,7 @@ def reward_altered(row: Row, known: Known, memory: Memory) -> Found:
 
 @rule("warning", 2, "Episodes are much longer than the discount lets the agent look ahead.",
       "The discount is too strong.",
-      why.SHORT_SIGHT)  # fmt: skip
+      why.SHORT_SIGHT, by_design=True)  # fmt: skip
 def horizon_short(row: Row, known: Known, memory: Memory) -> Found:
     """Episodes of which the discount shows the learner only a small part."""
     horizon = 1.0 / max(1.0 - known.config.algo.gamma, 1e-9)
@@ -181,7 +139,7 @@ def horizon_short(row: Row, known: Known, memory: Memory) -> Found:
 
 @rule("warning", 1, "The untrained policy prefers some actions already and will miss what the others bring.",
       "Observations are large, or the last layer starts with large weights.",
-      why.OWN_START, why.RAW_OBS)  # fmt: skip
+      why.OWN_START, why.RAW_OBS, by_design=True)  # fmt: skip
 def policy_not_uniform(row: Row, known: Known, memory: Memory) -> Found:
     if known.uniform_entropy is None or not known.fresh or "rollout/initial_entropy" not in row:
         return None
@@ -247,14 +205,14 @@ def std_grows(row: Row, known: Known, memory: Memory) -> Found:
     return is_above(row, "train/std", max(warn_high("train/std"), 3 * math.exp(known.config.agent.log_std_init)))
 
 
-@rule("warning", 3, "The policy has become certain of its actions before it is good.",
+@rule("warning", 3, "The policy is certain of its actions, and its score is low or has not risen.",
       "Exploration ended too early.",
       why.FAST, why.MANY_EPOCHS, why.WIDE_CLIP, why.LARGE_REWARD, why.LITTLE_ENTROPY)  # fmt: skip
 def entropy_collapse(row: Row, known: Known, memory: Memory) -> Found:
-    """Certain of its actions before it is good."""
+    """Certain of its actions too early."""
     if "train/entropy" not in row or row["time/progress"] > 0.8:
         return None  # at the end of a schedule a policy may well be certain
-    if not behind(row, known):
+    if not is_poor(row, known):
         return {}
     if known.uniform_entropy is not None:
         return is_below(row, "train/entropy", 0.005 * known.uniform_entropy)
@@ -279,7 +237,7 @@ def entropy_falling(row: Row, known: Known, memory: Memory) -> Found:
     memory["now"] = entropy
     gained = memory["best"] - memory["score"] > 0.05 * abs(memory["score"])
     lost = memory["before"] - entropy
-    if lost > 0.5 * uniform and not gained and behind(row, known):
+    if lost > 0.5 * uniform and not gained and is_poor(row, known):
         return {"train/entropy": Evidence(entropy, low=memory["before"] - 0.5 * uniform)}
     return {}
 
@@ -291,7 +249,7 @@ def action_collapse(row: Row, known: Known, memory: Memory) -> Found:
     """One discrete action, nearly always."""
     if known.uniform_entropy is None or "rollout/action_std" not in row:
         return None
-    if not behind(row, known):
+    if not is_poor(row, known):
         return {}
     return is_below(row, "rollout/action_std")
 
@@ -309,6 +267,17 @@ def dead_units(row: Row, known: Known, memory: Memory) -> Found:
     return found
 
 
+@rule("warning", 1, "An object that agent.track has found is several things: where it is says little.",
+      "Things that look alike or that vanish are taken for one object. Ask for as many objects as move (agent.track), "
+      "cut the others off, or learn from pixels (agent.track=null, with a convolutional agent.encoder)."
+)  # fmt: skip
+def objects_scattered(row: Row, known: Known, memory: Memory) -> Found:
+    """Known in the one row after which objects were found."""
+    filled = [name for name in row if name.startswith("objects/filled/")]
+    worst = min(filled, key=lambda name: row[name], default="")
+    return is_below(row, worst, warn_low("objects/filled/*")) if worst else None
+
+
 @rule("warning", 5, "The critic's values are no help: further off than a constant would be.",
       "Values cannot be predicted from what the agent observes.",
       why.WEAK_CRITIC, why.FAST, why.SLOW, why.LARGE_REWARD, why.TIGHT_LIMIT)  # fmt: skip
@@ -321,7 +290,7 @@ def critic_wrong(row: Row, known: Known, memory: Memory) -> Found:
     explained, low = row["train/explained_variance"], warn_low("train/explained_variance")
     miss = abs(row["rollout/return_mean"] - row["rollout/value_mean"])
     bound = 3.0 * row["rollout/return_std"]
-    if not behind(row, known):
+    if not behind(row, known) or all_alike(known):
         return {}
     # Where returns hardly vary, a little noise of the critic is many times their variance.
     varies = row["rollout/return_std"] > 0.1 * abs(row["rollout/return_mean"])
@@ -336,7 +305,7 @@ def critic_wrong(row: Row, known: Known, memory: Memory) -> Found:
 
 @rule("warning", 3, "Advantages are large, and nothing scales them.",
       "The env's rewards are very large.",
-      why.RAW_ADVANTAGE, why.LARGE_REWARD)  # fmt: skip
+      why.RAW_ADVANTAGE, why.LARGE_REWARD, by_design=True)  # fmt: skip
 def advantage_scale(row: Row, known: Known, memory: Memory) -> Found:
     """Unscaled advantages multiply the policy's gradient."""
     if known.config.algo.normalize_advantage != "off" or "rollout/advantage_std" not in row:
@@ -346,7 +315,7 @@ def advantage_scale(row: Row, known: Known, memory: Memory) -> Found:
 
 @rule("warning", 2, "Gradients are thousands of times the limit: only their direction is used.",
       "The loss is out of scale.",
-      why.LARGE_REWARD, why.TIGHT_LIMIT, why.FAST, why.RAW_REWARD)  # fmt: skip
+      why.LARGE_REWARD, why.TIGHT_LIMIT, why.FAST, why.RAW_REWARD, by_design=True)  # fmt: skip
 def gradient_large(row: Row, known: Known, memory: Memory) -> Found:
     """So far above the limit that only its direction is left of it."""
     found = is_above(row, "train/grad_norm", 2000.0 * known.config.algo.max_grad_norm)
@@ -357,91 +326,8 @@ def gradient_large(row: Row, known: Known, memory: Memory) -> Found:
       "The policy is certain, units are dead, or all returns are alike.",
       why.SMALL_REWARD, why.FAST, why.LITTLE_ENTROPY)  # fmt: skip
 def gradient_vanishes(row: Row, known: Known, memory: Memory) -> Found:
-    if row["time/progress"] > 0.9 or not behind(row, known):
+    if row["time/progress"] > 0.9 or not is_poor(row, known):
         return None
+    if row.get("rollout/reward_nonzero_fraction") == 0.0:
+        return {}  # nothing is paid: that is another alert
     return is_below(row, "train/grad_norm")
-
-
-@rule("warning", 5, "There has hardly been a reward to learn from.",
-      "Random actions do not find the reward: shape it (env.shaping), or start episodes nearer to it.",
-      why.LITTLE_ENTROPY, why.SHORT_SIGHT)  # fmt: skip
-def reward_sparse(row: Row, known: Known, memory: Memory) -> Found:
-    """Hardly a reward yet, for a fifth of the run."""
-    found = is_below(row, "rollout/reward_nonzero_fraction")
-    return {} if found and row["time/progress"] < 0.2 else found
-
-
-@rule("warning", 3, "Every episode is cut by the time limit, and the score does not rise.",
-      "No step has set `terminated`. A task with an end of its own, a goal or a failure, must say so in its step; in a "
-      "task without one the limit is no fault, and something else keeps the score down.",
-      why.OWN_LIMIT)  # fmt: skip
-def all_cut(row: Row, known: Known, memory: Memory) -> Found:
-    """Never an end of the task's own, or a clock of the config that is shorter than the env's. Tasks of a fixed length
-    have no other end: there it is nothing, as long as the score rises."""
-    score, cut = row.get("rollout/ep_rew_mean"), row.get("rollout/truncated_fraction")
-    if score is None or cut is None:
-        return None
-    high = warn_high("rollout/truncated_fraction")
-    first = memory.setdefault("score", score)
-    noise = memory["noise"] = max(memory.get("noise", 0.0), row["rollout/ep_rew_std"])
-    memory["ended"] = max(memory.get("ended", 0.0), float(cut < high))
-    if memory["ended"] or not behind(row, known):
-        return {}
-    late = row["time/progress"] > 0.5 and noise > 0 and score - first < NO_RISE * noise
-    if not (late or is_shortened(known)):
-        return {}
-    evidence = {"rollout/truncated_fraction": Evidence(cut, high=high)}
-    return evidence | seen(row, "rollout/ep_len_mean") | seen(row, "rollout/ep_rew_std")
-
-
-@rule("warning", 2, "The greedy policy scores far below the sampled actions of training.",
-      "The policy needs its randomness: it cannot tell states apart in which it must act differently.",
-      why.SURE_ACTIONS)  # fmt: skip
-def greedy_below_training(row: Row, known: Known, memory: Memory) -> Found:
-    """More than half of what training has gained is lost, in evaluations one after the other, beyond chance."""
-    trained, evaluated = row.get("rollout/ep_rew_mean"), row.get("eval/mean_reward")
-    if trained is not None:
-        memory.setdefault("first", trained)
-    if trained is None or evaluated is None or known.config.eval.policy != "greedy":
-        return None
-    gained, missing = trained - memory["first"], trained - evaluated
-    error = math.hypot(row["eval/std_reward"], row["rollout/ep_rew_std"]) / math.sqrt(known.config.eval.episodes)
-    if row["time/progress"] < 0.3 or missing < max(0.5 * gained, 4 * error) or missing <= 1e-3 * abs(trained):
-        return {}
-    return {"eval/mean_reward": Evidence(evaluated, low=trained - 0.5 * gained), **seen(row, "rollout/ep_rew_mean")}
-
-
-@rule("info", 3, "The score has not improved for half of the run.",
-      "It has learned what these settings let it.",
-      why.MORE_STEPS, why.FAST, why.SLOW, why.WIDE_CLIP, why.NARROW_CLIP, why.MANY_EPOCHS, why.SHORT_SIGHT,
-      why.MUCH_ENTROPY, why.LITTLE_ENTROPY, why.LARGE_REWARD, why.SMALL_REWARD, why.TIGHT_LIMIT,
-      why.WEAK_CRITIC)  # fmt: skip
-def plateau(row: Row, known: Known, memory: Memory) -> Found:
-    """No better training score for half of the run."""
-    score, progress = row.get("rollout/ep_rew_mean"), row["time/progress"]
-    if score is None:
-        return None
-    memory["low"] = min(memory.get("low", score), score)
-    best = memory.setdefault("best", score)
-    if score > best + 0.05 * (best - memory["low"]) + 1e-3 * abs(best):
-        memory["best"], memory["at"] = score, progress
-    since = progress - memory.setdefault("at", progress)
-    if since < 0.5 or not behind(row, known) or memory["low"] == memory["best"]:
-        return {}  # a score that never moved is another alert
-    return {"rollout/ep_rew_mean": Evidence(score), **seen(row, "rollout/ep_rew_best")}
-
-
-@rule("info", 10, "Training runs at less than a third of the speed it began with.",
-      "Another process takes the cores, or memory runs short. Episodes may also have become costlier to simulate."
-)  # fmt: skip
-def rate_falls(row: Row, known: Known, memory: Memory) -> Found:
-    """Env steps a second, without evaluation, compared with what they were: a slow average of good rows."""
-    if "time/fps" not in row:
-        return None
-    rate = row["time/fps"] / max(1.0 - row.get("time/share/eval", 0.0), 0.05)
-    count = memory["count"] = memory.get("count", 0.0) + 1.0
-    recent = memory["recent"] = memory.get("recent", rate) + 0.1 * (rate - memory.get("recent", rate))
-    if count <= 20:
-        memory["first"] = memory.get("first", rate) + (rate - memory.get("first", rate)) / count
-        return {}
-    return {"time/fps": Evidence(row["time/fps"], low=memory["first"] / 3)} if recent < memory["first"] / 3 else {}
