@@ -6,6 +6,7 @@ import json
 import os
 import signal
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from gymnast.jobs.worker import Worker
 from gymnast.judge import background
 from gymnast.judge.evaluate import evaluate
 from gymnast.play.episode import play_episodes
+from gymnast.play.game import Game
 from gymnast.play.stage import Stage
 from gymnast.play.step_table import labels_of, step_table
 from gymnast.runs import checkpoint
@@ -38,7 +40,7 @@ from gymnast.verbs.video import record_video
 from gymnast.video import maker
 from gymnast.video.encode import Encoder
 from gymnast.video.overlay import _fit, annotated, enlarge
-from gymnast.video.writer import CARD_SECONDS, HOLD_SECONDS
+from gymnast.video.writer import CARD_SECONDS, HOLD_SECONDS, VideoWriter
 
 TINY = ["env.n_envs=8", "algo.n_steps=32", "eval.episodes=2", "stop.episodes=4", "train.checkpoint_every=512"]
 
@@ -92,6 +94,29 @@ def test_a_browser_can_play_it(runs: Path, tmp_path: Path) -> None:
     (episode,) = said["parts"][0]["episodes"]
     assert len(pictures) == said["frames"] == result["frames"] == episode["length"] + 1 == len(episode["frames"])
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.json", "a.mp4"]
+
+
+@pytest.mark.parametrize("frame_skip", [4, 1])
+def test_a_video_of_doom_lasts_as_long_as_the_game(frame_skip: int, tmp_path: Path) -> None:
+    """35 tics are a second, however many of them a decision takes; nobody is hit in the first second."""
+    pytest.importorskip("vizdoom")
+    settings = ["env.max_episode_steps=24", f"env.kwargs.frame_skip={frame_skip}", "env.kwargs.actions=[MOVE_LEFT]"]
+    config = configs.load("VizdoomBasic-v1", settings).config
+    stage = Stage(config, 1)
+    try:
+        saved = SavedAgent.build(config, stage.engine)
+        labels = labels_of(saved.agent, stage.config, stage.engine.action_labels, None)
+        with VideoWriter(tmp_path / "a.mp4") as video:
+            (episode,) = video.add(play_episodes(saved.net, stage, 1, True), stage.fps, labels, {})
+    finally:
+        stage.engine.close()
+    assert episode["length"] * frame_skip == 24
+    with av.open(str(tmp_path / "a.mp4")) as file:
+        seconds = float(file.duration) / av.time_base
+    # the last picture stays as long as the others
+    assert seconds == pytest.approx((24 + frame_skip) / 35, abs=0.01)
+    with closing(Game(config)) as game:  # and a player takes the same time for a decision
+        assert game.fps * frame_skip == 35
 
 
 @pytest.mark.parametrize("env, stochastic", [("CartPole-v1", False), ("CartPole-v1", True), ("Pendulum-v1", False)])

@@ -99,5 +99,5 @@ class Stage:
 
     @property
     def fps(self) -> float:
-        """Raw env steps a second."""
+        """Frames a second, as recorders count them."""
         return float(self.envs[0].metadata.get("render_fps") or DEFAULT_FPS)

@@ -46,7 +46,7 @@ class DoomSuite(Suite):
 
         env = DoomEnv(spec.kwargs, task, limit, render_mode)
         env.spec = spec
-        return TicRecorder(env)
+        return TicRecorder(env, task)
 
     def is_slow(self, env_id: str) -> bool:
         return True
