@@ -133,6 +133,8 @@ def make_record(
         "solved": solved is not None,
         "solved_steps": None if solved is None else solved[0],
         "solved_seconds": None if solved is None else _short(solved[1]),
+        "wall": _known(done.get("wall")),  # with evaluations and verdicts
+        "solved_wall": _known(done.get("solved_wall")),
         "goal": done.get("goal"),  # stop.target, what training goes on for beyond solved
         "on_target": done.get("on_target"),
         "verdict": _score(done["verdict"]),
@@ -154,6 +156,10 @@ def _score(returns: list[float] | None) -> dict[str, float] | None:
     low, high = interval(mean, returns)
     scores = {"mean": _short(mean(returns)), "low": _short(low), "high": _short(high)}
     return {**scores, "episodes": len(returns)}
+
+
+def _known(value: float | None) -> float | None:
+    return None if value is None else _short(value)
 
 
 def _short(value: float) -> float:
