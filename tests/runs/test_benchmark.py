@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from gymnast import config as configs
 from gymnast.core.errors import UserError
 from gymnast.core.seeds import parse_seeds, write_seeds
 from gymnast.core.statistics import Estimate, area_under_curve, improvement, interval, iqm, mean, median
@@ -18,7 +19,7 @@ from gymnast.metrics.clock import TrainingTime
 from gymnast.verbs.benchmark.page import page, write_report
 from gymnast.verbs.benchmark.plan import Row, read_plan, settle
 from gymnast.verbs.benchmark.store import Record, Store, key_of, make_record
-from gymnast.verbs.benchmark.summary import between, overall_improvement, summarise
+from gymnast.verbs.benchmark.summary import between, judged, overall_improvement, summarise
 from gymnast.verbs.benchmark.worker import Watch
 
 ROOT = Path(__file__).parents[2]
@@ -356,6 +357,20 @@ def test_the_plan_of_this_repository() -> None:
     assert all(len(parse_seeds(row.seeds)) >= 5 for row in rows if not row.against and not row.target.startswith(games))
     # Every target exists, every target can be reached, every other library has the settings
     settle(rows, {})
+
+
+@pytest.mark.parametrize("env_id", [preset.id for preset in configs.list_presets()])
+def test_a_preset_says_whether_its_threshold_was_reached(env_id: str) -> None:
+    """What README and `envs list` say of it, against the runs that are stored. Without a run it is one or the other."""
+    facts = configs.load_facts(env_id)
+    assert facts is not None
+    if facts.solved is None:
+        return
+    runs = [run for run in Store(ROOT / "benchmarks").records.values() if run["env"] == env_id and run["verdict"]]
+    if any(run["who"] == "gymnast" and judged(run) >= facts.solved.threshold for run in runs):
+        assert facts.solved.evidence is None
+    else:
+        assert facts.solved.evidence in (("not reached",) if runs else ("not reached", "not tried"))
 
 
 def test_mistakes_in_a_plan_are_reported_at_once(tmp_path: Path) -> None:

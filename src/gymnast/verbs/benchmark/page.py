@@ -31,14 +31,14 @@ HEAD = """# Results
 Made by `gymnast benchmark`; `gymnast benchmark --report` makes this page again from `results.json`, which has every
 run. Each row names the command that makes it again, and only does what is not there yet."""
 
-BATCHES = """The preset was changed after these seeds, because of what they showed. The table has the last batch alone,
-so its count is that of a preset that was selected."""
+BATCHES = """These seeds were run before those of the table, one batch after the other, and the preset was changed, or
+kept, because of what they showed. So the count in the table is that of a preset that was selected."""
 CHANGED = "The runs of these rows had other settings than the preset has now. The command trains new ones."
 
 READING = """## How to read it
 
-- **runs**: one seed each. A single run says that a preset can do it, not how often. "batch 2": one batch of seeds came
-  before these, and the preset was changed after it; they are listed below the table.
+- **runs**: one seed each. A single run says that a preset can do it, not how often. "batch 2": one batch of seeds was
+  run before these, and the preset was chosen by what it showed; such batches are listed below the table.
 - **solved**: runs with a verdict that shows a mean above the env's own threshold, of all runs. A verdict is a test on
   fresh episodes, and all verdicts of a run share an error of 5 % (docs/verdicts.md). On tables the exact value decides.
   Of another library the mean of one block of fresh episodes decides, which is easier. "0/3 at 4800": the row asks for
@@ -54,7 +54,8 @@ READING = """## How to read it
   "never" is the median where half of the runs or more did not. Seconds are training only, in one thread: the time of
   evaluations and verdicts is not counted. **wall** counts it; "-" where runs are too old to know it.
 - **target**: met if the median score reaches it; a target in seconds if the median time stays within it. Where it is
-  not the env's own threshold, with the runs whose verdict showed it. Where a preset trains on for more than solved
+  not the env's own threshold, with the runs whose verdict showed it. "(ours)": Gymnasium registers no threshold for the
+  env, it was chosen for this project; `gymnast envs show ENV` says why. Where a preset trains on for more than solved
   (`stop.target`), the runs whose verdict showed that.
 - **At equal steps**: all libraries train for the same number of steps with the same settings and number of envs, and
   are evaluated 20 times (unless the command sets eval.every) on 20 greedy episodes, raw returns, the env's own time
@@ -178,7 +179,8 @@ def goal(summary: RowSummary, side: SideSummary) -> str:
         ("<=", summary.within, " s", side.in_time),
     ):
         if value is not None:
-            parts.append(f"{sign} {value:g}{unit}{'' if met is None else ' met' if met else ' missed'}")
+            ours = " (ours)" if summary.is_ours and value is summary.target_score else ""
+            parts.append(f"{sign} {value:g}{unit}{ours}{'' if met is None else ' met' if met else ' missed'}")
             if value is summary.target_score and side.reaches_own is not None:
                 parts[-1] += f": {side.solved}/{side.runs}"
     if summary.goal is not None and side.on_target is not None:

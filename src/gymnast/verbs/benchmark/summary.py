@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gymnast import config as configs
+from gymnast.config.facts import CHOSEN, SolvedFact
 from gymnast.core.errors import UserError
 from gymnast.core.seeds import parse_seeds
 from gymnast.core.statistics import Estimate, area_under_curve, improvement, interval, iqm, median
@@ -63,6 +64,7 @@ class RowSummary:
     env: str | None = None  # None where there is no run yet
     runs: list[str] = field(default_factory=list)  # the ids of ours
     own_threshold: float | None = None  # the env's, where the target score is another
+    is_ours: bool = False  # the target score is a threshold that was chosen here: none is registered
     before: list[str] = field(default_factory=list)  # batches of seeds that were run before these
     is_outdated: bool = False  # the preset has changed since
 
@@ -86,14 +88,16 @@ def is_outdated(row: Row, config: str) -> bool:
 def summary_of(row: Row, runs: Mapping[str, Sequence[Record]], out: Path, outdated: bool = False) -> RowSummary:
     done = [record for records in runs.values() for record in records]
     seeds = sorted({*parse_seeds(row.seeds), *(record["seed"] for record in done)})
-    own = own_threshold(row, done)
+    solved = solved_fact(row, done)
+    target = target_score(row, done)
+    own = None if solved is None or solved.threshold == target else solved.threshold
     sides = {who: side_of(row, records, own) for who, records in runs.items() if records or who == OURS}
     sides |= {who: side_of(row, []) for who in row.against if who not in sides}
     return RowSummary(
         target=row.target,
         equal_steps=row.equal_steps,
         steps=done[0]["total_timesteps"] if done else row.steps,
-        target_score=target_score(row, done),
+        target_score=target,
         goal=next((record["goal"] for record in done if record.get("goal") is not None), None),
         within=row.within,
         command=row.command(seeds, out),
@@ -106,6 +110,7 @@ def summary_of(row: Row, runs: Mapping[str, Sequence[Record]], out: Path, outdat
         env=done[0]["env"] if done else None,
         runs=[record["run"] for record in runs.get(OURS, ()) if "run" in record],
         own_threshold=own,
+        is_ours=solved is not None and own is None and solved.source == CHOSEN,
         before=row.before,
         is_outdated=outdated and bool(done),
     )
@@ -126,11 +131,10 @@ def target_score(row: Row, records: Sequence[Record]) -> float | None:
     return row.target_score if row.target_score is not None else next((r["threshold"] for r in records), None)
 
 
-def own_threshold(row: Row, records: Sequence[Record]) -> float | None:
-    """The env's own, where the row asks for another score."""
+def solved_fact(row: Row, records: Sequence[Record]) -> SolvedFact | None:
+    """What counts as solved in the env of a row that asks whether it is."""
     facts = configs.load_facts(records[0]["env"]) if records and not row.equal_steps else None
-    own = facts.solved.threshold if facts is not None and facts.solved is not None else None
-    return None if own == target_score(row, records) else own
+    return None if facts is None else facts.solved
 
 
 def name_of(row: Row) -> str:
