@@ -66,7 +66,7 @@ def print_env(result: Facts) -> None:
     columns = [
         Column("env.kwargs", style="bold"),
         Column(env.get("shown", "")),
-        Column("other variants", wraps=16, most=40, drop=1),
+        Column("other variants", wraps=16, most=60, drop=1),
     ]
     _print_table(console, "task", [*columns, Column("", style="dim", wraps=24, most=60)], rows)
 
