@@ -10,6 +10,8 @@ from typing import Any
 
 from gymnast import config as configs
 from gymnast.config.facts import CHOSEN, SolvedFact
+from gymnast.config.files import is_preset
+from gymnast.config.layers import split_target
 from gymnast.core.errors import UserError
 from gymnast.core.seeds import parse_seeds
 from gymnast.core.statistics import Estimate, area_under_curve, improvement, interval, iqm, median
@@ -78,7 +80,10 @@ def summarise(store: Store) -> list[RowSummary]:
 
 
 def is_outdated(row: Row, config: str) -> bool:
-    """Whether the row means another config today than its runs had. False where that cannot be said here."""
+    """Whether the row's preset means another config today than its runs had. False where that cannot be said here: a
+    results.json may be a stranger's, so nothing but presets is read."""
+    if row.set or not is_preset(split_target(row.target)[0]):
+        return False
     try:
         return settle([row], {})[0].fingerprint != config
     except UserError:
