@@ -319,7 +319,7 @@ def test_a_missing_package_names_its_extra(runs: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(video, "PACKAGES", ("there_is_no_such_package",))
     with pytest.raises(UserError, match=r"gymnast-rl\[video\]"):
         record("@best:CartPole-v1", runs)
-    with pytest.raises(UserError, match=r"log.video: best: .*gymnast-rl\[video\]"):
+    with pytest.raises(UserError, match=r"log.video: best: .* is not installed.*gymnast-rl\[video\]"):
         start("CartPole-v1", [*TINY, "log.video=best"], runs, steps=1024, quiet=True)
 
 
