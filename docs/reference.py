@@ -163,6 +163,7 @@ def presets_table() -> str:
         facts = load_facts(preset.id)
         assert facts is not None
         solved = f"{facts.solved.threshold:g}" if facts.solved else ""
+        solved += f" ({facts.solved.evidence})" if facts.solved and facts.solved.evidence else ""
         goals = [load(preset.id).config.stop.target, facts.optimum]
         numbers = [solved, *("" if goal is None else f"{goal:g}" for goal in goals)]
         rows.append([f"`{preset.id}`", ", ".join(preset.variants), preset.family, *numbers, facts.extra or ""])

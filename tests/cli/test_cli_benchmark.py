@@ -66,7 +66,7 @@ def test_killed_stopped_and_continued(gymnast: Command, tmp_path: Path) -> None:
     second = records(out)
     assert f"{len(second)} of 50 runs are kept" in said
     assert "Traceback" not in said
-    assert f"| 0/{len(second)} (50 asked) |" in page(out)
+    assert f"| {len(second)} seeds of 50 | 0/{len(second)} " in page(out)
     kept = {path.name for path in (out / "kept").glob("[!.]*") if path not in killed}
     assert kept == {run["run"] for run in second.values()}  # nothing is left of the run that was cut short
 
@@ -94,7 +94,7 @@ def test_killed_stopped_and_continued(gymnast: Command, tmp_path: Path) -> None:
     nothing = gymnast(*arguments, **ONE_THREAD)
     assert records(out) == third
     row = page(out).split("## Learning curves")[0]
-    assert "| CartPole-v1 | zoo | gymnast | 0/3 |" in row
+    assert "| CartPole-v1 | zoo | gymnast | 3 seeds | 0/3 " in row
     assert "`gymnast benchmark CartPole-v1:zoo --seeds 3 --steps 1024 --target-score 500 --set eval.episodes=2" in row
     assert "CartPole-v1:zoo" in nothing.out
     assert len(list((out / "pictures").glob("*.svg"))) == 1

@@ -122,4 +122,5 @@ def test_help_tells_programs_where_to_look(gymnast: Command) -> None:
 def test_a_check_of_many_envs_says_how_far_it_is_where_it_is_piped(gymnast: Command) -> None:
     outcome = gymnast("envs", "check", "CartPole-v1", "MountainCar-v0", "--steps", "20")
     assert outcome.code == 0
-    assert outcome.err.splitlines() == ["1 of 2  CartPole-v1: ok", "2 of 2  MountainCar-v0: ok"]
+    said = [line for line in outcome.err.splitlines() if " of 2 " in line]  # others come every half minute
+    assert said == ["1 of 2  CartPole-v1: ok", "2 of 2  MountainCar-v0: ok"]

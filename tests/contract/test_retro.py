@@ -4,6 +4,7 @@ that runs in the real emulator with the real integration."""
 from __future__ import annotations
 
 import gzip
+import hashlib
 import os
 import shutil
 import signal
@@ -16,6 +17,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
+from gymnast import config as configs
 from gymnast.config import EnvConfig
 from gymnast.core.errors import EnvFailure, UserError
 from gymnast.envs.make import choose_engine, make_env, make_vec
@@ -172,6 +174,41 @@ def test_frame_skips(cartridge: Path, made: Any) -> None:
     training = {"frame_skip": [1, 2], "repeat_action_probability": 0.5}
     assert position(played(made(role="eval", training=training), [RIGHT] * 5)[-1]) == 40
     assert position(played(made(training=training), [RIGHT] * 5)[-1]) < 20
+
+
+def digest(env: Any, seed: int) -> bytes:
+    """Of all that one game shows, with the same buttons as the others."""
+    luck = np.random.default_rng(0)
+    steps = played(env, luck.integers(env.action_space.n, size=60).tolist(), seed)
+    return hashlib.sha256(b"".join(step[0].tobytes() for step in steps)).digest()
+
+
+@pytest.mark.parametrize(
+    "chances,least",
+    [({}, 1), ({"noop_max": 30}, 5), ({"repeat_action_probability": 0.25}, 8), (None, 8)],
+    ids=["neither", "idle frames", "sticky buttons", "the preset"],
+)
+def test_seeds_make_other_games(made: Any, chances: dict[str, Any] | None, least: int) -> None:
+    """An emulator draws no numbers: without chance in the task all seeds are one game. The same seed stays the same,
+    in evaluation as in training."""
+    preset = configs.load(AIRSTRIKER).config.env.kwargs
+    assert {"noop_max", "repeat_action_probability"} <= preset.keys()
+    kwargs = preset | ({} if chances is None else {"noop_max": 0, "repeat_action_probability": 0.0} | chances)
+    env, other = made(AIRSTRIKER, "eval", **kwargs), made(AIRSTRIKER, "train", **kwargs)
+    games = [digest(env, seed) for seed in range(8)]
+    assert len(set(games)) == 1 if least == 1 else len(set(games)) >= least
+    assert [digest(other, seed) for seed in (0, 5)] == [games[0], games[5]]
+
+
+def test_idle_frames(cartridge: Path, made: Any) -> None:
+    """They are no frames of the episode, and the game's clock says how many they were."""
+    env = made(noop_max=30)
+    clocks = set()
+    for seed in range(12):
+        _, info = env.reset(seed=seed)
+        clocks.add(int(info["time"]))
+        assert recorder_of(env).frames == 0
+    assert len(clocks) > 1  # a tick takes 24 frames
 
 
 def test_savestates(cartridge: Path, made: Any) -> None:

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,9 +26,10 @@ from gymnast.envs.make import make_vec
 from gymnast.jobs.worker import Worker
 from gymnast.judge import background
 from gymnast.judge.evaluate import evaluate
-from gymnast.play.episode import play_episodes
+from gymnast.play.episode import Step, play_episodes
+from gymnast.play.game import Game
 from gymnast.play.stage import Stage
-from gymnast.play.step_table import labels_of, step_table
+from gymnast.play.step_table import Labels, labels_of, step_table
 from gymnast.runs import checkpoint
 from gymnast.runs.references import resolve, resolve_checkpoint
 from gymnast.runs.saved_agent import SavedAgent
@@ -38,7 +40,7 @@ from gymnast.verbs.video import record_video
 from gymnast.video import maker
 from gymnast.video.encode import Encoder
 from gymnast.video.overlay import _fit, annotated, enlarge
-from gymnast.video.writer import CARD_SECONDS, HOLD_SECONDS
+from gymnast.video.writer import CARD_SECONDS, HOLD_SECONDS, VideoWriter
 
 TINY = ["env.n_envs=8", "algo.n_steps=32", "eval.episodes=2", "stop.episodes=4", "train.checkpoint_every=512"]
 
@@ -92,6 +94,29 @@ def test_a_browser_can_play_it(runs: Path, tmp_path: Path) -> None:
     (episode,) = said["parts"][0]["episodes"]
     assert len(pictures) == said["frames"] == result["frames"] == episode["length"] + 1 == len(episode["frames"])
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.json", "a.mp4"]
+
+
+@pytest.mark.parametrize("frame_skip", [4, 1])
+def test_a_video_of_doom_lasts_as_long_as_the_game(frame_skip: int, tmp_path: Path) -> None:
+    """35 tics are a second, however many of them a decision takes; nobody is hit in the first second."""
+    pytest.importorskip("vizdoom")
+    settings = ["env.max_episode_steps=24", f"env.kwargs.frame_skip={frame_skip}", "env.kwargs.actions=[MOVE_LEFT]"]
+    config = configs.load("VizdoomBasic-v1", settings).config
+    stage = Stage(config, 1)
+    try:
+        saved = SavedAgent.build(config, stage.engine)
+        labels = labels_of(saved.agent, stage.config, stage.engine.action_labels, None)
+        with VideoWriter(tmp_path / "a.mp4") as video:
+            (episode,) = video.add(play_episodes(saved.net, stage, 1, True), stage.fps, labels, {})
+    finally:
+        stage.engine.close()
+    assert episode["length"] * frame_skip == 24
+    with av.open(str(tmp_path / "a.mp4")) as file:
+        seconds = float(file.duration) / av.time_base
+    # the last picture stays as long as the others
+    assert seconds == pytest.approx((24 + frame_skip) / 35, abs=0.01)
+    with closing(Game(config)) as game:  # and a player takes the same time for a decision
+        assert game.fps * frame_skip == 35
 
 
 @pytest.mark.parametrize("env, stochastic", [("CartPole-v1", False), ("CartPole-v1", True), ("Pendulum-v1", False)])
@@ -319,6 +344,40 @@ def test_small_pictures_are_enlarged_in_whole_pixels(size: tuple[int, int], show
     assert large.shape == (*shown, 3)
     factor = shown[0] // size[0]
     np.testing.assert_array_equal(large, picture.repeat(factor, 0).repeat(factor, 1))
+
+
+def test_every_action_and_every_part_of_the_reward_has_its_place() -> None:
+    """A strip of 480 pixels with Atari's 18 actions: each chance is written, whatever the names are; parts of a reward
+    stand in as many lines as they need. Of the last picture, without chances, it is as high."""
+    ways = ("NOOP", "UP", "RIGHT", "LEFT", "DOWN", "DOWNRIGHT")
+    names = [f"{way}{more}" for way in ways for more in ("", "FIRE", "JUMP")]
+    labels, screen = Labels(names, {}), np.zeros((210, 160, 3), np.uint8)
+    chances = [0.05] * 18
+    step = Step(0, 3, {}, action=0, choices={"probability": chances}, value=1.0, picture=screen)
+    plain = annotated(step, 0.0, None, labels)
+    places = set()
+    for action in range(18):
+        others = [*chances[:action], 0.06, *chances[action + 1 :]]
+        drawn = annotated(replace(step, choices={"probability": others}), 0.0, None, labels)
+        rows, columns = np.nonzero((drawn != plain).any(axis=2))
+        places.add((rows.min() // 20, columns.min() // 60))
+    assert len(places) == 18
+    assert annotated(replace(step, choices={}), 0.0, None, labels).shape == plain.shape
+    parts = dict.fromkeys(("env", "progress", "time", "level", "death", "points"), 1000.0)
+    heights = [annotated(step, 0.0, None, labels, dict(list(parts.items())[:n])).shape[0] for n in (1, 3, 6)]
+    assert plain.shape[0] < heights[0] == heights[1] < heights[2]
+
+
+def test_pong_shows_its_actions_by_where_the_paddle_goes() -> None:
+    """As Studio does: RIGHT moves it up."""
+    pytest.importorskip("ale_py")
+    config = configs.load("ALE/Pong-v5:objects").config
+    stage = Stage(config, 1)
+    try:
+        labels = stage.labels(SavedAgent.build(config, stage.engine).agent)
+    finally:
+        stage.engine.close()
+    assert labels.actions == ["FIRE", "up (RIGHT)", "down (LEFT)"]
 
 
 def test_names_of_actions_stay_apart_when_there_is_little_room() -> None:

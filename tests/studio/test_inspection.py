@@ -111,3 +111,29 @@ def test_a_stack_of_atari() -> None:
         game = Game(configs.load("ALE/Pong-v5", settings).config, pictures=False)
         assert game.stack == stack
         game.close()
+
+
+def test_planes_of_a_board_have_names(desk_of: MakeDesk) -> None:
+    pytest.importorskip("minatar")
+    desk = desk_of("MinAtar/Breakout-v1")
+    ask(desk, "reset", seed=3)
+    inputs = ask(desk, "moment", n=1, t=0, need=["inputs"])["inputs"]
+    assert [one["label"] for one in inputs] == ["paddle", "ball", "trail", "brick"]
+
+
+def test_people_see_doom_in_a_picture_of_twice_the_size(desk_of: MakeDesk) -> None:
+    """And time goes on while they press nothing. What an untrained agent sees has the preset's shape; a setting that
+    is asked for stays."""
+    pytest.importorskip("vizdoom")
+    map_one = desk_of("VizdoomFreedoom1E1M1-S1-v0").opened.game
+    preset = configs.load("VizdoomFreedoom1E1M1-S1-v0").config.env.kwargs
+    assert map_one.config.kwargs["resolution"] == "320x240"
+    assert map_one.config.kwargs["actions"] == ["NOOP", *preset["actions"]]
+    desk = desk_of("VizdoomPredictPosition-v1")
+    ask(desk, "reset", seed=3)
+    assert desk.game.picture().shape == (240, 320, 3)
+    kwargs = configs.load("VizdoomPredictPosition-v1").config.env.kwargs
+    (screen,) = (space for space in desk.game.vec.obs_space.values() if len(space.shape or ()) == 3)
+    assert tuple(screen.shape or ())[1:] == tuple(kwargs["screen_size"])
+    small = desk_of("VizdoomBasic-v1", **{"env.kwargs.resolution": "160x120"}).opened.game
+    assert small.config.kwargs["resolution"] == "160x120"

@@ -305,3 +305,12 @@ def test_an_env_is_shown_without_places_in_memory() -> None:
         del gym.registry["Shown-v0"]
     assert "0x" not in str(shown)
     assert shown["kwargs"] == {"mission": "test_an_env_is_shown_without_places_in_memory.<locals>.<lambda>"}
+
+
+def test_a_variant_is_shown_as_it_is() -> None:
+    """Its actions and its threshold, not those that the facts have of the env."""
+    env, variant = (show_env(f"ALE/Pong-v5{more}").to_json() for more in ("", ":objects-deterministic"))
+    assert (env["solved"]["threshold"], variant["solved"]["threshold"]) == (18, 20)
+    assert (len(env["actions"]), variant["actions"]) == (6, ["FIRE", "RIGHT", "LEFT"])
+    assert "grey" not in variant["description"]
+    assert variant["observations"][0]["name"] == "ball x"

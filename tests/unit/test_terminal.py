@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import math
 import re
+import time
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -19,6 +20,7 @@ from gymnast.core.text import ago, bar, number, setting, span, sparkline
 from gymnast.report.charts import svg
 from gymnast.report.charts.model import Chart, Curve, Level, goals
 from gymnast.report.charts.text import draw
+from gymnast.terminal import progress
 from gymnast.terminal.format import Column, table
 from gymnast.terminal.summary import summary_panel
 from gymnast.verbs.result import Scored
@@ -129,6 +131,34 @@ def test_columns_go_in_their_order_until_the_rest_fits() -> None:
     assert titles(18) == ["keep", "second"]
     assert titles(11) == ["keep"]  # 4 + 2 + 6 = 12 would be needed
     assert titles(2) == ["keep"]
+
+
+def test_prose_fits_a_page_in_a_pipe_too() -> None:
+    """Where nothing else is cut."""
+    console = Console(width=2000, file=io.StringIO())
+    console.print(table(console, [Column("name"), Column("meaning", wraps=24, most=60)], [["a" * 80, "word " * 100]]))
+    assert isinstance(console.file, io.StringIO)
+    lines = [line.rstrip() for line in console.file.getvalue().splitlines()]
+    assert 80 < max(map(len, lines)) <= 80 + 2 + 60
+
+
+def test_a_verb_that_takes_long_says_so_in_a_pipe(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(progress, "EVERY", 0.01)
+    for quiet in (False, True):
+        with progress.progress_bar(quiet) as bar:
+            bar.plan(4)
+            bar.step("evaluating")
+            bar.done()
+            said = ""
+            for _ in range(500):
+                said += capsys.readouterr().err
+                if said.count("evaluating: 25 %, 0:00\n") > 1 or quiet:
+                    break
+                time.sleep(0.01)
+            assert ("evaluating: 25 %" in said) is not quiet
+        capsys.readouterr()
 
 
 def test_words_for_numbers_times_and_settings() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
@@ -29,6 +29,9 @@ class RewardFact(Section):
     meaning: str = Field(description="What is rewarded.")
 
 
+CHOSEN = "chosen here"  # the source of a threshold, where none is registered
+
+
 class SolvedFact(Section):
     """The score that counts as solved."""
 
@@ -36,6 +39,9 @@ class SolvedFact(Section):
     episodes: Count = Field(100, description="Episodes it is measured on.")
     source: str = Field(description="Who says so.")
     note: str | None = Field(None, description="Why this number.")
+    evidence: Literal["not reached", "not tried"] | None = Field(
+        None, description="Where no agent of ours is known to have reached it; null: benchmarks/RESULTS.md has one."
+    )
 
 
 class ReferenceFact(Section):

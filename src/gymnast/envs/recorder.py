@@ -20,6 +20,8 @@ OLD_STEP = (
 class Recorder(gym.Wrapper[Any, Any, Any, Any]):
     """Adds up raw rewards, raw steps and named reward components (info["reward_components"]) of the episode."""
 
+    frames_a_step = 1.0  # on average; more where the env repeats an action itself, and `frames` counts that
+
     def __init__(self, env: gym.Env[Any, Any]) -> None:
         super().__init__(env)
         self.raw_return = 0.0

@@ -135,8 +135,8 @@ class Game:
 
     @property
     def fps(self) -> float:
-        """Raw env steps a second."""
-        return float(self.env.metadata.get("render_fps") or DEFAULT_FPS)
+        """Raw env steps a second. An env that repeats an action itself makes several frames of each."""
+        return float(self.env.metadata.get("render_fps") or DEFAULT_FPS) / self.recorder.frames_a_step
 
     def _before(self) -> None:
         if self.before_frame is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
@@ -15,8 +16,11 @@ from gymnast.envs.recorder import recorder_of
 from gymnast.envs.suites import missing_package
 from gymnast.envs.tasks import TaskVecEnv, task_spaces
 from gymnast.envs.types import NO_PICTURE, Picture
+from gymnast.play.keys import shown_name
+from gymnast.play.step_table import Labels, labels_of
 
 if TYPE_CHECKING:
+    from gymnast.agent.agent import Agent
     from gymnast.config import RunConfig
     from gymnast.envs.types import Box, VecEnv
 
@@ -89,6 +93,7 @@ class Stage:
         number = config.task_number(task)
         self.config = cfg = config.eval_env if number is None else config.task_envs[number]
         maker = EnvMaker(cfg, "eval", None, "rgb_array")
+        self.turned = maker.suite.turned(cfg.id)
         find = maker.suite.objects_of(cfg.id, cfg.kwargs) if objects else None
         self.envs = [Watched(maker(), find) for _ in range(episodes)]
         ready = iter(self.envs)
@@ -97,7 +102,12 @@ class Stage:
         if number is not None:
             self.engine = TaskVecEnv(task_spaces(config), {number: self.engine})
 
+    def labels(self, agent: Agent) -> Labels:
+        """What an agent's actions are called, by the direction in which people see them move."""
+        labels = labels_of(agent, self.config, self.engine.action_labels, self.task)
+        return replace(labels, actions=[shown_name(name, self.turned) for name in labels.actions])
+
     @property
     def fps(self) -> float:
-        """Raw env steps a second."""
+        """Frames a second, as recorders count them."""
         return float(self.envs[0].metadata.get("render_fps") or DEFAULT_FPS)

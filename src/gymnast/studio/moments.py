@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gymnast import config as configs
 from gymnast.core.errors import UserError
 from gymnast.play import insight
 from gymnast.play.insight import Situation
@@ -121,14 +122,21 @@ class Moments:
             axes = insight.picture_axes(net.agent.obs_space[key])
             tiles = obs[key] if axes == (1, 2) else np.moveaxis(obs[key], -1, 0)
             stack = self.desk.game.stack if axes == (1, 2) else 1
+            planes = self._planes(len(tiles)) if axes != (1, 2) else None
             for i, tile in enumerate(tiles):
                 at = t - (len(tiles) - 1 - i) * stack // len(tiles)
                 labelled = stack > 1 and 0 <= at < trace.length
-                taken = self.desk.labels.text(trace.steps[at].action) if labelled else None
+                label = self.desk.labels.text(trace.steps[at].action) if labelled else planes and planes[i]
                 data = grey(tile) if tile.dtype == np.uint8 else grey(tile, 0, 1)
                 self.out.picture(INPUT, GREY, tile.shape, data, episode=trace.n, t=t, to=number, index=len(found))
-                found.append({"index": len(found), "leaf": key, "t": at if at >= 0 else None, "label": taken})
+                found.append({"index": len(found), "leaf": key, "t": at if at >= 0 else None, "label": label})
         return found
+
+    def _planes(self, count: int) -> list[str] | None:
+        """What each plane of a board shows, as far as it is known."""
+        facts = configs.load_facts(self.desk.game.config.id)
+        names = [] if facts is None else [fact.name for fact in facts.observations]
+        return names if len(names) == count else None
 
     def _saliency(self, thinker: Thinker, here: Situation, trace: Trace, t: int, number: int) -> dict[str, Any]:
         """By leaf: numbers of a vector; of a picture a map for the action (index 0) and one for the value (index 1)."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from gymnast import config as configs
 from gymnast.core.errors import UserError
 from gymnast.core.trust import allow
+from gymnast.envs.suites import suite_of
 from gymnast.play.game import Game
 from gymnast.play.opponent import Opponent
 from gymnast.runs import checkpoint
@@ -56,7 +57,7 @@ class Opened:
         elif env is not None:
             if env.split(":")[0].endswith((".yaml", ".yml")):
                 raise UserError(f"env {env!r}: name an env, as in CartPole-v1 or CartPole-v1:ppo, not a file.")
-            self.config = resolve_config(env, overrides).config
+            self.config = for_people(resolve_config(env, overrides).config, changes)
         else:
             raise UserError("open: give ref (a run) or env (an environment).")
         self.game = Game(self.config)
@@ -90,3 +91,11 @@ class Opened:
             tensors = checkpoint.load(self._paths[name]).agent
             self._nets[name] = SavedAgent.build(self.config, self.game.vec, tensors).net
         return self._nets[name]
+
+
+def for_people(config: RunConfig, changes: Mapping[str, Any]) -> RunConfig:
+    """An env for somebody who plays without a trained agent, unless the setting was asked for."""
+    own = suite_of(config.env.id).for_people(config.env.kwargs)
+    wanted = {f"env.kwargs.{name}": value for name, value in own.items()}
+    settings = [f"{key}={json.dumps(value)}" for key, value in wanted.items() if key not in changes]
+    return configs.override(config, settings) if settings else config

@@ -20,7 +20,7 @@ def print_benchmark(result: Benchmarked) -> None:
         for who, side in row.sides.items()
     ]
     if solving:
-        columns = [Column("target"), Column("who"), Column(SOLVED[0]), *right(*SOLVED[1:])]
+        columns = [Column("target"), Column("who"), *map(Column, SOLVED[:2]), *right(*SOLVED[2:])]
         console.print(table(console, columns, solving))
     titles = ("runs", *(f"{name}, IQM [95 %]" for name in MEASURES.values()), "seconds")
     for row in result.rows:

@@ -44,8 +44,9 @@ def _needed(command: str) -> str:
 
 def _list_row(env: dict[str, Any]) -> list[Cell]:
     name = Text(env["id"]) if env["installed"] else Text(f"{env['id']} !", style="yellow")
-    numbers = ("" if value is None else f"{value:g}" for value in (env["threshold"], env["optimum"]))
-    return [name, ", ".join(env["variants"]), *numbers, env["description"]]
+    solved, optimum = ("" if value is None else f"{value:g}" for value in (env["threshold"], env["optimum"]))
+    solved += f", {env['evidence']}" if env["evidence"] else ""
+    return [name, ", ".join(env["variants"]), solved, optimum, env["description"]]
 
 
 def print_env(result: Facts) -> None:
@@ -65,9 +66,9 @@ def print_env(result: Facts) -> None:
     columns = [
         Column("env.kwargs", style="bold"),
         Column(env.get("shown", "")),
-        Column("other variants", wraps=16, drop=1),
+        Column("other variants", wraps=16, most=60, drop=1),
     ]
-    _print_table(console, "task", [*columns, Column("", style="dim", wraps=24)], rows)
+    _print_table(console, "task", [*columns, Column("", style="dim", wraps=24, most=60)], rows)
 
 
 def _setting(value: Any) -> str:
@@ -115,6 +116,7 @@ def _preset_facts(env: dict[str, Any]) -> list[tuple[str, Cell]]:
     low, high = reward["low"], reward["high"]
     limits = "" if low is None and high is None else f"{span(low, high)} a step: "
     mean = "mean of {threshold:g} over {episodes} episodes ({source})".format(**solved) if solved else ""
+    mean += f", {solved['evidence']} here" if solved and solved["evidence"] else ""
     return [
         ("made with", _kwargs(env)),
         ("time limit", _time_limit(env)),

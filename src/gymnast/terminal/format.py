@@ -34,6 +34,7 @@ class Column:
     style: str = "default"
     drop: int = 0  # on a narrow terminal the highest goes first; 0: always shown
     wraps: int = 0  # may become this narrow and go over several lines; 0: never
+    most: int | None = None  # prose: wider text goes over several lines in a file or a pipe, too
 
 
 def right(*titles: str) -> list[Column]:
@@ -85,6 +86,7 @@ def table(console: Console, columns: Sequence[Column], rows: Sequence[Sequence[C
             justify="right" if column.right else "left",
             style=column.style,
             min_width=natural[index] if index == 0 else None,
+            max_width=column.most,
             no_wrap=not column.wraps,
             overflow="fold" if column.wraps else "ellipsis",
         )

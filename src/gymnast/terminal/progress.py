@@ -5,13 +5,17 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from time import perf_counter
 
 from rich import progress as rich_progress
 from rich.console import RenderableType
 from rich.text import Text
 
+from gymnast.core.text import duration
 from gymnast.terminal.format import Column, output, table
 from gymnast.verbs.progress import Progress
+
+EVERY = 30.0  # seconds between two lines where there is no terminal
 
 
 class BarAndTable(rich_progress.Progress):
@@ -57,20 +61,35 @@ class Bar(Progress):
 
 @contextmanager
 def progress_bar(quiet: bool = False, after: float = 0.0) -> Iterator[Bar]:
-    """On standard error: a bar where it is a terminal, `after` so many seconds, lines of `say` everywhere, nothing when
-    quiet."""
+    """On standard error: a bar where it is a terminal, `after` so many seconds, else a line every half minute; lines of
+    `say` everywhere, nothing when quiet."""
     console = output(stderr=True)
     console.quiet = quiet
     text, times = rich_progress.TextColumn, (rich_progress.TimeElapsedColumn(), rich_progress.TimeRemainingColumn())
     columns = (text("{task.description}"), rich_progress.BarColumn(), *times)
     hidden = quiet or not console.is_terminal
     progress = BarAndTable(*columns, console=console, transient=True, disable=hidden)
-    timer = threading.Timer(after, progress.start)
-    timer.daemon = True
-    timer.start()
+    bar, ended = Bar(progress), threading.Event()
+
+    def show() -> None:
+        if not console.is_terminal:
+            began = perf_counter()
+            while not ended.wait(EVERY):
+                console.print(_line(progress.tasks[0], perf_counter() - began), markup=False)
+        elif not ended.wait(after):
+            progress.start()
+
+    shower = threading.Thread(target=show, daemon=True)
+    shower.start()
     try:
-        yield Bar(progress)
+        yield bar
     finally:
-        timer.cancel()
-        timer.join()  # it may be starting the bar right now
+        ended.set()
+        shower.join()  # it may be starting the bar right now
         progress.stop()
+
+
+def _line(task: rich_progress.Task, elapsed: float) -> str:
+    """evaluating: 45 %, 1:30"""
+    share = f": {100 * task.completed / task.total:.0f} %" if task.total else ""
+    return f"{task.description}{share}, {duration(elapsed)}"

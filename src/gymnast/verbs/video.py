@@ -114,7 +114,6 @@ def add_checkpoint(
     from gymnast.play.episode import play_episodes
     from gymnast.play.player import command_seed
     from gymnast.play.stage import Stage
-    from gymnast.play.step_table import labels_of
     from gymnast.runs import checkpoint
     from gymnast.runs.saved_agent import SavedAgent
 
@@ -141,8 +140,7 @@ def add_checkpoint(
     try:
         net = SavedAgent.build(config, stage.engine, saved.agent).net
         steps = play_episodes(net, stage, root, deterministic=not stochastic)
-        labels = labels_of(net.agent, stage.config, stage.engine.action_labels, stage.task)
-        played = video.add(steps, stage.fps, labels, about, title, seconds)
+        played = video.add(steps, stage.fps, stage.labels(net.agent), about, title, seconds)
     finally:
         stage.engine.close()
     shown = [{"return": e.get("return"), "length": e.get("length"), "frames": len(e["frames"])} for e in played]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,9 @@ HEIGHT = 400  # at least; smaller pictures are enlarged. Most envs draw that man
 WIDTH = 480  # of the whole, at least: the strip needs it
 MOST_WIDTH = 960  # that enlarging leads to: a flat picture stays low
 PIXEL_ART = 240  # pictures lower than this are enlarged in whole pixels
-MOST_BARS = 6
+MOST_BARS = 18  # Atari's actions; of more, the likeliest
+BARS_A_ROW = 6
+WIDEST = "-8,888.88"  # of a part of the reward: it has its place whatever it is
 GROUND, TEXT, DIM, BAR, CHOSEN = (17, 19, 24), (240, 242, 245), (150, 156, 168), (70, 78, 92), (255, 176, 32)
 
 Bar = tuple[str, str, float, float, bool]  # name, number, begin and end in its track (0 to 1), whether it was chosen
@@ -70,13 +72,18 @@ def annotated(
     step: Step, reward: float, trained: int | None, labels: Labels, parts: Mapping[str, float] | None = None
 ) -> Picture:
     """The picture with its strip: steps of training and of the episode; the `reward` that led here, return so far,
-    value; the named `parts` of the reward so far, where there are any; then every action with its probability."""
+    value; the named `parts` of the reward so far, where there are any; then every action with its probability. How
+    high the strip is depends on names alone, so that it is the same in every frame."""
     from PIL import Image, ImageDraw
 
     shown = enlarge(step.picture, step.boxes)
     width = max(shown.width, WIDTH)
     size = max(16, round(width / 36))
-    strip = round(size * (7.6 if parts else 6.1))
+    part_rows = _rows([f"{name}  {WIDEST}" for name in parts or ()], width - size, round(size * 0.85))
+    bar_rows = _bar_rows(labels, width - size, size)
+    strip = round(
+        size * (3.5 + 1.5 * _count(parts or (), part_rows) + 2.6 * _count(labels.actions[:MOST_BARS], bar_rows))
+    )
     canvas = Image.new("RGB", (width, shown.height + strip), GROUND)
     canvas.paste(shown, ((width - shown.width) // 2, 0))
     draw = ImageDraw.Draw(canvas)
@@ -89,13 +96,16 @@ def annotated(
     below = top + 3 * size
     if parts:
         shown_parts = [(name, _number(value)) for name, value in parts.items()]
-        _line(draw, shown_parts, margin, below, width - 2 * margin, round(size * 0.85), columns=len(parts))
-        below += round(size * 1.5)
+        for some in _batched(shown_parts, part_rows):
+            _line(draw, some, margin, below, width - 2 * margin, round(size * 0.85), columns=part_rows)
+            below += round(size * 1.5)
     if step.record is not None:
         how = "ended" if step.record.terminated else "cut by the time limit"
         draw.text((margin, below), f"{how} after {step.t:,} steps", TEXT, _font(size))
     else:
-        _bars(draw, _entries(step, labels), margin, below, width - 2 * margin, size)
+        for bars in _batched(_entries(step, labels), bar_rows):
+            _bars(draw, bars, margin, below, width - 2 * margin, size, bar_rows)
+            below += round(size * 2.6)
     return _even(canvas, width, canvas.height)
 
 
@@ -126,7 +136,7 @@ def _entries(step: Step, labels: Labels) -> list[Bar]:
     chances = step.choices.get("probability", [])
     chosen = labels.chosen(step.action)
     order = list(range(len(chances)))
-    if len(chances) > MOST_BARS:  # the likeliest, and what was done
+    if len(chances) > MOST_BARS:  # and what was done
         likely = sorted(order, key=lambda i: (i not in chosen, -chances[i]))
         order = sorted(likely[:MOST_BARS])
     return [(labels.actions[i], f"{100 * chances[i]:.0f}%", 0.0, chances[i], i in chosen) for i in order]
@@ -146,20 +156,47 @@ def _line(
         draw.text((left + draw.textlength(f"{name}  ", _font(size)), y), value, TEXT, _font(size))
 
 
-def _bars(draw: ImageDraw, entries: Sequence[Bar], x: int, y: int, width: int, size: int) -> None:
-    if not entries:
-        return
+def _rows(texts: Sequence[str], width: int, size: int, most: int | None = None) -> int:
+    """How many of them stand next to each other, each in as much room as the widest needs; one at least."""
+    widest = max((_font(size).getlength(text) for text in texts), default=width)
+    return max(1, min(int(width / (widest + size)), len(texts), most or len(texts)))
+
+
+def _bar_rows(labels: Labels, width: int, size: int) -> int:
+    """How many bars stand next to each other: as many as leave room for names and numbers, evenly over the rows."""
+    names, small = labels.actions[:MOST_BARS], round(size * 0.85)
+    least = min(3, len(names))  # longer names are cut
+    fitting = max(least, _rows([f"{_bar_name(name)} {_widest(labels)}" for name in names], width, small, BARS_A_ROW))
+    return -(-len(names) // -(-len(names) // fitting)) if names else 1
+
+
+def _batched(items: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:
+    return (items[first : first + size] for first in range(0, len(items), size))
+
+
+def _count(items: Collection[Any], a_row: int) -> int:
+    return -(-len(items) // a_row)
+
+
+def _bar_name(name: str) -> str:
+    return name.lower() if name.isupper() else name  # narrower
+
+
+def _widest(labels: Labels) -> str:
+    """Number of a bar, so that the same is shown in every frame."""
+    return "100%" if labels.bounds is None else "+0.00"
+
+
+def _bars(draw: ImageDraw, entries: Sequence[Bar], x: int, y: int, width: int, size: int, a_row: int) -> None:
     gap, small = size // 2, round(size * 0.85)
-    each = (width - gap * (len(entries) - 1)) / len(entries)
+    each = (width - gap * (a_row - 1)) / a_row
     for number, (name, value, begin, end, chosen) in enumerate(entries):
         left = x + number * (each + gap)
         colour = CHOSEN if chosen else DIM
-        shown = name.lower() if name.isupper() else name  # narrower
-        widest = "100%" if value.endswith("%") else "+0.00"  # so that the same is shown in every frame
-        if draw.textlength(f"{shown} {widest}", _font(small)) <= each:
-            draw.text((left + each, y), value, colour, _font(small), anchor="ra")
-        # else the name alone, which the number would cut: the bar shows the number
-        draw.text((left, y), _fit(draw, shown, each, small), colour, _font(small))
+        widest = "100%" if value.endswith("%") else "+0.00"
+        room = each - draw.textlength(f" {widest}", _font(small))
+        draw.text((left + each, y), value, colour, _font(small), anchor="ra")
+        draw.text((left, y), _fit(draw, _bar_name(name), room, small), colour, _font(small))
         top, bottom = y + round(small * 1.45), y + round(small * 2.2)
         draw.rectangle((left, top, left + each, bottom), fill=BAR)
         if end > begin:

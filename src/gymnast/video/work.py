@@ -9,7 +9,6 @@ from gymnast import config as configs
 from gymnast.play.episode import play_episodes
 from gymnast.play.player import command_seed
 from gymnast.play.stage import Stage
-from gymnast.play.step_table import labels_of
 from gymnast.runs.saved_agent import SavedAgent
 from gymnast.video.writer import VideoWriter
 
@@ -21,7 +20,7 @@ def make_videos(channel: Channel, config: dict[str, Any]) -> None:
     checked = configs.validate(config)
     stage = Stage(checked, 1)
     saved = SavedAgent.build(checked, stage.engine)
-    labels = labels_of(saved.agent, stage.config, stage.engine.action_labels, stage.task)
+    labels = stage.labels(saved.agent)
     seed, greedy = command_seed(checked.train.seed), checked.stop.judge == "greedy"
     channel.ready()
     for job, tensors in channel:

@@ -49,7 +49,7 @@ class VideoWriter:
         steps = iter(steps)
         first = list(islice(steps, 2))  # an episode has two pictures at least
         if self._encoder is None:
-            # A picture for every decision: with n raw steps in each, n times slower than raw steps would play.
+            # A picture for every decision: with n frames in each, n times fewer pictures than frames a second.
             self._fps = min(fps / max(1, first[1].frames), MOST_FPS)
         limit = None if seconds is None else round(seconds * self._fps)
         episodes: list[dict[str, Any]] = []

@@ -107,6 +107,11 @@ class Suite:
         """What a game counts, as it is now, for people to see: health, lives, places; nothing: it does not say."""
         return {}
 
+    def for_people(self, kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """What is set differently in env.kwargs where somebody plays and there is no trained agent, which would see
+        it."""
+        return {}
+
     def draw_quickly(self, game: gym.Env[Any, Any]) -> None:
         """Has an env that draws pictures draw them with less care, for somebody who plays it."""
 

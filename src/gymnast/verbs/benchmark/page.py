@@ -24,18 +24,27 @@ from gymnast.verbs.benchmark.summary import (
     summarise,
 )
 
-SOLVED = ("solved", "median score", "IQM [95 %]", "target", "steps", "seconds")  # of `solved_cells`
+SOLVED = ("runs", "solved", "median score", "IQM [95 %]", "target", "steps", "seconds", "wall")  # of `solved_cells`
 GAPS = ("row", "compared with", "measure", "difference [95 %]", "P(better)", "P(solved sooner)")  # of `gap_rows`
 HEAD = """# Results
 
 Made by `gymnast benchmark`; `gymnast benchmark --report` makes this page again from `results.json`, which has every
 run. Each row names the command that makes it again, and only does what is not there yet."""
 
+BATCHES = """These seeds were run before those of the table, one batch after the other, and the preset was changed, or
+kept, because of what they showed. So the count in the table is that of a preset that was selected."""
+CHANGED = "The runs of these rows had other settings than the preset has now. The command trains new ones."
+
 READING = """## How to read it
 
-- **solved**: runs with a verdict that shows a mean above the threshold (`--target-score`, or the env's own), of all
-  runs. A verdict is a test on fresh episodes, and all verdicts of a run share an error of 5 % (docs/verdicts.md). On
-  tables the exact value decides. Of another library the mean of one block of fresh episodes decides, which is easier.
+- **runs**: one seed each. A single run says that a preset can do it, not how often. "batch 2": one batch of seeds was
+  run before these, and the preset was chosen by what it showed; such batches are listed below the table.
+- **solved**: runs with a verdict that shows a mean above the env's own threshold, of all runs. A verdict is a test on
+  fresh episodes, and all verdicts of a run share an error of 5 % (docs/verdicts.md). On tables the exact value decides.
+  Of another library the mean of one block of fresh episodes decides, which is easier. "0/3 at 4800": the row asks for
+  another score than the env's own threshold of 4,800 (column *target*), its verdicts are about that score, and 0 of 3
+  runs have a mean score of 4,800. Runs end when their target is shown, so a lower target says nothing about the
+  threshold: nobody trained for it.
 - **score**: of other fresh episodes (100 unless the row says otherwise), which decided nothing; "exact" where the env's
   table gives the judged policy's true value, without sampling.
 - **IQM**: interquartile mean, the mean without the lowest and the highest quarter of the runs. In brackets the 95 %
@@ -43,9 +52,11 @@ READING = """## How to read it
   the interval of that run's episodes instead; its area has none.
 - **steps, seconds**: medians until the verdict that reached the target. A run that did not reach it counts as infinity;
   "never" is the median where half of the runs or more did not. Seconds are training only, in one thread: the time of
-  evaluations and verdicts is not counted.
-- **target**: met if the median score reaches it; a target in seconds if the median time stays within it. Where
-  a preset trains on for more than solved (`stop.target`), the runs whose verdict showed that.
+  evaluations and verdicts is not counted. **wall** counts it; "-" where runs are too old to know it.
+- **target**: met if the median score reaches it; a target in seconds if the median time stays within it. Where it is
+  not the env's own threshold, with the runs whose verdict showed it. "(ours)": Gymnasium registers no threshold for the
+  env, it was chosen for this project; `gymnast envs show ENV` says why. Where a preset trains on for more than solved
+  (`stop.target`), the runs whose verdict showed that.
 - **At equal steps**: all libraries train for the same number of steps with the same settings and number of envs, and
   are evaluated 20 times (unless the command sets eval.every) on 20 greedy episodes, raw returns, the env's own time
   limit, normalisation frozen. *Last agent* and *best agent* (by those evaluations) are scored on fresh episodes;
@@ -92,7 +103,7 @@ def page(summaries: Sequence[RowSummary], machines: Sequence[str]) -> str:
     solving = [summary for summary in summaries if not summary.equal_steps]
     equal = [summary for summary in summaries if summary.equal_steps]
     if solving:
-        parts += ["## Does it solve", solved_table(solving)]
+        parts += ["## Does it solve", solved_table(solving), *history(solving)]
     if equal:
         parts += ["## At equal steps", equal_table(equal)]
     if any(summary.improvement for summary in equal):
@@ -114,6 +125,14 @@ def page(summaries: Sequence[RowSummary], machines: Sequence[str]) -> str:
     return "\n\n".join([*parts, READING]) + "\n"
 
 
+def history(summaries: Sequence[RowSummary]) -> list[str]:
+    """Which rows have seeds before theirs, and which were made with other settings than the preset has now."""
+    tried = [f"- `{one.label}`: {', '.join(one.before)}" for one in summaries if one.before]
+    changed = [f"- `{one.label}`" for one in summaries if one.is_outdated]
+    found = ["### Earlier batches of seeds", "\n".join([BATCHES, "", *tried])] if tried else []
+    return [*found, "### Presets that have changed since", "\n".join([CHANGED, "", *changed])] if changed else found
+
+
 def solved_table(summaries: Sequence[RowSummary]) -> str:
     rows = [
         [*split(summary.target), who, *solved_cells(summary, side), f"`{summary.command}`"]
@@ -130,16 +149,26 @@ def split(target: str) -> tuple[str, str]:
 
 def solved_cells(summary: RowSummary, side: SideSummary) -> list[str]:
     if side.iqm is None:
-        return [f"0 of {side.asked} runs done", "", "", goal(summary, side), "", ""]
+        return [f"0 of {side.asked} runs done", "", "", "", goal(summary, side), "", "", ""]
     episodes = "exact" if side.exact else f"{side.episodes} episodes" if side.episodes != 100 else ""
     return [
-        f"{side.solved}/{side.runs}" + (f" ({side.asked} asked)" if side.runs < side.asked else ""),
+        seeds_of(side) + (f", batch {len(summary.before) + 1}" if summary.before else ""),
+        f"{side.solved}/{side.runs}"
+        if side.reaches_own is None
+        else f"{side.reaches_own}/{side.runs} at {summary.own_threshold:g}",
         number(side.median) + (f" ({episodes})" if episodes else ""),
         with_interval(side.iqm["score"]),
         goal(summary, side),
         or_never(side.steps_to_target),
         seconds(side.seconds_to_target),
+        "-" if side.wall_to_target is None else seconds(side.wall_to_target),
     ]
+
+
+def seeds_of(side: SideSummary) -> str:
+    """How many there are, so that nobody takes a single run for more."""
+    said = "a single run" if side.runs == 1 else f"{side.runs} seeds"
+    return said if side.runs >= side.asked else f"{said} of {side.asked}"
 
 
 def goal(summary: RowSummary, side: SideSummary) -> str:
@@ -150,7 +179,10 @@ def goal(summary: RowSummary, side: SideSummary) -> str:
         ("<=", summary.within, " s", side.in_time),
     ):
         if value is not None:
-            parts.append(f"{sign} {value:g}{unit}{'' if met is None else ' met' if met else ' missed'}")
+            ours = " (ours)" if summary.is_ours and value is summary.target_score else ""
+            parts.append(f"{sign} {value:g}{unit}{ours}{'' if met is None else ' met' if met else ' missed'}")
+            if value is summary.target_score and side.reaches_own is not None:
+                parts[-1] += f": {side.solved}/{side.runs}"
     if summary.goal is not None and side.on_target is not None:
         parts.append(f"training's target {summary.goal:g}: {side.on_target}/{side.runs}")
     return ", ".join(parts)
@@ -171,10 +203,9 @@ def equal_cells(summary: RowSummary, side: SideSummary) -> list[str]:
     if side.iqm is None:
         return [f"0 of {side.asked}", *[""] * 7]
     estimates = [with_interval(side.iqm[name]) for name in MEASURES]
-    runs = str(side.runs) + (f" of {side.asked}" if side.runs < side.asked else "")
     score = "" if summary.target_score is None else f" (>= {summary.target_score:g})"
     times = [or_never(side.steps_to_target) + score, seconds(side.seconds_to_target), seconds(side.seconds)]
-    return [runs, *estimates, number(side.median), *times]
+    return [seeds_of(side), *estimates, number(side.median), *times]
 
 
 def nodes_table(summaries: Sequence[RowSummary]) -> str:

@@ -66,6 +66,7 @@ class Row(Section):
     against: Names = Field(default_factory=list)
     equal_steps: bool = False
     set: list[str] = Field(default_factory=list)
+    before: Names = Field(default_factory=list)  # batches of seeds that were run before these, with changes in between
 
     @property
     def key(self) -> tuple[Any, ...]:

@@ -5,7 +5,8 @@
       results.json                        all of them and the rows that asked for them: small, fit for a repository
       RESULTS.md, pictures/               made from results.json
 
-A run counts for a row if it had the row's config; runs of a config that has changed since stay, and count no more.
+A run counts for a row if it had the row's config. Runs of a config that has changed since stay, and count until there
+is one of the new config.
 """
 
 from __future__ import annotations
@@ -55,8 +56,14 @@ class Store:
 
     def ask(self, tasks: Iterable[Task], first: bool = False) -> None:
         """These rows belong to it from now on; a whole plan's come first and in its order."""
-        new = {task.row.key: (task.row, task.fingerprint) for task in tasks}
+        new = {task.row.key: (task.row, self._counting(task)) for task in tasks}
         self.rows = {**new, **self.rows, **new} if first else {**self.rows, **new}
+
+    def _counting(self, task: Task) -> str:
+        """The config whose runs count for the row of a task."""
+        _, before = self.rows.get(task.row.key, (task.row, task.fingerprint))
+        has_new = any(key[:2] == (task.row.target, task.fingerprint) for key in self.records)
+        return task.fingerprint if has_new else before
 
     def forget(self, task: Task) -> None:
         for key in [key for key in self.records if key[:2] == (task.row.target, task.fingerprint)]:
@@ -133,6 +140,8 @@ def make_record(
         "solved": solved is not None,
         "solved_steps": None if solved is None else solved[0],
         "solved_seconds": None if solved is None else _short(solved[1]),
+        "wall": _known(done.get("wall")),  # with evaluations and verdicts
+        "solved_wall": _known(done.get("solved_wall")),
         "goal": done.get("goal"),  # stop.target, what training goes on for beyond solved
         "on_target": done.get("on_target"),
         "verdict": _score(done["verdict"]),
@@ -154,6 +163,10 @@ def _score(returns: list[float] | None) -> dict[str, float] | None:
     low, high = interval(mean, returns)
     scores = {"mean": _short(mean(returns)), "low": _short(low), "high": _short(high)}
     return {**scores, "episodes": len(returns)}
+
+
+def _known(value: float | None) -> float | None:
+    return None if value is None else _short(value)
 
 
 def _short(value: float) -> float:

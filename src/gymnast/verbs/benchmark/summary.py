@@ -8,10 +8,15 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from gymnast import config as configs
+from gymnast.config.facts import CHOSEN, SolvedFact
+from gymnast.config.files import is_preset
+from gymnast.config.layers import split_target
+from gymnast.core.errors import UserError
 from gymnast.core.seeds import parse_seeds
 from gymnast.core.statistics import Estimate, area_under_curve, improvement, interval, iqm, median
 from gymnast.report.charts.model import Chart, Curve, goals
-from gymnast.verbs.benchmark.plan import OURS, Row
+from gymnast.verbs.benchmark.plan import OURS, Row, settle
 from gymnast.verbs.benchmark.store import Record, Store, slug
 from gymnast.verbs.runs.compare import Gap, Measured, gaps_of
 
@@ -39,6 +44,8 @@ class SideSummary:
     seconds: float | None = None
     episodes: int | None = None  # of a verdict
     solved_steps: list[float] = field(default_factory=list)  # a number a run; infinity: never
+    wall_to_target: float | None = None  # seconds with evaluations; None: not known of all runs
+    reaches_own: int | None = None  # runs whose score is at the env's own threshold, where another one decides
 
 
 @dataclass(frozen=True)
@@ -58,23 +65,44 @@ class RowSummary:
     label: str  # what tells it from other rows
     env: str | None = None  # None where there is no run yet
     runs: list[str] = field(default_factory=list)  # the ids of ours
+    own_threshold: float | None = None  # the env's, where the target score is another
+    is_ours: bool = False  # the target score is a threshold that was chosen here: none is registered
+    before: list[str] = field(default_factory=list)  # batches of seeds that were run before these
+    is_outdated: bool = False  # the preset has changed since
 
 
 def summarise(store: Store) -> list[RowSummary]:
     """Every row that was asked for, with all that its runs say."""
-    return [summary_of(row, store.runs_of(row, config), store.folder) for row, config in store.rows.values()]
+    return [
+        summary_of(row, store.runs_of(row, config), store.folder, is_outdated(row, config))
+        for row, config in store.rows.values()
+    ]
 
 
-def summary_of(row: Row, runs: Mapping[str, Sequence[Record]], out: Path) -> RowSummary:
+def is_outdated(row: Row, config: str) -> bool:
+    """Whether the row's preset means another config today than its runs had. False where that cannot be said here: a
+    results.json may be a stranger's, so nothing but presets is read."""
+    if row.set or not is_preset(split_target(row.target)[0]):
+        return False
+    try:
+        return settle([row], {})[0].fingerprint != config
+    except UserError:
+        return False
+
+
+def summary_of(row: Row, runs: Mapping[str, Sequence[Record]], out: Path, outdated: bool = False) -> RowSummary:
     done = [record for records in runs.values() for record in records]
     seeds = sorted({*parse_seeds(row.seeds), *(record["seed"] for record in done)})
-    sides = {who: side_of(row, records) for who, records in runs.items() if records or who == OURS}
+    solved = solved_fact(row, done)
+    target = target_score(row, done)
+    own = None if solved is None or solved.threshold == target else solved.threshold
+    sides = {who: side_of(row, records, own) for who, records in runs.items() if records or who == OURS}
     sides |= {who: side_of(row, []) for who in row.against if who not in sides}
     return RowSummary(
         target=row.target,
         equal_steps=row.equal_steps,
         steps=done[0]["total_timesteps"] if done else row.steps,
-        target_score=target_score(row, done),
+        target_score=target,
         goal=next((record["goal"] for record in done if record.get("goal") is not None), None),
         within=row.within,
         command=row.command(seeds, out),
@@ -86,6 +114,10 @@ def summary_of(row: Row, runs: Mapping[str, Sequence[Record]], out: Path) -> Row
         label=row.label,
         env=done[0]["env"] if done else None,
         runs=[record["run"] for record in runs.get(OURS, ()) if "run" in record],
+        own_threshold=own,
+        is_ours=solved is not None and own is None and solved.source == CHOSEN,
+        before=row.before,
+        is_outdated=outdated and bool(done),
     )
 
 
@@ -104,6 +136,12 @@ def target_score(row: Row, records: Sequence[Record]) -> float | None:
     return row.target_score if row.target_score is not None else next((r["threshold"] for r in records), None)
 
 
+def solved_fact(row: Row, records: Sequence[Record]) -> SolvedFact | None:
+    """What counts as solved in the env of a row that asks whether it is."""
+    facts = configs.load_facts(records[0]["env"]) if records and not row.equal_steps else None
+    return None if facts is None else facts.solved
+
+
 def name_of(row: Row) -> str:
     """Of its files: what tells it from the other rows."""
     score = None if row.target_score is None else f"target {row.target_score:g}"
@@ -111,7 +149,8 @@ def name_of(row: Row) -> str:
     return "-".join(str(part) for part in (row.target, *parts, *row.set) if part is not None)
 
 
-def side_of(row: Row, records: Sequence[Record]) -> SideSummary:
+def side_of(row: Row, records: Sequence[Record], own: float | None = None) -> SideSummary:
+    """`own`: the env's own threshold, where the row asks for another score."""
     if row.equal_steps:
         values = {
             "final": [record["final"]["mean"] for record in records],
@@ -126,6 +165,7 @@ def side_of(row: Row, records: Sequence[Record]) -> SideSummary:
     middle = median(values["final" if row.equal_steps else "score"])
     target = target_score(row, records)
     seconds = median([record["solved_seconds"] for record in records])
+    walls = [record.get("solved_wall") for record in records if record["solved"]]
     beyond = [record["on_target"] for record in records if record.get("on_target") is not None]
     return SideSummary(
         runs=len(records),
@@ -143,6 +183,8 @@ def side_of(row: Row, records: Sequence[Record]) -> SideSummary:
         seconds=median([record["seconds"] for record in records]),
         episodes=records[0]["verdict"]["episodes"],
         solved_steps=[math.inf if record["solved_steps"] is None else record["solved_steps"] for record in records],
+        wall_to_target=None if None in walls else median([*walls, *[None] * (len(records) - len(walls))]),
+        reaches_own=None if own is None else sum(value >= own for value in values.get("score", ())),
     )
 
 

@@ -39,15 +39,17 @@ class Watch:
         self.steps = 0
         self.curve: list[tuple[int, float, float]] = []
         self.solved: tuple[int, float] | None = None
+        self.wall = 0.0  # seconds with evaluations and verdicts
+        self.solved_wall: float | None = None
         self.exact: float | None = None
 
     def __call__(self, row: Row) -> None:
         seconds = self.time.add(row)
-        self.steps = int(row["time/total_timesteps"])
+        self.steps, self.wall = int(row["time/total_timesteps"]), row["time/elapsed"]
         if "eval/mean_reward" in row:
             self.curve.append((self.steps, row["eval/mean_reward"], seconds))
         if self.solved is None and row["solved"]:
-            self.solved = self.steps, seconds
+            self.solved, self.solved_wall = (self.steps, seconds), self.wall
         if "verdict/mean" in row:
             self.exact = row.get("verdict/exact_value")  # of tabular envs: what the judged policy is worth
         self.report(self.steps)
@@ -79,6 +81,8 @@ def run(
         "final": scores,
         "exact_value": watch.exact,
         "solved_at": watch.solved,
+        "wall": watch.wall,
+        "solved_wall": watch.solved_wall,
         "goal": (goal := session.judge.target),
         "on_target": None if goal is None else result.on_target,
         "curve": watch.curve,

@@ -40,6 +40,7 @@ def _brief(preset: configs.Preset) -> dict[str, Any]:
     return {
         **preset._asdict(),
         "threshold": facts.solved.threshold if facts.solved else None,
+        "evidence": facts.solved.evidence if facts.solved else None,
         "optimum": facts.optimum,
         "extra": facts.extra,
         "installed": (command := needs(facts, preset.id)) is None,
@@ -67,12 +68,17 @@ def _preset(env_id: str, variant: str | None) -> Facts:
     facts = facts_of(env_id)
     variants = variant_names(read_preset(env_id))
     shown = variant or variants[0]
-    kwargs = _kwargs(env_id, shown)  # an unknown variant ends here
+    config = configs.load(f"{env_id}:{shown}").config  # an unknown variant ends here
+    kwargs = config.env.kwargs
     parts = named_parts(env_id, kwargs)
     best = facts.best_return(facts.described(env_id))
     known = facts.model_dump(mode="json")
-    if variant and (labels := suite_of(env_id).observation_labels(kwargs)):
-        known["observations"] = [{"name": label} for label in labels]  # the facts describe what the first variant sees
+    if variant:  # the facts describe the env, and what the first variant sees of it
+        if labels := suite_of(env_id).observation_labels(kwargs):
+            known["observations"] = [{"name": label} for label in labels]
+        known["actions"] = suite_of(env_id).action_labels(kwargs) or known["actions"]
+        if config.stop.threshold is not None and known["solved"]:
+            known["solved"]["threshold"] = config.stop.threshold
     data = {
         "id": env_id,
         **known,

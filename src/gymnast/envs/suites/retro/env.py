@@ -44,7 +44,7 @@ class RetroGame(gym.Env[Any, Any]):
             raise
         self._wins, self._level_end = task.score == "win", bool(task.level_end)
         self._death_end = task.life_loss == "end"
-        self._sticky = task.repeat_action_probability
+        self._sticky, self._noop_max = task.repeat_action_probability, task.noop_max
         self._held = 0  # buttons of the frame before
         self.state: str | None = None  # the savestate that the episode started from
         self.action_space = spaces.Discrete(len(self.combos))
@@ -54,9 +54,21 @@ class RetroGame(gym.Env[Any, Any]):
         super().reset(seed=seed)
         drawn = int(self.np_random.integers(len(self._states))) if len(self._states) > 1 else 0
         self.state, self._held = self._states[drawn], 0
-        variables = self.console.start(self.state)
+        variables = self._idle(self.console.start(self.state))
         self.referee.start(variables)
         return None, variables
+
+    def _idle(self, variables: dict[str, Any]) -> dict[str, Any]:
+        """Frames without a button before the first decision: the console draws no numbers of its own, so that games
+        would all be the same. Returns the game's variables after them."""
+        frames = int(self.np_random.integers(self._noop_max)) if self._noop_max > 1 else 0
+        for _ in range(frames):
+            _, over, variables = self.console.frame(0)
+            if over:
+                variables = self.console.start(self.state)
+        if frames:
+            self.console.look()
+        return variables
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """The screen is left to whoever wants to see it: most frames are skipped."""

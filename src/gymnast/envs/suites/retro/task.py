@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from gymnast.config.fields import Count, Positive, Section, Share
+from gymnast.config.fields import Count, Natural, Positive, Section, Share
 from gymnast.envs.suites.atari.task import Window, check_sides
 from gymnast.envs.suites.retro.buttons import check_combos
 
@@ -81,6 +81,11 @@ class RetroTask(Section):
     )
     frame_skip: Skip = Field(
         default=4, description="Frames an action is held for; [least, most]: drawn for every decision."
+    )
+    noop_max: Natural = Field(
+        default=0,
+        description="A game starts after fewer idle frames than this, at random; 0: at once. Without idle frames and "
+        "sticky actions every episode with the same actions is the same.",
     )
     repeat_action_probability: Share = Field(
         default=0.0, description="Chance, at every frame, that the buttons before are held on (sticky actions)."

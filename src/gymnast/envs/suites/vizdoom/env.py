@@ -30,6 +30,8 @@ SHOWN = 320  # pixels: how wide a picture for people is at least
 
 
 class DoomEnv(gym.Env[Any, Any]):
+    metadata = {"render_modes": ["rgb_array"], "render_fps": TICS}  # noqa: RUF012, as gymnasium declares it
+
     def __init__(
         self, scenario: Mapping[str, Any], task: DoomTask, limit: int | None = None, render_mode: str | None = None
     ) -> None:
@@ -59,14 +61,10 @@ class DoomEnv(gym.Env[Any, Any]):
         self._frags, self._frag_count = 0.0, self._read.index(FRAGS)
         self._has_goal = str(scenario["scenario_config_file"]).startswith(GOALS)
         self.render_mode = render_mode
-        # one frame a decision is drawn
-        self.metadata = {"render_modes": ["rgb_array"], "render_fps": 2 * TICS / sum(task.skips)}
         self.observation_space = self._view.space
         self.action_space: gym.Space[Any] = (
             spaces.MultiBinary(len(self.buttons)) if self.actions is None else spaces.Discrete(len(self.actions))
         )
-
-    metadata = {"render_modes": ["rgb_array"], "render_fps": TICS}  # noqa: RUF012, as gymnasium declares it
 
     def join_match(self, connection: str, link: match.Link | None = None) -> None:
         """Plays matches from the next episode on. `link`: with another env, whose host has the time limit."""
@@ -179,6 +177,10 @@ class DoomEnv(gym.Env[Any, Any]):
 
 class TicRecorder(Recorder):
     """Counts tics as frames: the engine repeats an action itself."""
+
+    def __init__(self, env: gym.Env[Any, Any], task: DoomTask) -> None:
+        super().__init__(env)
+        self.frames_a_step = sum(task.skips) / 2
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         result = super().step(action)

@@ -19,8 +19,8 @@ OWNED = tuple(f"WEAPON{name[-1]}" for name in WEAPONS)
 COUNTED = {  # parts that are the change of one game variable
     "health": ("HEALTH", "health points, gained or lost"),
     "armour": ("ARMOR", "armour points, gained or lost"),
-    "kills": ("KILLCOUNT", "monsters killed"),
-    "hits": ("HITCOUNT", "hits on monsters"),
+    "kills": ("KILLCOUNT", "kills that the engine counts for the player, also of monsters that it did not hit"),
+    "hits": ("HITCOUNT", "hits of the player's own shots"),
     "damage": ("DAMAGECOUNT", "damage done to monsters"),
     "damage_taken": ("DAMAGE_TAKEN", "damage taken; weigh it negatively"),
     "items": ("ITEMCOUNT", "items picked up"),

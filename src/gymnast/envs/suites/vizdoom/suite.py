@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from gymnast.core.errors import package_problem
 from gymnast.envs.suites.base import Suite
+from gymnast.envs.suites.vizdoom.buttons import NOOP
 from gymnast.envs.suites.vizdoom.measures import PARTS
 from gymnast.envs.suites.vizdoom.task import DoomTask, doom_task
 
@@ -27,6 +28,7 @@ KNOWN_AS = {  # VizDoom-Basic-v0 and the like, as older wrappers of the engine c
     "Deathmatch": "VizdoomDeathmatch-v1",
     "E1M1": "VizdoomFreedoom1E1M1-S1-v0",
 }
+SMALL, TWICE = "160x120", "320x240"
 OLD = {f"VizDoom-{name}-v0": env_id for name, env_id in KNOWN_AS.items()}
 
 
@@ -46,7 +48,7 @@ class DoomSuite(Suite):
 
         env = DoomEnv(spec.kwargs, task, limit, render_mode)
         env.spec = spec
-        return TicRecorder(env)
+        return TicRecorder(env, task)
 
     def is_slow(self, env_id: str) -> bool:
         return True
@@ -56,6 +58,17 @@ class DoomSuite(Suite):
 
     def shaping_parts(self, env_id: str, kwargs: Mapping[str, Any]) -> dict[str, str]:
         return PARTS
+
+    def for_people(self, kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """A picture of twice the size, and an action that does nothing, so that time goes on while no key is down."""
+        task, changes = doom_task(kwargs), dict[str, Any]()
+        if task.resolution == SMALL:
+            crops = {name: getattr(task, name) for name in ("crop_rows", "crop_columns")}
+            changes = {name: [2 * end for end in crop] for name, crop in crops.items() if crop is not None}
+            changes["resolution"] = TWICE
+        if task.actions is not None and NOOP not in task.actions:
+            changes["actions"] = [NOOP, *task.actions]
+        return changes
 
     def connect(self, host: Any, guest: Any) -> Callable[[], None]:
         from gymnast.envs.suites.vizdoom.match import connect
