@@ -23,6 +23,7 @@ def runs() -> None:
 @click.option("--solved/--not-solved", default=None, help="Only runs that are solved, or that are not.")
 @click.option("--tag", "tags", multiple=True, help="Only runs with this tag. Repeatable: runs with all of these tags.")
 @click.option("--name", help="Only runs whose name begins with this.")
+@click.option("--sweep", metavar="NAME", help="The trainings of this sweep, which are in no other list.")
 @click.option("--sort", type=click.Choice(["created", "score", "steps", "time"]), default="created", show_default=True)
 @click.option("--limit", type=click.IntRange(min=1), help="Show at most this many.")
 @common

@@ -31,7 +31,8 @@ class Cell:
     def job(self, plan: Plan, store: Store) -> Job:
         """It works in the cell's folder, where an earlier part of it may be."""
         seeded = configs.override(self.candidate.config, [f"train.seed={self.seed}"])
-        arguments = {"config": seeded.model_dump(mode="json"), "steps": self.steps}
+        about = {"name": self.candidate.id, "changed": self.candidate.values}
+        arguments = {"config": seeded.model_dump(mode="json"), "steps": self.steps, **about}
         folder = store.run_folder(self.candidate, self.seed).resolve()
         if plan.init_from is not None:
             folder.mkdir(parents=True, exist_ok=True)

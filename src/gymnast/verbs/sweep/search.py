@@ -173,7 +173,7 @@ class Search:
         kept = {candidate.id for candidate in after}
         for candidate in before:
             if candidate.id not in kept:
-                self.store.drop_runs(candidate)
+                self.store.drop_checkpoints(candidate.id)
 
     def write_down(self, what: str, candidates: Sequence[Candidate], seeds: Sequence[int], steps: int) -> None:
         cells = ((c, record) for c in candidates for seed in seeds if (record := self.store.find(c, seed, steps)))
