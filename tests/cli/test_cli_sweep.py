@@ -36,8 +36,8 @@ def test_killed_and_continued(gymnast: Command, tmp_path: Path) -> None:
     finished = gymnast(*arguments, "--json", **ONE_THREAD)
     assert finished.code == 0, finished.err
     after = cells(tmp_path)
-    # Round 1 has the preset and a draw, round 2 the draw (nobody races with it after that), the confirmation both on two
-    # fresh seeds; each is a part of a cell that is trained once. Before the kill some were.
+    # Round 1 has the preset and a draw, round 2 the draw (nobody races with it after that), the confirmation both on
+    # two fresh seeds; each is a part of a cell that is trained once. Before the kill some were.
     parts = 2 + 1 + 4
     in_parts = derive_seed(0, "search", 0)
     done = sum(1 + (record["seed"] == in_parts and record["steps"] >= 1024) for record in before.values())

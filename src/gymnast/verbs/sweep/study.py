@@ -131,8 +131,9 @@ class Journal:
             points[self.plan.base.id] = base
         for config, params in points.items():
             if config in scores:
-                known = {"params": params, "distributions": self._distributions}
-                study.add_trial(optuna.trial.create_trial(value=scores[config], **known))
+                study.add_trial(
+                    optuna.trial.create_trial(params=params, distributions=self._distributions, value=scores[config])
+                )
         return dict(study.ask(self._distributions).params)
 
     def tell(self, number: int, record: Record | None, steps: int) -> None:
