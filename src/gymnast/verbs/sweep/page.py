@@ -166,7 +166,7 @@ def _files(store: Store) -> list[Block]:
                 (Link("report.html", "report.html"), ": this page with pictures"),
                 (Link(journal, journal), ": Optuna's journal; ", Mono(f"optuna-dashboard {journal}"), " opens it"),
                 (Link("cells", "cells"), ": every cell, a config trained with a seed"),
-                (Link("runs", "runs"), ": the runs of the best configs and of the confirmation"),
+                (Link("runs", "runs"), ": their runs; those of configs that were given up have no checkpoints"),
             )
         ),
     ]
