@@ -20,7 +20,7 @@ import argparse
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from queue import SimpleQueue
 from statistics import fmean
@@ -43,7 +43,7 @@ from gymnast.verbs.sweep.plan import Candidate, Plan
 from gymnast.verbs.sweep.search import Search
 from gymnast.verbs.sweep.store import Store, area
 
-TRIALS = 12
+TRIALS = 16  # as by default
 FRESH = 5  # seeds that score a winner
 SEEDS = tuple(range(5))  # of the searches
 
@@ -150,19 +150,20 @@ def train(plan: Plan, candidate: Candidate, seed: int, folder: Path, channel: Pr
     return area(story["curve"], plan.steps)
 
 
-def by_gymnast(plan: Plan, folder: Path) -> tuple[Candidate, int, int]:
-    """The winner, the env steps of the search, and how many configs were tried."""
+def by_gymnast(plan: Plan, folder: Path) -> tuple[Candidate, int, list[Any]]:
+    """The winner, the env steps of the search, and what it saw of each config."""
     store = Store(folder / "sweep")
     store.open(plan)
     try:
-        winner = Search(plan, store, Here(), TRIALS, 1, None, SILENT).search()[0]
+        work = Search(plan, store, Here(), TRIALS, 1, None, SILENT)
+        winner = work.search()[0]
         steps = sum(record.steps for record in store.records.values())
-        return winner, steps, len({config for config, _ in store.records})
+        return winner, steps, [asdict(standing) for standing in work.standings()]
     finally:
         store.close()
 
 
-def by_optuna(plan: Plan, folder: Path, budget: int) -> tuple[Candidate, int, int]:
+def by_optuna(plan: Plan, folder: Path, budget: int) -> tuple[Candidate, int, list[Any]]:
     """The same."""
     study = optuna.create_study(
         direction="maximize", sampler=optuna.samplers.TPESampler(seed=plan.seed), pruner=optuna.pruners.MedianPruner()
@@ -178,7 +179,8 @@ def by_optuna(plan: Plan, folder: Path, budget: int) -> tuple[Candidate, int, in
         except optuna.TrialPruned:
             study.tell(trial, state=optuna.trial.TrialState.PRUNED)
         made += channel.steps
-    return candidate_of(plan, study.best_params), made, len(study.trials)
+    seen = [{"values": trial.params, "score": trial.value} for trial in study.trials]  # no score: it was pruned
+    return candidate_of(plan, study.best_params), made, seen
 
 
 def candidate_of(plan: Plan, params: dict[str, Any]) -> Candidate:
@@ -195,10 +197,10 @@ def one(name: str, seed: int, out: Path) -> dict[str, Any]:
     found: dict[str, Any] = {"case": name, "env": case.env, "spoilt": case.spoilt, "seed": seed, "steps": case.steps}
     began, budget = monotonic(), 0
     for who in ("sweep", "optuna"):
-        winner, made, tried = by_gymnast(plan, folder) if who == "sweep" else by_optuna(plan, folder, budget)
+        winner, made, seen = by_gymnast(plan, folder) if who == "sweep" else by_optuna(plan, folder, budget)
         budget = budget or made
         fresh = [train(plan, winner, at, folder, Pruner()) for at in plan.fresh_seeds]
-        found[who] = {"settings": winner.values, "env_steps": made, "configs": tried, "scores": fresh}
+        found[who] = {"settings": winner.values, "env_steps": made, "scores": fresh, "seen": seen}
     found["seconds"] = monotonic() - began
     shutil.rmtree(folder)
     return found
@@ -214,7 +216,7 @@ def table(found: Sequence[dict[str, Any]]) -> str:
     for one in found:
         ours, theirs = one["sweep"], one["optuna"]
         gain = compare(ours["scores"], theirs["scores"]).difference
-        cost = [f"{side['configs']}, {number(side['env_steps'])}" for side in (ours, theirs)]
+        cost = [f"{len(side['seen'])}, {number(side['env_steps'])}" for side in (ours, theirs)]
         means = [number(fmean(side["scores"])) for side in (ours, theirs)]
         difference = f"{number(gain.value)} [{number(gain.low)}, {number(gain.high)}]"
         lines.append("| " + " | ".join([one["case"], str(one["seed"]), *cost, *means, difference]) + " |")
