@@ -101,7 +101,7 @@ class Training:
 
     def _train(self) -> None:
         try:
-            story = worker.run(self, folder=str(self.job.folder), **self.job.arguments)  # type: ignore[arg-type]
+            story = worker.run(self, **self.job.call)  # type: ignore[arg-type]
             self.news.put(Event("result", story))
         except Ended:
             self.news.put(Event("error", {"why": "stopped"}))

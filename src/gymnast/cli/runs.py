@@ -33,6 +33,7 @@ def runs_list(runs_dir: Path, **which: Any) -> None:
     \b
     gymnast runs list --env CartPole-v1 --sort score --limit 10
     gymnast runs list --tag gamma --solved
+    gymnast runs list --sweep my-sweep --sort score
     """
     from gymnast.terminal.runs import print_list
     from gymnast.verbs.runs.show import list_all_runs

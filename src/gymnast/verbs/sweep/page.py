@@ -166,7 +166,14 @@ def _files(store: Store) -> list[Block]:
                 (Link("report.html", "report.html"), ": this page with pictures"),
                 (Link(journal, journal), ": Optuna's journal; ", Mono(f"optuna-dashboard {journal}"), " opens it"),
                 (Link("cells", "cells"), ": every cell, a config trained with a seed"),
-                (Link("runs", "runs"), ": their runs; those of configs that were given up have no checkpoints"),
+                (
+                    *(
+                        Link("runs", "runs"),
+                        ": their runs, which ",
+                        Mono(f"gymnast runs list --sweep {store.folder.name}"),
+                    ),
+                    " lists; those of configs that were given up have no checkpoints",
+                ),
             )
         ),
     ]
