@@ -158,7 +158,7 @@ def _nodes(store: Store) -> list[Block]:
 
 
 def _files(store: Store) -> list[Block]:
-    journal = store.journal.name
+    journal, lists = store.journal.name, Mono(f"gymnast runs list --sweep {store.folder.name}")
     return [
         Heading("Files"),
         Items(
@@ -167,12 +167,9 @@ def _files(store: Store) -> list[Block]:
                 (Link(journal, journal), ": Optuna's journal; ", Mono(f"optuna-dashboard {journal}"), " opens it"),
                 (Link("cells", "cells"), ": every cell, a config trained with a seed"),
                 (
-                    *(
-                        Link("runs", "runs"),
-                        ": their runs, which ",
-                        Mono(f"gymnast runs list --sweep {store.folder.name}"),
-                    ),
-                    " lists; those of configs that were given up have no checkpoints",
+                    Link("runs", "runs"),
+                    ": their runs; those of configs that were given up have no checkpoints. ",
+                    lists,
                 ),
             )
         ),
