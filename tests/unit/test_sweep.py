@@ -16,7 +16,7 @@ from gymnast.core.errors import UserError
 from gymnast.core.schedule import Schedule
 from gymnast.verbs.sweep.asked import base_of, make_plan
 from gymnast.verbs.sweep.cells import Cell, Stopper
-from gymnast.verbs.sweep.compare import compare, front, worse
+from gymnast.verbs.sweep.compare import compare, front
 from gymnast.verbs.sweep.plan import Plan, rounds_of
 from gymnast.verbs.sweep.run import write_best
 from gymnast.verbs.sweep.space import Dimension, make_space, parse_search, rescaled, value_at, with_values
@@ -201,8 +201,8 @@ def test_the_score_is_the_mean_height_of_the_curve() -> None:
 
 def test_rounds_get_narrower_and_longer() -> None:
     rounds = [(r.candidates, r.seeds, r.steps) for r in rounds_of(64, 1_000)]
-    assert rounds == [(64, 1, 500), (22, 1, 1_000), (8, 2, 1_000), (2, 4, 1_000)]
-    assert [r.candidates for r in rounds_of(16, 1_000)] == [16, 6, 3, 2]
+    assert rounds == [(64, 1, 500), (16, 1, 1_000), (8, 2, 1_000), (2, 3, 1_000)]
+    assert [r.candidates for r in rounds_of(16, 1_000)] == [16, 4, 3, 2]
     assert [r.candidates for r in rounds_of(1, 1_000)] == [1, 1, 1, 1]
 
 
@@ -210,7 +210,7 @@ def test_fresh_seeds_are_never_searched_with() -> None:
     for seed in range(200):
         plan = plan_of("algo.gamma=[0.9, 0.99]", seed=seed)
         assert not {*plan.search_seeds} & {*plan.fresh_seeds}
-        assert len({*plan.search_seeds, *plan.fresh_seeds}) == 9
+        assert len({*plan.search_seeds, *plan.fresh_seeds}) == 8
 
 
 def test_paired_interval_is_students() -> None:
@@ -225,12 +225,6 @@ def test_paired_interval_is_students() -> None:
     assert found.difference.low == pytest.approx(other.low)
     assert not compare(ours, ours).better
     assert not compare([1.0], [0.0]).better  # one pair shows nothing
-    assert worse([1.0, 2.0], [5.0, 6.0]) == 1.0
-    assert worse([1.0, 2.0, 3.0], [5.0, 6.5, 7.0]) < 0.05 < worse([5.0, 6.5, 7.0], [1.0, 2.0, 3.0])
-    assert worse([1.0, 2.0, 3.0], [1.0, 2.0, 3.0]) == 1.0
-    assert worse([1.0, 2.0, 3.0], [2.0, 3.0, 4.0]) == 0.0
-    ours, theirs = [3.0, 5.0, 4.0, 8.0], [4.0, 7.0, 4.5, 8.5]
-    assert worse(ours, theirs) == pytest.approx(stats.ttest_rel(ours, theirs, alternative="less").pvalue)
 
 
 def test_front_of_score_against_seconds() -> None:

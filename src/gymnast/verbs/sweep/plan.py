@@ -47,15 +47,16 @@ class Round:
 
 def rounds_of(trials: int, steps: int) -> list[Round]:
     """Many configs with one seed, then few with several. The shortest trainings have half of the steps: what is slow
-    in the beginning and good in the end is still flat after a quarter."""
-    second = min(trials, max(2, math.ceil(trials / 3)))
+    in the beginning and good in the end is still flat after a quarter. More than three seeds would tell two good
+    configs apart a little better; the same steps find more by trying further configs."""
+    second = min(trials, max(2, math.ceil(trials / 4)))
     third = min(second, max(3, math.ceil(trials / 8)))
     fourth = min(third, 2)
     return [
         Round(trials, 1, steps // 2),
         Round(second, 1, steps),
         Round(third, 2, steps),
-        Round(fourth, 4, steps),
+        Round(fourth, 3, steps),
     ]
 
 

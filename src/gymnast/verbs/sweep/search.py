@@ -1,7 +1,6 @@
 """The rounds of a sweep: wide and short, then narrow and long; and the confirmation on fresh seeds.
 
-Each round trains its cells on common seeds and keeps the best. Survivors go on exactly where they stopped. In the last
-rounds a config that a paired test shows to be worse than the leader gets no further seeds.
+Each round trains its cells on common seeds and keeps the best. Survivors go on exactly where they stopped.
 """
 
 from __future__ import annotations
@@ -18,15 +17,14 @@ from gymnast.core.text import assignment, number
 from gymnast.jobs.pool import Launcher
 from gymnast.verbs.progress import Progress
 from gymnast.verbs.sweep.cells import Cell, Failure, run_cells
-from gymnast.verbs.sweep.compare import Comparison, compare, worse
-from gymnast.verbs.sweep.plan import Candidate, Plan, rounds_of
+from gymnast.verbs.sweep.compare import Comparison, compare
+from gymnast.verbs.sweep.plan import Candidate, Plan, Round, rounds_of
 from gymnast.verbs.sweep.standings import TITLES, Standing, standings
 from gymnast.verbs.sweep.store import Record, Store
 from gymnast.verbs.sweep.study import Journal
 
 TURN = 8  # configs that are drawn before the best ones so far make all steps
 SHOWN = 8  # configs of the live table
-SHOWN_WORSE = 0.05  # p-value below which a finalist gets no further seeds
 
 
 class Search:
@@ -55,10 +53,10 @@ class Search:
         self.progress.plan(max(0, planned_steps(self.trials, self.plan) - self.steps_kept))
         seeds, steps = self.plan.search_seeds, self.plan.steps
         drawn, whole = self.draw_and_train()
-        third = rounds_of(len(drawn), steps)[2]
-        finalists = self.best(whole, seeds[:1], steps)[: third.candidates]
+        last = rounds_of(len(drawn), steps)[2:]
+        finalists = self.best(whole, seeds[:1], steps)[: last[0].candidates]
         self.let_go(drawn, finalists)
-        return self.race(finalists)
+        return self.race(finalists, last)
 
     def draw_and_train(self) -> tuple[list[Candidate], list[Candidate]]:
         """The first two rounds: all that were drawn, and the best of them, which have made all steps. They take turns,
@@ -116,19 +114,15 @@ class Search:
                 f"{steps:,} steps: nothing tells them apart. Use more --steps."
             )
 
-    def race(self, finalists: Sequence[Candidate]) -> list[Candidate]:
-        """The last two rounds, seed after seed: two of the finalists get all seeds."""
-        seeds, steps, racing = self.plan.search_seeds, self.plan.steps, list(finalists)
-        third, fourth = rounds_of(len(racing), steps)[2:]
-        for count in range(third.seeds, fourth.seeds + 1):
-            if len(racing) == 1:
-                break
-            what = "round 3" if count <= third.seeds else "round 4"
-            self.run(what, [Cell(candidate, seeds[count - 1], steps, may_stop=False) for candidate in racing])
-            self.write_down(what, racing, seeds[:count], steps)
-            ranked = self.best(racing, seeds[:count], steps)[: fourth.candidates]
-            leader = self.scores(ranked[0], seeds[:count], steps)
-            racing = [c for c in ranked if worse(self.scores(c, seeds[:count], steps), leader) >= SHOWN_WORSE]
+    def race(self, finalists: Sequence[Candidate], rounds: Sequence[Round]) -> list[Candidate]:
+        """The last rounds: ever fewer configs, with ever more seeds."""
+        racing = list(finalists)
+        for index, now in enumerate(rounds, start=3):
+            racing, seeds, what = racing[: now.candidates], self.plan.search_seeds[: now.seeds], f"round {index}"
+            if len(racing) > 1:
+                self.run(what, [Cell(c, seed, now.steps, may_stop=False) for seed in seeds for c in racing])
+                self.write_down(what, racing, seeds, now.steps)
+                racing = self.best(racing, seeds, now.steps)
         return racing
 
     def confirm(self, winner: Candidate) -> dict[str, Comparison]:
