@@ -192,8 +192,8 @@ def one(name: str, seed: int, out: Path) -> dict[str, Any]:
     case, folder = CASES[name], out / f"{name}-{seed}"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    asked = {"search": [], "space": None, "sampler": "tpe", "seed": seed, "seeds": FRESH, "against": None}
-    plan, _ = make_plan(base_of(case.env, None, case.spoilt, case.steps, folder), **asked)  # type: ignore[arg-type]
+    base = base_of(case.env, None, case.spoilt, case.steps, folder)
+    plan, _ = make_plan(base, search=[], space=None, sampler="tpe", seed=seed, seeds=FRESH, against=None)
     found: dict[str, Any] = {"case": name, "env": case.env, "spoilt": case.spoilt, "seed": seed, "steps": case.steps}
     began, budget = monotonic(), 0
     for who in ("sweep", "optuna"):
