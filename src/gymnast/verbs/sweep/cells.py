@@ -18,7 +18,7 @@ from gymnast.verbs.sweep.store import INIT, Curve, Record, Store, area
 
 FEWEST_PEERS = 4  # cells to compare with, before one is called hopeless
 FIRST_STOP = 0.25  # of a cell's steps: nothing is stopped before
-FLAT = 0.15  # of the range of all evaluations: curves that have changed by less tell nothing yet
+FLAT = 0.05  # of the range of all evaluations: curves that have changed by less tell nothing yet
 
 
 @dataclass(frozen=True, eq=False)

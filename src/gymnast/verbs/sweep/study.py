@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from optuna.study import Study
     from optuna.trial import FrozenTrial
 
+RANDOM = 10  # draws before tpe and gp make use of scores
 MOST_TRIES = 50  # draws in a row that fit no config, or one that was drawn before
 FEWEST = 20  # trials, from which on the importance of a setting is more than luck
 DRAWN_BEFORE = "drawn before"
@@ -123,11 +124,13 @@ class Journal:
         uninterrupted one does."""
         import optuna
 
-        sampler = make_sampler(self.plan.sampler, derive_seed(self.plan.seed, "sampler", number))
+        seed, given = derive_seed(self.plan.seed, "sampler", number), len(self.plan.starts)
+        base = self.plan.drawn_base()
+        sampler = make_sampler(self.plan.sampler, seed, given + (base is not None))
         study = optuna.create_study(direction="maximize", sampler=sampler)
         trials = self.study.get_trials(deepcopy=False)
         points = {config: trials[number].params for config, (number, _) in self._drawn.items()}
-        if (base := self.plan.drawn_base()) is not None:
+        if base is not None:
             points[self.plan.base.id] = base
         for config, params in points.items():
             if config in scores:
@@ -241,13 +244,14 @@ def _facts(record: Record) -> dict[str, Any]:
     }
 
 
-def make_sampler(name: str, seed: int) -> BaseSampler:
+def make_sampler(name: str, seed: int, given: int) -> BaseSampler:
+    """`given`: points that were not drawn. They are few and alike, and take no random draw's place."""
     from optuna import samplers
 
     if name == "tpe":
-        return samplers.TPESampler(seed=seed, n_startup_trials=8)
+        return samplers.TPESampler(seed=seed, n_startup_trials=RANDOM + given)
     if name == "gp":
-        return samplers.GPSampler(seed=seed, n_startup_trials=8, deterministic_objective=False)
+        return samplers.GPSampler(seed=seed, n_startup_trials=RANDOM + given, deterministic_objective=False)
     return samplers.RandomSampler(seed=seed)
 
 
