@@ -8,14 +8,25 @@ from typing import Any
 import pytest
 
 from gymnast.config import load, override
+from gymnast.core.errors import UserError
 from gymnast.runs.references import list_runs, resolve_checkpoint
 from gymnast.verbs import train
-from gymnast.verbs.sweep.asked import base_of
+from gymnast.verbs.report import report_run
+from gymnast.verbs.runs.show import list_all_runs, show_run
+from gymnast.verbs.sweep.asked import base_of, make_plan
 from gymnast.verbs.sweep.plan import MEASURED
-from gymnast.verbs.sweep.store import INIT, area
+from gymnast.verbs.sweep.store import INIT, Store, area
 from gymnast.verbs.sweep.worker import run
 
 STEPS = 4096
+ASKED: dict[str, Any] = {
+    "search": ["algo.gamma=[0.9, 0.99]"],
+    "space": None,
+    "sampler": None,
+    "seed": 0,
+    "seeds": 2,
+    "against": None,
+}
 
 
 class Heard:
@@ -28,10 +39,11 @@ class Heard:
         self.events.append(facts)
 
 
-def cell(folder: Path, steps: int, channel: Heard | None = None, target: str = "CartPole-v1:zoo") -> dict[str, Any]:
+def cell(folder: Path, steps: int, channel: Heard | None = None, **about: Any) -> dict[str, Any]:
+    target = "CartPole-v1:zoo"
     config = load(target, ["eval.episodes=4", "stop.episodes=4", "train.seed=5"], steps=STEPS).config
     measured = override(config, MEASURED)
-    return run(channel or Heard(), measured.model_dump(mode="json"), steps, str(folder))  # type: ignore[arg-type]
+    return run(channel or Heard(), measured.model_dump(mode="json"), steps, str(folder), **about)  # type: ignore[arg-type]
 
 
 def test_a_cell_in_parts_is_the_cell_in_one_go(tmp_path: Path) -> None:
@@ -82,3 +94,24 @@ def test_cells_start_from_a_checkpoint(tmp_path: Path) -> None:
     assert trained["curve"][0][1] != fresh["curve"][0][1]
     # the same agent on the same episodes: what the run's own last evaluation would say of it
     assert trained["curve"][0][1] > fresh["curve"][0][1]
+
+
+def test_a_config_that_was_given_up_can_be_inspected(tmp_path: Path) -> None:
+    store = Store(tmp_path / "sweeps" / "mine")
+    store.open(make_plan(base_of("CartPole-v1:zoo", None, [], STEPS, tmp_path), **ASKED)[0])
+    store.close()
+    loser = store.folder / "runs" / "1a2b3c4d-s5"
+    cell(loser, STEPS // 4, name="1a2b3c4d", changed={"algo.gamma": 0.9})
+    store.drop_checkpoints("1a2b3c4d")
+    assert not list(loser.rglob("*.safetensors"))
+    assert not list_all_runs(tmp_path).runs
+    (found,) = list_all_runs(tmp_path, sweep="mine").runs
+    assert (found.info.name, found.changes, found.env_steps) == ("1a2b3c4d", {"algo.gamma": 0.9}, STEPS // 4)
+    shown = show_run(found.info.token, tmp_path).to_json()
+    assert shown["run"] == found.info.id
+    assert shown["rows"] > 0
+    assert shown["checkpoints"] == []
+    assert found.run.alerts_path.is_file()
+    assert report_run(found.info.token, tmp_path, html=False, out=None).text.startswith("# ")
+    with pytest.raises(UserError, match=r"no sweep 'mien'\. Did you mean 'mine'\?"):
+        list_all_runs(tmp_path, sweep="mien")

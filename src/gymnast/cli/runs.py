@@ -23,6 +23,7 @@ def runs() -> None:
 @click.option("--solved/--not-solved", default=None, help="Only runs that are solved, or that are not.")
 @click.option("--tag", "tags", multiple=True, help="Only runs with this tag. Repeatable: runs with all of these tags.")
 @click.option("--name", help="Only runs whose name begins with this.")
+@click.option("--sweep", metavar="NAME", help="The trainings of this sweep, which are in no other list.")
 @click.option("--sort", type=click.Choice(["created", "score", "steps", "time"]), default="created", show_default=True)
 @click.option("--limit", type=click.IntRange(min=1), help="Show at most this many.")
 @common
@@ -32,6 +33,7 @@ def runs_list(runs_dir: Path, **which: Any) -> None:
     \b
     gymnast runs list --env CartPole-v1 --sort score --limit 10
     gymnast runs list --tag gamma --solved
+    gymnast runs list --sweep my-sweep --sort score
     """
     from gymnast.terminal.runs import print_list
     from gymnast.verbs.runs.show import list_all_runs

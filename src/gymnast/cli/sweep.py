@@ -55,7 +55,11 @@ from gymnast.cli.verbs import Finite, app, common, on_option, quiet, sets, show,
     type=click.Path(dir_okay=False, path_type=Path),
     help="File for the better settings.  [default: best.yaml in the sweep's folder]",
 )
-@click.option("--against", metavar="ENV[:VARIANT]|FILE", help="Compare the winner with this config, too.")
+@click.option(
+    "--against",
+    metavar="ENV[:VARIANT]|FILE",
+    help="Try the values of this config, too, and compare the winner with it.",
+)
 @sets
 @trust
 @quiet

@@ -3,15 +3,18 @@
 One resolver serves every command: `@last` (the newest run), `@best` (the best score among the runs of the newest run's
 env), `@best:ENV`, an id, a unique prefix of one, the name it was given, a path to a run folder or to a checkpoint file;
 with `/best`, `/last`, `/step_20000` or `/stage_NAME` behind it to choose the checkpoint. Where an agent is all that is
-needed, a file that `model.save` wrote will do as well.
+needed, a file that `model.save` wrote will do as well. The runs of sweeps are in no list but that of their sweep; an id
+or the beginning of one names them, too.
 """
 
 from __future__ import annotations
 
+import glob
 import os
 import re
 import shlex
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 from gymnast.core.errors import UserError, did_you_mean
@@ -28,6 +31,7 @@ __all__ = [
 ]  # from there
 
 CHECKPOINT_NAME = re.compile(r"best|last|step_\d+|stage_[\w-]+")
+SWEEPS = "sweeps"  # a folder in that of the runs: sweeps/NAME/runs/CELL/ID
 
 
 def resolve(ref: str, runs_dir: str | Path) -> Run:
@@ -79,6 +83,25 @@ def delete_run(run: Run) -> None:
     shutil.rmtree(hidden)
 
 
+def runs_of_sweep(name: str, runs_dir: Path) -> RunList:
+    """The trainings of a sweep, newest first."""
+    folders = {path.parent.name: path.parent for path in (runs_dir / SWEEPS).glob("*/sweep.json")}
+    if name not in folders:
+        newest = sorted(folders, key=lambda one: -folders[one].stat().st_mtime)[:3]
+        there = f"There are: {', '.join(newest)}." if newest else f"There are none in {runs_dir / SWEEPS}."
+        raise UserError(f"no sweep {name!r}.{did_you_mean(name, list(folders))} {there}")
+    cells = [list_runs(cell) for cell in sorted((folders[name] / "runs").glob("[!.]*"))]
+    runs = sorted((run for cell in cells for run in cell), key=lambda run: (run.created, run.id), reverse=True)
+    damaged = [run for cell in cells for run in cell.damaged]
+    return RunList(runs, damaged, [warning for cell in cells for warning in cell.warnings])
+
+
+def in_sweeps(beginning: str, runs_dir: Path) -> list[Run]:
+    """The runs of sweeps whose id begins so."""
+    found = (runs_dir / SWEEPS).glob(f"*/runs/*/{glob.escape(beginning)}*/run.json")
+    return [Run(path.parent) for path in found]
+
+
 def runs_dir_option(folder: Path) -> str:
     """What a command needs to find the runs of a folder: nothing, where they are looked for anyway."""
     if folder.resolve() == default_runs_dir().resolve():
@@ -127,6 +150,11 @@ def _run_above(folder: Path, asked: Path) -> Run:
 def _pick(ref: str, runs_dir: Path) -> RunInfo:
     runs = list_runs(runs_dir)
     known = [*runs, *runs.damaged]  # one that is damaged can be named, to be deleted or to be told what is wrong
+    named = [] if ref.startswith("@") else _named(ref, known) or _trained_by_sweeps(ref, runs_dir)
+    if len(named) == 1:
+        return named[0]
+    if named:
+        raise UserError(f"{ref!r} could be any of: {', '.join(run.id for run in named)}. Give more letters.")
     if not runs and (ref.startswith("@") or not known):
         broken = f" ({runs.warnings[0]})" if runs.warnings else ""
         raise UserError(f"no runs yet in {runs_dir}{broken}: start one with `gymnast train CartPole-v1`.")
@@ -136,18 +164,23 @@ def _pick(ref: str, runs_dir: Path) -> RunInfo:
         return _best(runs, ref.partition(":")[2] or runs[0].env)
     if ref.startswith("@"):
         raise UserError(f"unknown reference {ref!r}. Use @last, @best, @best:ENV, a run's id or the start of one.")
-    for run in sorted(known, key=lambda run: run.path.name != ref):  # a copy under another name has the same id
-        if run.id == ref:
-            return run
-    matching = [run for run in known if ref and run.name == ref]
-    matching = matching or [run for run in known if ref and run.id.startswith(ref)]
-    if len(matching) == 1:
-        return matching[0]
-    if matching:
-        raise UserError(f"{ref!r} could be any of: {', '.join(run.id for run in matching)}. Give more letters.")
     newest = ", ".join(run.id for run in known[:3])
     near = did_you_mean(ref, [run.id for run in known]) or did_you_mean(ref, [run.token for run in known])
     raise UserError(f"no run {ref!r} in {runs_dir}.{near} Newest: {newest}.")
+
+
+def _named(ref: str, known: Sequence[RunInfo]) -> list[RunInfo]:
+    """Those that an id, a name or the beginning of an id stands for."""
+    for run in sorted(known, key=lambda run: run.path.name != ref):  # a copy under another name has the same id
+        if run.id == ref:
+            return [run]
+    return [run for run in known if ref and run.name == ref] or [run for run in known if ref and run.id.startswith(ref)]
+
+
+def _trained_by_sweeps(ref: str, runs_dir: Path) -> list[RunInfo]:
+    """The same among the runs of sweeps, without their names: these are those of configs, which have several seeds."""
+    found = [RunInfo(run.path, run.id) for run in in_sweeps(ref, runs_dir)] if ref else []
+    return [run for run in found if run.id == ref] or found
 
 
 def _best(runs: RunList, env: str) -> RunInfo:

@@ -7,7 +7,6 @@ without a summary came to are read afterwards, the newest run first.
 
 from __future__ import annotations
 
-import glob
 import math
 import os
 import re
@@ -26,7 +25,7 @@ from gymnast.alerts.alert import read_alerts
 from gymnast.core.errors import UserError
 from gymnast.core.files import read_bytes
 from gymnast.report.run_facts import RETURN, RunFacts
-from gymnast.runs.references import Run, RunInfo, resolve
+from gymnast.runs.references import SWEEPS, Run, RunInfo, in_sweeps, resolve
 from gymnast.sinks.jsonl import LARGEST_TABLE
 from gymnast.studio.answers import NotFound
 from gymnast.studio.followed import FollowedRun
@@ -34,7 +33,6 @@ from gymnast.studio.socket import to_json
 
 COLOURS, APART = 20, 12  # that the pages draw runs in, and how many of them are far apart: these come first
 SPARK = 40  # points of the curve in a row
-SWEEPS = "sweeps"  # a folder in that of the runs
 KEPT = 8  # runs whose rows are in memory although nobody trains them
 SETTLED = 1_000_000_000  # ns after which two changes of a folder have two different times for sure
 RETURNS = re.compile(rb'"rollout/ep_rew_mean":\s*(-?[0-9][0-9.eE+-]*)')
@@ -163,8 +161,7 @@ class Library:
 
     def _of_sweep(self, name: str) -> Run | None:
         """A run of a sweep's cell, by its id: it can be looked at, and is in no list."""
-        found = (self.runs_dir / SWEEPS).glob(f"*/runs/*/{glob.escape(name)}/run.json")
-        return next((Run(path.parent) for path in found), None)
+        return next((run for run in in_sweeps(name, self.runs_dir) if run.path.name == name), None)
 
     @contextmanager
     def reading(self, ref: str) -> Iterator[FollowedRun]:

@@ -16,10 +16,10 @@ from gymnast.core.text import assignment, printable
 from gymnast.report.blocks import Heading, Items, Link, Page
 from gymnast.report.html import html_page
 from gymnast.runs.lock import RunLock
-from gymnast.runs.references import Run
+from gymnast.runs.references import SWEEPS, Run
 from gymnast.studio.answers import NO_SCRIPTS, Json, NotFound, file_answer, inside
 from gymnast.studio.followed import FollowedRun
-from gymnast.studio.library import SWEEPS, row_of
+from gymnast.studio.library import row_of
 from gymnast.studio.runs_api import library_of
 from gymnast.verbs.sweep.store import Record
 

@@ -11,7 +11,7 @@ from typing import Any
 from gymnast.core.errors import UserError
 from gymnast.report.run_facts import RunFacts
 from gymnast.runs.archive import import_run, zip_run
-from gymnast.runs.references import Run, delete_run, list_runs, resolve
+from gymnast.runs.references import Run, delete_run, list_runs, resolve, runs_of_sweep
 from gymnast.verbs.remote.start import bring, is_left_alone
 from gymnast.verbs.result import Facts
 
@@ -64,11 +64,13 @@ def list_all_runs(
     solved: bool | None = None,
     tags: Sequence[str] = (),
     name: str | None = None,
+    sweep: str | None = None,
     sort: str = "created",
     limit: int | None = None,
 ) -> RunsList:
-    """Those that all of these words fit. `algo`: or the variant; `tags`: all of them; `name`: or its beginning."""
-    runs = list_runs(runs_dir)
+    """Those that all of these words fit. `algo`: or the variant; `tags`: all of them; `name`: or its beginning;
+    `sweep`: the trainings of this sweep instead, which are in no other list."""
+    runs = list_runs(runs_dir) if sweep is None else runs_of_sweep(sweep, runs_dir)
     fitting = [
         info
         for info in (*runs, *runs.damaged)

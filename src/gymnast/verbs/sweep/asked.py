@@ -85,7 +85,16 @@ def make_plan(
     if against is not None:
         resolved = resolve_config(against, [], steps=base.config.train.total_timesteps)
         other = resolved.target, resolved.config
-    return Plan(base.name, base.config, found, sampler, seed, seeds, base.init_from, other, base.given), notes
+    shipped = preset_of(base.config)
+    return Plan(base.name, base.config, found, sampler, seed, seeds, base.init_from, other, base.given, shipped), notes
+
+
+def preset_of(config: configs.RunConfig) -> configs.RunConfig | None:
+    """What is shipped for the env and the algorithm of a config."""
+    if not is_preset(config.env.id):
+        return None
+    shipped = configs.load(config.env.id).config
+    return shipped if shipped.algo.name == config.algo.name else None
 
 
 def refuse_sampler(space: Sequence[Dimension], sampler: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from statistics import median
@@ -17,6 +17,8 @@ from gymnast.verbs.sweep.plan import Candidate, Plan
 from gymnast.verbs.sweep.store import INIT, Curve, Record, Store, area
 
 FEWEST_PEERS = 4  # cells to compare with, before one is called hopeless
+FIRST_STOP = 0.25  # of a cell's steps: nothing is stopped before
+FLAT = 0.05  # of the range of all evaluations: curves that have changed by less tell nothing yet
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +33,8 @@ class Cell:
     def job(self, plan: Plan, store: Store) -> Job:
         """It works in the cell's folder, where an earlier part of it may be."""
         seeded = configs.override(self.candidate.config, [f"train.seed={self.seed}"])
-        arguments = {"config": seeded.model_dump(mode="json"), "steps": self.steps}
+        about = {"name": self.candidate.id, "changed": self.candidate.values}
+        arguments = {"config": seeded.model_dump(mode="json"), "steps": self.steps, **about}
         folder = store.run_folder(self.candidate, self.seed).resolve()
         if plan.init_from is not None:
             folder.mkdir(parents=True, exist_ok=True)
@@ -46,8 +49,8 @@ class Failure:
 
 
 class Stopper:
-    """The median rule, by steps and within a seed: in the second half of its steps a cell ends whose area so far is
-    below the median of the others' at the same step."""
+    """The median rule, by steps and within a seed: after a quarter of its steps a cell ends whose area so far is
+    below the median of the others' at the same step. Not while these are flat: then it may be slow, as they are."""
 
     def __init__(self) -> None:
         self._curves: dict[tuple[int, int], dict[Cell, Curve]] = {}  # by seed and steps
@@ -56,11 +59,23 @@ class Stopper:
         """Whether the cell is hopeless, by what is known of it and of its peers."""
         peers = self._curves.setdefault((cell.seed, cell.steps), {})
         peers[cell] = curve
-        if not cell.may_stop or not curve or not 0.5 * cell.steps <= curve[-1][0] < cell.steps:
+        if not cell.may_stop or not curve or not FIRST_STOP * cell.steps <= curve[-1][0] < cell.steps:
             return False
         now = curve[-1][0]
-        others = [area(o, now) for peer, o in peers.items() if peer is not cell and o and o[-1][0] >= now]
-        return len(others) >= FEWEST_PEERS and area(curve, now) < median(others)
+        others = [o for peer, o in peers.items() if peer is not cell and o and o[-1][0] >= now]
+        if len(others) < FEWEST_PEERS or self._are_flat(others, now):
+            return False
+        return area(curve, now) < median(area(other, now) for other in others)
+
+    def _are_flat(self, curves: Sequence[Curve], now: int) -> bool:
+        """Whether most of them have hardly changed up to now, next to all that the sweep has seen."""
+        seen = [score for peers in self._curves.values() for curve in peers.values() for _, score in curve]
+        return median(change(curve, now) for curve in curves) < FLAT * (max(seen) - min(seen))
+
+
+def change(curve: Curve, now: int) -> float:
+    """By how much its mean height in the second half of the steps up to now differs from that in the first half."""
+    return 2 * abs(area(curve, now) - area(curve, now / 2))
 
 
 def run_cells(

@@ -43,18 +43,6 @@ def compare(ours: Sequence[float], theirs: Sequence[float]) -> Comparison:
     return Comparison(estimate, Estimate.of(improvement, ours, theirs), len(differences))
 
 
-def worse(ours: Sequence[float], theirs: Sequence[float]) -> float:
-    """The p-value of a paired t-test that ours is not below theirs; 1 with fewer than three pairs."""
-    differences = np.asarray(ours, float) - np.asarray(theirs, float)
-    error = 0.0 if len(differences) < 3 else float(differences.std(ddof=1)) / math.sqrt(len(differences))
-    mean = float(differences.mean())
-    if error <= 1e-9 * abs(mean):  # nothing differs from seed to seed, or too few seeds
-        return 0.0 if mean < 0 and len(differences) >= 3 else 1.0
-    from scipy.stats import t
-
-    return float(t.cdf(mean / error, len(differences) - 1))
-
-
 def front(points: Sequence[tuple[float, float]]) -> list[bool]:
     """Which of these (score, seconds) no other one beats in both."""
     return [

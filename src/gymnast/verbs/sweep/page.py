@@ -77,7 +77,7 @@ def write_page(
     page = [
         *_head(plan, found, variant),
         *_standings(table),
-        *_importance(importances),
+        *_importance(importances, max((len(points) for points in slices.values()), default=0)),
         *_slices(plan, slices),
         *_nodes(store),
         *_files(store),
@@ -108,14 +108,17 @@ def _standings(table: Sequence[Standing]) -> list[Block]:
     return [Heading("Configs"), Table(TITLES, tuple(standing.cells for standing in table), NUMBERS), say(SCORE)]
 
 
-def _importance(importances: Mapping[str, float]) -> list[Block]:
+def _importance(importances: Mapping[str, float], trials: int) -> list[Block]:
     if not importances:
         return []
     rows = tuple((Mono(name), score(share), bar(share, WIDTH)) for name, share in importances.items())
     return [
         Heading("What mattered"),
         Table(("setting", "importance", ""), rows, right=(1,)),
-        say("How much of the differences between scores of the first round each setting explains (PED-ANOVA)."),
+        say(
+            "How much of the differences between scores of the first round each setting explains (PED-ANOVA). "
+            f"{trials} trials, one seed: weak."
+        ),
     ]
 
 
@@ -155,7 +158,7 @@ def _nodes(store: Store) -> list[Block]:
 
 
 def _files(store: Store) -> list[Block]:
-    journal = store.journal.name
+    journal, lists = store.journal.name, Mono(f"gymnast runs list --sweep {store.folder.name}")
     return [
         Heading("Files"),
         Items(
@@ -163,7 +166,11 @@ def _files(store: Store) -> list[Block]:
                 (Link("report.html", "report.html"), ": this page with pictures"),
                 (Link(journal, journal), ": Optuna's journal; ", Mono(f"optuna-dashboard {journal}"), " opens it"),
                 (Link("cells", "cells"), ": every cell, a config trained with a seed"),
-                (Link("runs", "runs"), ": the runs of the best configs and of the confirmation"),
+                (
+                    Link("runs", "runs"),
+                    ": their runs; those of configs that were given up have no checkpoints. ",
+                    lists,
+                ),
             )
         ),
     ]

@@ -13,7 +13,7 @@ from typing import Any
 
 from gymnast import config as configs
 from gymnast.core.seeds import derive_seed
-from gymnast.verbs.sweep.space import Dimension, value_at, with_values
+from gymnast.verbs.sweep.space import Dimension, found_at, value_at, with_values
 
 EVALUATIONS = 20  # of a full run; rounds end with one of them
 SAMPLERS = ("random", "grid", "tpe", "gp")
@@ -46,10 +46,18 @@ class Round:
 
 
 def rounds_of(trials: int, steps: int) -> list[Round]:
-    """Wide and short, then narrow and long: each round costs about as much as the one before."""
+    """Many configs with one seed, then few with several. The shortest trainings have half of the steps: what is slow
+    in the beginning and good in the end is still flat after a quarter. More than three seeds would tell two good
+    configs apart a little better; the same steps find more by trying further configs."""
     second = min(trials, max(2, math.ceil(trials / 4)))
-    third = min(second, max(2, math.ceil(trials / 16)))
-    return [Round(trials, 1, steps // 4), Round(second, 2, steps // 2), Round(third, 4, steps)]
+    third = min(second, max(3, math.ceil(trials / 8)))
+    fourth = min(third, 2)
+    return [
+        Round(trials, 1, steps // 2),
+        Round(second, 1, steps),
+        Round(third, 2, steps),
+        Round(fourth, 3, steps),
+    ]
 
 
 @dataclass(frozen=True)
@@ -58,7 +66,7 @@ class Candidate:
 
     id: str
     config: configs.RunConfig
-    values: dict[str, Any]
+    values: dict[str, Any]  # as a file has them: lin_0.003
 
 
 @dataclass(frozen=True)
@@ -74,6 +82,7 @@ class Plan:
     init_from: Path | None = None  # a checkpoint that every cell starts from
     against: tuple[str, configs.RunConfig] | None = None  # another config that the winner is compared with
     given: tuple[str, ...] = ()  # --set, on top of the target
+    shipped: configs.RunConfig | None = None  # the preset of the env, for the same algorithm
 
     @property
     def steps(self) -> int:
@@ -99,7 +108,9 @@ class Plan:
 
     def candidate(self, values: Mapping[str, Any]) -> Candidate:
         """ConfigError where these settings do not fit together."""
-        return self.measured(configs.validate(with_values(self.asked, values), dict.fromkeys(values, "search")), values)
+        data = with_values(self.asked, values)
+        written = {key: found_at(data, key) for key in values}
+        return self.measured(configs.validate(data, dict.fromkeys(values, "search")), written)
 
     def measured(self, config: configs.RunConfig, values: Mapping[str, Any]) -> Candidate:
         config = configs.override(config, MEASURED)
@@ -120,6 +131,22 @@ class Plan:
         """The base as a point of the space; None where a range does not have its value."""
         drawn = {dim.name: dim.drawn(value_at(self.asked, dim.key)) for dim in self.space}
         return None if None in drawn.values() else drawn
+
+    @property
+    def starts(self) -> list[dict[str, Any]]:
+        """Points of the space that are worth a trial before any is drawn: the values of the env's preset and of
+        --against, or the nearest that the ranges have."""
+        known = (self.shipped, None if self.against is None else self.against[1])
+        found: list[dict[str, Any]] = []
+        for config in known:
+            if config is None or config.algo.name != self.asked.algo.name:
+                continue
+            values = {dim.key: value_at(config, dim.key) for dim in self.space}
+            point = {dim.name: dim.nearest(values[dim.key]) for dim in self.space}
+            is_base = all(value == value_at(self.asked, key) for key, value in values.items())
+            if not is_base and None not in point.values() and point not in found:
+                found.append(point)
+        return found
 
     def to_json(self) -> dict[str, Any]:
         """The same for the same sweep, to which trials and fresh seeds may be added."""

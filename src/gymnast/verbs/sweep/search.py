@@ -1,13 +1,13 @@
 """The rounds of a sweep: wide and short, then narrow and long; and the confirmation on fresh seeds.
 
-Each round trains its cells on common seeds and keeps the best. Survivors go on exactly where they stopped. In the last
-round a config that a paired test shows to be worse than the leader gets no further seeds.
+Each round trains its cells on common seeds and keeps the best. Survivors go on exactly where they stopped.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
+from itertools import pairwise
 from time import monotonic
 
 import numpy as np
@@ -17,14 +17,14 @@ from gymnast.core.text import assignment, number
 from gymnast.jobs.pool import Launcher
 from gymnast.verbs.progress import Progress
 from gymnast.verbs.sweep.cells import Cell, Failure, run_cells
-from gymnast.verbs.sweep.compare import Comparison, compare, worse
-from gymnast.verbs.sweep.plan import Candidate, Plan, rounds_of
+from gymnast.verbs.sweep.compare import Comparison, compare
+from gymnast.verbs.sweep.plan import Candidate, Plan, Round, rounds_of
 from gymnast.verbs.sweep.standings import TITLES, Standing, standings
 from gymnast.verbs.sweep.store import Record, Store
 from gymnast.verbs.sweep.study import Journal
 
+TURN = 8  # configs that are drawn before the best ones so far make all steps
 SHOWN = 8  # configs of the live table
-SHOWN_WORSE = 0.05  # p-value below which a finalist gets no further seeds
 
 
 class Search:
@@ -50,30 +50,45 @@ class Search:
 
     def search(self) -> list[Candidate]:
         """The finalists, best first, after all rounds."""
-        first = rounds_of(self.trials, self.plan.steps)[0]
         self.progress.plan(max(0, planned_steps(self.trials, self.plan) - self.steps_kept))
-        self.run("round 1", self.first_round(first.steps))
-        drawn = [candidate for _, candidate in self.journal.candidates()]
-        second, third = rounds_of(max(1, len(drawn)), self.plan.steps)[1:]
-        seeds = self.plan.search_seeds
-        survivors = self.best(drawn, seeds[:1], first.steps)[: second.candidates]
-        self.let_go(drawn, survivors)
-        self.run("round 2", [Cell(c, seed, second.steps) for seed in seeds[: second.seeds] for c in survivors])
-        self.write_down("round 2", survivors, seeds[: second.seeds], second.steps)
-        finalists = self.best(survivors, seeds[: second.seeds], second.steps)[: third.candidates]
-        self.let_go(survivors, finalists)
-        return self.race(finalists, seeds[: third.seeds], third.steps)
+        seeds, steps = self.plan.search_seeds, self.plan.steps
+        drawn, whole = self.draw_and_train()
+        last = rounds_of(len(drawn), steps)[2:]
+        finalists = self.best(whole, seeds[:1], steps)[: last[0].candidates]
+        self.let_go(drawn, finalists)
+        return self.race(finalists, last)
 
-    def first_round(self, steps: int) -> Iterator[Cell]:
+    def draw_and_train(self) -> tuple[list[Candidate], list[Candidate]]:
+        """The first two rounds: all that were drawn, and the best of them, which have made all steps. They take turns,
+        so that the sampler learns from whole trainings, too."""
+        seeds, drawn = self.plan.search_seeds[:1], list[Candidate]()
+        while True:
+            begin, until = len(drawn), min(len(drawn) + TURN, self.trials)
+            self.run("round 1", self.first_round(begin, until))
+            drawn = [candidate for _, candidate in self.journal.candidates()][:until]
+            first, second = rounds_of(max(1, len(drawn)), self.plan.steps)[:2]
+            if begin == 0:
+                self.warn_of_equals(drawn, first.steps)
+            is_last = len(drawn) < until or until == self.trials
+            better = self.best(drawn, seeds, first.steps) if is_last else self.ranked(drawn, seeds, first.steps)
+            self.run("round 2", [Cell(c, seeds[0], second.steps) for c in better[: second.candidates]])
+            if is_last:
+                self.write_down("round 2", better[: second.candidates], seeds, second.steps)
+                return drawn, better[: second.candidates]
+
+    def first_round(self, begin: int, until: int) -> Iterator[Cell]:
         """The base, then one draw after another; those of an earlier process first."""
-        seed = self.plan.search_seeds[0]
-        yield Cell(self.plan.base, seed, steps, may_stop=False)
+        seed, steps = self.plan.search_seeds[0], rounds_of(1, self.plan.steps)[0].steps
+        if begin == 0:
+            if (record := self.store.find(self.plan.base, seed, steps)) is not None:
+                self.journal.add_base(record, steps)
+            yield Cell(self.plan.base, seed, steps, may_stop=False)
         known = self.journal.candidates()
-        for index in range(self.trials):
+        for index in range(begin, until):
             if index < len(known):
                 found: tuple[int, Candidate] | None = known[index]
             else:
-                found = None if self.out_of_time(index + 1) else self.journal.draw()
+                found = None if self.out_of_time(index + 1) else self.journal.draw(self.known_scores())
             if found is None:
                 return
             trial, candidate = found
@@ -81,17 +96,33 @@ class Search:
                 self.journal.tell(trial, record, steps)
             yield Cell(candidate, seed, steps)
 
-    def race(self, finalists: Sequence[Candidate], seeds: Sequence[int], steps: int) -> list[Candidate]:
-        """The last round, seed after seed."""
+    def known_scores(self) -> dict[str, float]:
+        """By config, the mean of its trainings with search seeds; what was not trained to the end keeps its last
+        evaluation to the end."""
+        found: dict[str, list[float]] = {}
+        for (config, seed), record in self.store.records.items():
+            if seed in self.plan.search_seeds:
+                found.setdefault(config, []).append(record.score(self.plan.steps))
+        return {config: float(np.mean(scores)) for config, scores in found.items()}
+
+    def warn_of_equals(self, drawn: Sequence[Candidate], steps: int) -> None:
+        """Where no config has learned anything yet, as with a sparse reward and few steps."""
+        scores = {self.scores(c, self.plan.search_seeds[:1], steps)[0] for c in (self.plan.base, *drawn)}
+        if len(drawn) > 1 and len(scores) == 1 and np.isfinite(max(scores)):
+            self.progress.say(
+                f"all of the first {len(drawn) + 1} configs have the same score, {number(scores.pop())}, after "
+                f"{steps:,} steps: nothing tells them apart. Use more --steps."
+            )
+
+    def race(self, finalists: Sequence[Candidate], rounds: Sequence[Round]) -> list[Candidate]:
+        """The last rounds: ever fewer configs, with ever more seeds."""
         racing = list(finalists)
-        for count in range(1, len(seeds) + 1):
-            self.run("round 3", [Cell(candidate, seeds[count - 1], steps, may_stop=False) for candidate in racing])
-            ranked = self.best(racing, seeds[:count], steps)
-            leader = self.scores(ranked[0], seeds[:count], steps)
-            racing = [c for c in ranked if worse(self.scores(c, seeds[:count], steps), leader) >= SHOWN_WORSE]
-            if len(racing) == 1:
-                break
-        self.write_down("round 3", finalists, seeds, steps)
+        for index, now in enumerate(rounds, start=3):
+            racing, seeds, what = racing[: now.candidates], self.plan.search_seeds[: now.seeds], f"round {index}"
+            if len(racing) > 1:
+                self.run(what, [Cell(c, seed, now.steps, may_stop=False) for seed in seeds for c in racing])
+                self.write_down(what, racing, seeds, now.steps)
+                racing = self.best(racing, seeds, now.steps)
         return racing
 
     def confirm(self, winner: Candidate) -> dict[str, Comparison]:
@@ -160,10 +191,15 @@ class Search:
 
     def best(self, candidates: Sequence[Candidate], seeds: Sequence[int], steps: int) -> list[Candidate]:
         """Best first, by their mean score on common seeds; without those that failed or were stopped."""
+        found = self.ranked(candidates, seeds, steps)
+        if not found:
+            raise EnvFailure(f"no config is left: {next(iter(self.failed.values()), 'none was drawn')}")
+        return found
+
+    def ranked(self, candidates: Sequence[Candidate], seeds: Sequence[int], steps: int) -> list[Candidate]:
+        """The same; none where all of them failed."""
         means = {c.id: float(np.mean(self.scores(c, seeds, steps))) for c in candidates}
         there = [c for c in candidates if np.isfinite(means[c.id]) and c.id not in self.failed]
-        if not there:
-            raise EnvFailure(f"no config is left: {next(iter(self.failed.values()), 'none was drawn')}")
         whole = [
             c for c in there if not any(self.store.records[c.id, seed].was_stopped_before(steps) for seed in seeds)
         ]
@@ -173,7 +209,7 @@ class Search:
         kept = {candidate.id for candidate in after}
         for candidate in before:
             if candidate.id not in kept:
-                self.store.drop_runs(candidate)
+                self.store.drop_checkpoints(candidate.id)
 
     def write_down(self, what: str, candidates: Sequence[Candidate], seeds: Sequence[int], steps: int) -> None:
         cells = ((c, record) for c in candidates for seed in seeds if (record := self.store.find(c, seed, steps)))
@@ -191,10 +227,10 @@ class Search:
 
 def planned_steps(trials: int, plan: Plan) -> int:
     """Of a sweep that stops no cell early: survivors go on where they were."""
-    first, second, third = rounds_of(trials, plan.steps)
-    search = (trials + 1) * first.steps
-    search += second.candidates * (second.seeds * second.steps - first.steps)
-    search += third.candidates * (third.seeds * third.steps - second.seeds * second.steps)
+    rounds = rounds_of(trials, plan.steps)
+    search = (trials + 1) * rounds[0].steps
+    for before, after in pairwise(rounds):
+        search += after.candidates * (after.seeds * after.steps - before.seeds * before.steps)
     return search + (1 + len(plan.opponents)) * plan.fresh * plan.steps
 
 

@@ -83,6 +83,13 @@ class Dimension:
             return None
         return 1.0 - value if self.kind == "oneminus" else value
 
+    def nearest(self, value: Any) -> Any | None:
+        """The sampler's number for the value of the range that is nearest to a setting; None where no value is near."""
+        if self.kind != "choice" and isinstance(value, NUMBER) and not isinstance(value, bool):
+            value = min(max(value, self.low), self.high)
+            value = round(value) if self.kind in ("int", "logint") else value
+        return self.drawn(value)
+
     @property
     def ends(self) -> tuple[Any, ...]:
         """Values that the config must accept before anything starts."""
@@ -216,6 +223,14 @@ def with_values(base: configs.RunConfig, values: Mapping[str, Any]) -> dict[str,
         scaled = isinstance(value, NUMBER) and not isinstance(value, bool) and key in schedules
         into[leaf] = rescaled(schedules[key], value).to_form() if scaled else value
     return data
+
+
+def found_at(data: Mapping[str, Any], key: str) -> Any:
+    """A setting of `with_values`, as a file has it."""
+    found: Any = data
+    for part in key.split("."):
+        found = found[part]
+    return found
 
 
 def rescaled(schedule: Schedule, highest: float) -> Schedule:

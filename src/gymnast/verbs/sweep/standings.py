@@ -51,7 +51,7 @@ def standings(plan: Plan, store: Store, drawn: Iterable[Candidate]) -> list[Stan
         if not records:
             continue
         shortest, stopped = min(record.steps for record in records), any(record.stopped for record in records)
-        index = max((i for i, r in enumerate(rounds) if r.steps <= shortest), default=0)
+        index = max((i for i, r in enumerate(rounds) if r.steps <= shortest and r.seeds <= len(records)), default=0)
         steps = rounds[index].steps
         score = sum(record.score(steps) for record in records) / len(records)
         seconds = sum(r.seconds for r in records) / sum(r.steps for r in records) * plan.steps

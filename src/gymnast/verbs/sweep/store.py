@@ -4,7 +4,7 @@ RUNS/sweeps/NAME/
   sweep.json                 what was asked
   journal.log                Optuna's journal: `optuna-dashboard journal.log` opens it
   cells/CONFIG-sSEED.json    one finished cell each, written the moment it ends
-  runs/CONFIG-sSEED/         the run of a cell, from which it goes on
+  runs/CONFIG-sSEED/         the run of a cell, from which it goes on; without checkpoints where it was given up
   report.md, report.html     made from the cells
   best.yaml                  the confirmed winner, if there is one
 """
@@ -130,7 +130,9 @@ class Store:
     def run_folder(self, candidate: Candidate, seed: int) -> Path:
         return self.folder / "runs" / f"{candidate.id}-s{seed}"
 
-    def drop_runs(self, candidate: Candidate) -> None:
-        """Nobody goes on from them: the cells have what counts."""
-        for folder in (self.folder / "runs").glob(f"{candidate.id}-s*"):
-            shutil.rmtree(folder, ignore_errors=True)
+    def drop_checkpoints(self, config: str) -> None:
+        """Nobody goes on from them. The runs stay with what says how they went: config, metrics, alerts, report."""
+        for folder in (self.folder / "runs").glob(f"{config}-s*"):
+            (folder / INIT).unlink(missing_ok=True)
+            for checkpoints in folder.glob("[!.]*/checkpoints"):
+                shutil.rmtree(checkpoints, ignore_errors=True)

@@ -7,8 +7,9 @@ so the same command goes on with it instead of drawing another one.
 from __future__ import annotations
 
 import itertools
+import json
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,9 @@ if TYPE_CHECKING:
     from optuna.study import Study
     from optuna.trial import FrozenTrial
 
+RANDOM = 10  # draws before tpe and gp make use of scores
 MOST_TRIES = 50  # draws in a row that fit no config, or one that was drawn before
+FEWEST = 20  # trials, from which on the importance of a setting is more than luck
 DRAWN_BEFORE = "drawn before"
 BASE = "base"  # attribute of the trial that is the config the user named
 
@@ -43,6 +46,7 @@ class Journal:
 
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         drop_half_a_line(path)
+        refuse_garbage(path)
         self.plan, self._name = plan, path.parent.name
         self._storage = JournalStorage(JournalFileBackend(str(path)))
         self._distributions = {dim.name: dim.distribution() for dim in plan.space}
@@ -77,14 +81,14 @@ class Journal:
         self._drawn[candidate.id] = trial.number, candidate
         return None
 
-    def draw(self) -> tuple[int, Candidate] | None:
-        """Another config; None where the space has no more."""
+    def draw(self, scores: Mapping[str, float]) -> tuple[int, Candidate] | None:
+        """Another config; None where the space has no more. `scores`: by config, what is known by now."""
         from optuna.trial import TrialState
 
         self.candidates()
         why = None
         for _ in range(MOST_TRIES):
-            if not self._prepare():
+            if not self._enqueue(scores):
                 return None
             trial = self.study.ask(self._distributions)
             self._read.add(trial.number)
@@ -97,20 +101,43 @@ class Journal:
             raise UserError(f"search space: {MOST_TRIES} draws in a row fit no config; the last one: {why}")
         return None
 
-    def _prepare(self) -> bool:
-        """The sampler of the next draw. It depends on the seed and the number of the draw alone, so that a sweep that
-        was interrupted draws what an uninterrupted one does."""
+    def _enqueue(self, scores: Mapping[str, float]) -> bool:
+        """The point of the next draw: one of `starts`, then what the sampler says."""
         from optuna.trial import TrialState
 
         trials = self.study.get_trials(deepcopy=False)
-        self.study.sampler = make_sampler(self.plan.sampler, derive_seed(self.plan.seed, "sampler", len(trials)))
-        if self.plan.sampler == "grid" and not any(trial.state == TrialState.WAITING for trial in trials):
-            there = [trial.params for trial in trials]
+        if any(trial.state == TrialState.WAITING for trial in trials):  # of a process that was killed here
+            return True
+        there = [trial.params for trial in trials]
+        point = next((point for point in self.plan.starts if point not in there), None)
+        if point is None and self.plan.sampler == "grid":
             point = next((point for point in grid(self.plan) if point not in there), None)
             if point is None:
                 return False
-            self.study.enqueue_trial(point)
+        number = sum(BASE not in trial.user_attrs for trial in trials)  # of this draw
+        self.study.enqueue_trial(point or self._sampled(number, scores))
         return True
+
+    def _sampled(self, number: int, scores: Mapping[str, float]) -> dict[str, Any]:
+        """What the sampler draws, which learns from the best that is known of each config: its score of all rounds. It
+        depends on these, the seed and the number of the draw alone, so that a sweep that was interrupted draws what an
+        uninterrupted one does."""
+        import optuna
+
+        seed, given = derive_seed(self.plan.seed, "sampler", number), len(self.plan.starts)
+        base = self.plan.drawn_base()
+        sampler = make_sampler(self.plan.sampler, seed, given + (base is not None))
+        study = optuna.create_study(direction="maximize", sampler=sampler)
+        trials = self.study.get_trials(deepcopy=False)
+        points = {config: trials[number].params for config, (number, _) in self._drawn.items()}
+        if base is not None:
+            points[self.plan.base.id] = base
+        for config, params in points.items():
+            if config in scores:
+                study.add_trial(
+                    optuna.trial.create_trial(params=params, distributions=self._distributions, value=scores[config])
+                )
+        return dict(study.ask(self._distributions).params)
 
     def tell(self, number: int, record: Record | None, steps: int) -> None:
         """How a config did in the first round; None: it failed. A stopped one keeps its last score to the end."""
@@ -165,7 +192,7 @@ class Journal:
         import optuna
 
         done = [t for t in self.study.get_trials(deepcopy=False) if t.value is not None]
-        if len(done) < 4 or len({t.value for t in done}) < 2:
+        if len(done) < FEWEST or len({t.value for t in done}) < 2:
             return {}
         return dict(optuna.importance.get_param_importances(self.study))
 
@@ -186,6 +213,20 @@ def drop_half_a_line(path: Path) -> None:
             file.truncate(written.rfind(b"\n") + 1)
 
 
+def refuse_garbage(path: Path) -> None:
+    """UserError for a line that Optuna has not written."""
+    for number, line in enumerate(path.read_bytes().splitlines() if path.is_file() else [], start=1):
+        try:
+            is_known = "op_code" in json.loads(line)
+        except (ValueError, TypeError):
+            is_known = False
+        if not is_known:
+            raise UserError(
+                f"{path}: line {number} is damaged. Delete the file: the trainings are kept in cells, and the same "
+                "command writes it again."
+            )
+
+
 def _trial(study: Study, number: int) -> Any:
     """A trial that was begun, perhaps by a process that is gone."""
     from optuna.trial import Trial
@@ -203,13 +244,14 @@ def _facts(record: Record) -> dict[str, Any]:
     }
 
 
-def make_sampler(name: str, seed: int) -> BaseSampler:
+def make_sampler(name: str, seed: int, given: int) -> BaseSampler:
+    """`given`: points that were not drawn. They are few and alike, and take no random draw's place."""
     from optuna import samplers
 
     if name == "tpe":
-        return samplers.TPESampler(seed=seed, n_startup_trials=8)
+        return samplers.TPESampler(seed=seed, n_startup_trials=RANDOM + given)
     if name == "gp":
-        return samplers.GPSampler(seed=seed, n_startup_trials=8, deterministic_objective=False)
+        return samplers.GPSampler(seed=seed, n_startup_trials=RANDOM + given, deterministic_objective=False)
     return samplers.RandomSampler(seed=seed)
 
 

@@ -50,10 +50,10 @@ class Watch:
         return {"steps": self.steps, "seconds": self.time.seconds, "curve": self.curve}
 
 
-def run(channel: Channel, config: dict[str, Any], steps: int, folder: str) -> dict[str, Any]:
-    """Trains until `steps`. Every row is an event that has all of the story so far."""
+def run(channel: Channel, config: dict[str, Any], steps: int, folder: str, **about: Any) -> dict[str, Any]:
+    """Trains until `steps`. Every row is an event that has all of the story so far. `about`: more for run.json."""
     checked, place, watch = configs.validate(config), Path(folder), Watch(steps)
-    session, cell = open_cell(checked, place)
+    session, cell = open_cell(checked, place, about)
     if (score := first_score(session, place)) is not None:
         watch.curve.append((0, score))
     for row in read_metrics(cell.metrics_path):
@@ -76,7 +76,7 @@ def run(channel: Channel, config: dict[str, Any], steps: int, folder: str) -> di
     return watch.story | {"final": final}
 
 
-def open_cell(config: configs.RunConfig, folder: Path) -> tuple[TrainState, Run]:
+def open_cell(config: configs.RunConfig, folder: Path, about: dict[str, Any]) -> tuple[TrainState, Run]:
     """Where its last checkpoint left off, if there is one in the folder; else from the start, or from the checkpoint
     `init` there."""
     for path in folder.glob("[!.]*/checkpoints/last.safetensors"):
@@ -94,7 +94,7 @@ def open_cell(config: configs.RunConfig, folder: Path) -> tuple[TrainState, Run]
         taken, _ = init_agent_from(session.agent, saved.agent, saved.env_id == config.env.id)
         if not taken:
             raise UserError("no layer of the checkpoint of --from fits this agent by name and shape.")
-    return session, new_run(config, None, folder)
+    return session, new_run(config, None, folder, **about)
 
 
 def first_score(session: TrainState, folder: Path) -> float | None:
