@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import re
 import subprocess
 import sys
@@ -31,6 +32,36 @@ def test_the_json_of_training_stands_alone(gymnast: Command, tmp_path: Path) -> 
     for said in ("starting CartPole-v1 ...", "ep_rew_mean", "NOT SOLVED"):  # people still read all of it
         assert said in outcome.err
     assert outcome.json["version"] == package.__version__
+
+
+NOISY = """
+import os, gymnasium as gym
+
+class Noisy(gym.Env):
+    observation_space = gym.spaces.Box(-1, 1, (1,))
+    action_space = gym.spaces.Discrete(2)
+
+    def reset(self, **more):
+        print("said by Python", flush=True)
+        return self.observation_space.low, {}
+
+    def step(self, action):
+        os.write(1, b"written below Python\\n")
+        return self.observation_space.low, 1.0, True, False, {}
+
+gym.register("Noisy-v0", entry_point=Noisy)
+"""
+
+
+def test_what_an_env_prints_is_no_part_of_the_json(gymnast: Command, tmp_path: Path) -> None:
+    (tmp_path / "noisy.py").write_text(NOISY)
+    words = ["train", "noisy:Noisy-v0", *TINY, "--json", "--runs-dir", tmp_path / "runs"]
+    path = os.pathsep.join(filter(None, (str(tmp_path), os.environ.get("PYTHONPATH"))))
+    outcome = gymnast(*words, **ONE_THREAD, PYTHONPATH=path)
+    assert outcome.out.count("\n") == 1
+    assert outcome.json["env_steps"] > 0
+    assert "said by Python" in outcome.err
+    assert "written below Python" in outcome.err
 
 
 def test_a_run_that_is_not_solved_can_be_a_failure(gymnast: Command, trained: Trained, tmp_path: Path) -> None:

@@ -44,6 +44,11 @@ def test_what_a_config_names(config: Any, named: list[str]) -> None:
     assert code_in(config) == [name if ":" in name else f"mine:{name}" for name in named]
 
 
+def test_a_python_file_as_an_id_is_code() -> None:
+    """Such an id is answered with the ids that the file registers, which takes importing it."""
+    assert code_in({"env": {"id": "victim.py"}}) == ["victim.py"]
+
+
 def test_whose_a_run_is(tmp_path: Path) -> None:
     run = make(tmp_path / "runs")
     about = json.loads((run.path / "run.json").read_text())
