@@ -87,7 +87,8 @@ def test_detached_left_alone_stopped_and_resumed_here(cluster: Any, tmp_path: Pa
     assert done.returncode == 0, done.stderr
     (info,) = list_runs(tmp_path)
     run = Run(info.path)
-    assert json.loads(done.stdout.splitlines()[-1]) == {"run": run.id, "on": cluster.address}
+    said = json.loads(done.stdout)
+    assert (said["run"], said["on"]) == (run.id, cluster.address)
     assert info.command[:3] == ["gymnast", "train", "CartPole-v1"]
     wait_for(lambda: (run.checkpoints_dir / "last.safetensors").exists(), "a checkpoint")
     refused = gymnast("resume", run.id, runs=tmp_path)

@@ -175,9 +175,9 @@ def test_a_model_of_another_machine_imports_nothing_unasked(tmp_path: Path, monk
     model.save(tmp_path / "own")
     assert same(PPO.load(tmp_path / "own"), model)  # made here
     monkeypatch.setattr("gymnast.core.trust.made_on", lambda: "another machine")
-    for ref in (tmp_path / "own", io.BytesIO((tmp_path / "own.safetensors").read_bytes())):
+    for ref in (tmp_path / "own", io.BytesIO((tmp_path / "own.zip").read_bytes())):
         with pytest.raises(Untrusted, match=r"needs code .* 'tests.envs_for_tests:test/Counting-v0'.*trust=True"):
             gymnast.load(ref)
     with pytest.raises(Untrusted, match="it was made on"):
-        evaluate_ref(str(tmp_path / "own.safetensors"), 1, tmp_path, None, False)
+        evaluate_ref(str(tmp_path / "own.zip"), 1, tmp_path, None, False)
     assert same(gymnast.load(tmp_path / "own", trust=True), model)

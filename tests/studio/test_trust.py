@@ -50,14 +50,14 @@ def test_pages_ask_before_code_of_an_imported_run_runs(stranger: Run, tmp_path: 
         for button, body, named in asked:
             answer = studio.api.post(f"/api/run/{stranger.id}/{button}", json=body)
             assert answer.status_code == 409, (button, answer.text)
-            assert "It was imported from a zip file" in answer.json()["asks"]
+            assert "t was imported from a zip file" in answer.json()["asks"]
             assert named in answer.json()["asks"]
             assert "\n" not in answer.json()["error"]
         with studio.window() as window:
             for opening in ({"ref": stranger.id}, {"ref": f"{stranger.id}@last"}, {"ref": stranger.id, "trust": "yes"}):
                 answer = window.ask("open", **opening)  # play, inspect and watch
                 assert "theirs:CartPole-v1" in answer["asks"], opening
-                assert f"run {stranger.id} names code" in answer["error"]
+                assert f"run {stranger.id} needs code" in answer["error"]
             assert not (tmp_path / "marker").exists()
             assert "about" in window.ask("open", ref=stranger.id, trust=True)
         assert (tmp_path / "marker").exists()

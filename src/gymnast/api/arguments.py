@@ -10,6 +10,7 @@ from typing import ParamSpec, TypeVar
 import gymnasium as gym
 
 from gymnast.core.errors import UserError
+from gymnast.core.trust import Untrusted
 from gymnast.envs.suites import UnknownEnv
 
 P = ParamSpec("P")
@@ -46,6 +47,8 @@ def argument_errors(function: Callable[P, R]) -> Callable[P, R]:
         except UnknownEnv as error:
             kind = NoSuchVersion if error.versions else NoSuchEnv
             raise kind(in_python(str(error))) from None
+        except Untrusted:  # says what to do in Python, too
+            raise
         except UserError as error:
             said = in_python(str(error))
             builtin = isinstance(error, ValueError | TypeError | AttributeError | LookupError)

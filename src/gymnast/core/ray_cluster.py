@@ -82,10 +82,10 @@ def connect(address: str | None, asked_by: str) -> Any:
 def _stopped_by_sigterm() -> Iterator[None]:
     """As by Ctrl-C, unless somebody else has said what it does. With the handlers that Ray installs when it connects it
     prints lines of C++ and ends the process at once."""
-    own = signal.getsignal(signal.SIGTERM) is signal.SIG_DFL and threading.current_thread() is threading.main_thread()
+    before = signal.getsignal(signal.SIGTERM)
     yield
-    if own:
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
+    if before is not None and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, signal.default_int_handler if before is signal.SIG_DFL else before)
 
 
 def _greet(host: str, port: int) -> None:

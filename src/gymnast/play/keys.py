@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 import numpy as np
 
-from gymnast.play.step_table import Labels
+if TYPE_CHECKING:
+    from gymnast.play.step_table import Labels
 
 CODES = {
     "left": ("ArrowLeft", "KeyA"),

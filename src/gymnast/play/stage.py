@@ -17,12 +17,12 @@ from gymnast.envs.suites import missing_package
 from gymnast.envs.tasks import TaskVecEnv, task_spaces
 from gymnast.envs.types import NO_PICTURE, Picture
 from gymnast.play.keys import shown_name
-from gymnast.play.step_table import Labels, labels_of
 
 if TYPE_CHECKING:
     from gymnast.agent.agent import Agent
     from gymnast.config import RunConfig
     from gymnast.envs.types import Box, VecEnv
+    from gymnast.play.step_table import Labels
 
 DEFAULT_FPS = 30.0  # of an env that does not say
 
@@ -104,6 +104,8 @@ class Stage:
 
     def labels(self, agent: Agent) -> Labels:
         """What an agent's actions are called, by the direction in which people see them move."""
+        from gymnast.play.step_table import labels_of  # imports torch
+
         labels = labels_of(agent, self.config, self.engine.action_labels, self.task)
         return replace(labels, actions=[shown_name(name, self.turned) for name in labels.actions])
 

@@ -57,6 +57,7 @@ def watch(run: Run, config: RunConfig, worker: Worker | None, quiet: bool) -> st
                 console.alerts(0, read_alerts(run.alerts_path))
         if worker is not None and not over:  # the folder says that it has ended; why comes a moment later
             worker.wait_for("result")
+        show_notices(run, console, noted)  # of a run that has ended before anybody looked
         pulse.begin(DONE)
     except WorkerLost as lost:
         why = str(lost)
