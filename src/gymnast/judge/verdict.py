@@ -221,7 +221,7 @@ class Court:
         self.pulse.begin("verdict", stop.max_episodes, of=self.name)
         for episode in self._verdict_episodes(asked.number):
             played.append(episode)
-            if len(played) < next_look and len(played) % stop.episodes:
+            if len(played) < min(next_look, stop.max_episodes) and len(played) % stop.episodes:
                 continue
             next_look = math.ceil(len(played) * LOOKS)
             returns = np.array([one.record.raw_return for one in played], np.float64)

@@ -15,7 +15,7 @@ from gymnast.sinks.base import RunInfo, Sink
 
 @contextmanager
 def unless_full() -> Iterator[None]:
-    """A full disk costs what there is no room for, and not what comes later."""
+    """Ignores a full disk: what there is no room for is lost, and what comes later is written."""
     try:
         yield
     except OSError as error:

@@ -168,7 +168,7 @@ def what_differs(state: TrainState) -> str | None:
         other = None if state.factory is not None else exact_engine(config.env, env.n_envs, env.engine)
         instead = "" if other is None else f". For exact resume: --set env.engine={other}"
         return f"a resumed run begins new episodes: the {env.engine} engine cannot continue those in progress{instead}"
-    # A resumed run was told before. Other engines than sync are there for envs that this process should not step.
+    # A resumed run has said so before. Other engines than sync are there for envs that this process should not step.
     if state.counters.env_steps or state.factory is not None or env.engine != "sync":
         return None
     ids = (part.env.id for part in config.parts if repeats(EnvMaker(part.env, "train")) is False)

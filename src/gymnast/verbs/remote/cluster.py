@@ -54,7 +54,7 @@ def how_to(port: int) -> Facts:
                 ("ray stop", "on every machine; it stops all Ray clusters there, as far as you may"),
                 (
                     f"pkill -f 'gcs-address=HEAD:{port}|gcs_server_port={port}'",
-                    "on every machine instead, where another cluster of yours shall go on",
+                    "on every machine instead, if another of your clusters runs there",
                 ),
             ],
         }
